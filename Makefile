@@ -1,0 +1,43 @@
+# Two commands do all the set-up: `make demo` and `make test`. See CONTRIBUTING.md.
+PYTHON ?= python3
+BIN := .venv/bin
+# BLAS gains nothing from more threads than pytest has workers.
+WORKERS ?= auto
+
+.PHONY: demo test lint types check bench clean
+.DELETE_ON_ERROR:
+
+demo: .venv/core
+	$(BIN)/python examples/known_mdp.py --out demo
+
+test: lint types check
+
+lint: .venv/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/test
+	$(BIN)/mypy
+
+check: .venv/test
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
+
+bench: .venv/test
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .hypothesis demo
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "cesaro needs Python 3.11 or newer; got $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+# A stamp file per set of extras: nothing is installed again until pyproject.toml or the constraints change.
+.venv/core: .venv/bin/python pyproject.toml constraints.txt
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+.venv/test: .venv/bin/python pyproject.toml constraints.txt
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ .venv/core

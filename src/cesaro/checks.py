@@ -1,0 +1,102 @@
+"""Validation shared by everything that takes arrays: one clear sentence per broken rule."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cesaro.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+def row_sum_tolerance(dtype: np.dtype[Any]) -> float:
+    """How far a row may be from summing to one: rounding of the caller's precision, nothing more."""
+    return 1e-6 if dtype.kind == "f" and dtype.itemsize < 8 else 1e-9
+
+
+def float_array(name: str, values: ArrayLike, axes: tuple[str, ...], shape: tuple[int | None, ...]) -> Array:
+    """`values` as a fresh float64 array of the given shape (None: any positive length) with finite entries."""
+    try:
+        raw = np.asarray(values)
+        if raw.dtype.kind not in "biuf":
+            raise TypeError
+        array = np.array(raw, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{name} must be a real array of shape [{', '.join(axes)}]. Got {_kind(values)}; convert it to floats first."
+        ) from None
+    expected = ", ".join(axis if size is None else f"{axis}={size}" for axis, size in zip(axes, shape))
+    fits = array.ndim == len(shape) and all(
+        n == size if size is not None else n >= 1 for n, size in zip(array.shape, shape)
+    )
+    if not fits:
+        raise InputError(f"{name} must have shape [{expected}]. Got {array.shape}; check the order of its axes.")
+    finite = np.isfinite(array)
+    if not finite.all():
+        index = first_index(~finite)
+        raise InputError(
+            f"{name} must be finite. Got {array[index]} at {locate(axes, index)}; replace or remove that entry."
+        )
+    return array
+
+
+def distributions(name: str, array: Array, axes: tuple[str, ...], tolerance: float, *, over: int) -> Array:
+    """Check that `array` is non-negative and sums to one over its last `over` axes; return it normalized in place."""
+    if (array < 0).any():
+        index = first_index(array < 0)
+        raise InputError(
+            f"{name} must not be negative. Got {array[index]:g} at {locate(axes, index)}; "
+            "probabilities lie between 0 and 1."
+        )
+    last = tuple(range(array.ndim - over, array.ndim))
+    sums = array.sum(axis=last, keepdims=True)
+    wrong = ~(np.abs(sums - 1) <= tolerance)
+    if wrong.any():
+        index = first_index(wrong)[: array.ndim - over]
+        where = f" at {locate(axes, index)}" if index else ""
+        raise InputError(
+            f"{name} must sum to one over {' and '.join(axes[-over:])}. "
+            f"Got {sums[first_index(wrong)]:.12g}{where}; add what is missing or divide by the sum."
+        )
+    array /= sums
+    return array
+
+
+def number(name: str, value: Any, *, low: float, low_open: bool = False, high: float = np.inf) -> float:
+    """`value` as a float within `[low, high)` (or `(low, high)`)."""
+    sign, closing = (">" if low_open else "≥"), ("" if high == np.inf else f" and < {high:g}")
+    try:
+        result = float(value)
+        ok = np.isfinite(result) and (result > low if low_open else result >= low) and result < high
+    except (TypeError, ValueError):
+        ok = False
+    if not ok:
+        raise InputError(f"{name} must be a number {sign} {low:g}{closing}. Got {value!r}.")
+    return result
+
+
+def count(name: str, value: Any, *, low: int = 1) -> int:
+    """`value` as an integer of at least `low`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < low:
+        raise InputError(f"{name} must be an integer ≥ {low}. Got {value!r}.")
+    return int(value)
+
+
+def frozen(array: Array) -> Array:
+    """The same array, read-only: problems are values, and cached results depend on them."""
+    array.flags.writeable = False
+    return array
+
+
+def first_index(mask: NDArray[np.bool_]) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
+
+
+def locate(axes: tuple[str, ...], index: tuple[int, ...]) -> str:
+    return ", ".join(f"{axis} {i}" for axis, i in zip(axes, index))
+
+
+def _kind(values: Any) -> str:
+    dtype = getattr(values, "dtype", None)
+    return f"dtype {dtype}" if dtype is not None else f"a {type(values).__name__}"

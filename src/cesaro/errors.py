@@ -1,0 +1,28 @@
+"""What can go wrong, one class per kind of cause. Every message is one sentence that names the remedy."""
+
+
+class CesaroError(Exception):
+    """The base of every error this package raises on purpose."""
+
+
+class InputError(CesaroError, ValueError):
+    """The input breaks a rule; the message names the field, the rule, the value and the remedy."""
+
+
+class MultichainError(InputError):
+    """The policy has more than one recurrent class, so that no single reward rate exists.
+
+    `classes` holds the states of every recurrent class.
+    """
+
+    def __init__(self, message: str, classes: tuple[tuple[int, ...], ...]) -> None:
+        super().__init__(message)
+        self.classes = classes
+
+
+class ToleranceError(CesaroError, ArithmeticError):
+    """No solver reached the accuracy that was asked for; a wrong number would have been the alternative."""
+
+
+class NoLimitError(CesaroError, ArithmeticError):
+    """The method has no limit at these settings; the message says why."""

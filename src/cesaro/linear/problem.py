@@ -1,0 +1,254 @@
+"""`LinearProblem`: a known MDP, a target policy, a sampling distribution and features."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lstsq
+
+from cesaro import checks, exact
+from cesaro.checks import Array
+from cesaro.errors import InputError
+from cesaro.mdp import TabularMDP
+
+if TYPE_CHECKING:
+    from cesaro.linear.assumptions import AssumptionReport
+    from cesaro.linear.error_bounds import ErrorBounds
+    from cesaro.linear.fixed_point import FixedPoint
+    from cesaro.linear.stability import Limit, Stability
+
+
+class SampleSpace(NamedTuple):
+    """Every tuple `(s, a, s', a')` of positive probability under `d_μπ`; pairs are numbered `s·A + a`."""
+
+    pair: NDArray[np.intp]  # [N]
+    next_pair: NDArray[np.intp]  # [N]
+    probability: Array  # [N]
+
+
+class LinearProblem:
+    """Off-policy evaluation with linear features on a known MDP.
+
+    Args:
+        mdp: the process.
+        policy: the target policy `π`, `[S, A]`.
+        sampling: the distribution `d_μ` that the pairs are drawn from, `[S, A]`; need not belong to any policy.
+        features: `x(s, a)`, `[S, A, K]`.
+
+    Matrices are computed on first use: `A, b, C` (with the rate as first unknown), `A2, b2, C2` (the rate eliminated),
+    `A3, b3` (dual features without the constant), and the pieces `B = XᵀD(P−I)X`, `c = Xᵀd`, `g = dᵀ(P−I)X`.
+
+    Example:
+        >>> import cesaro as cs
+        >>> p = cs.problems.two_state_counterexample()
+        >>> p.A.round(12).tolist()
+        [[-1.0, 6.0], [-2.0, 6.0]]
+        >>> p.stability("diff-sgq").converges
+        False
+        >>> p.stability("diff-gq1").converges
+        True
+    """
+
+    def __init__(self, mdp: TabularMDP, *, policy: ArrayLike, sampling: ArrayLike, features: ArrayLike) -> None:
+        if not isinstance(mdp, TabularMDP):
+            raise InputError(f"mdp must be a TabularMDP. Got {type(mdp).__name__}; build one with cesaro.TabularMDP.")
+        self.mdp = mdp
+        self.policy = mdp.check_policy(policy)
+        self.sampling = mdp.check_sampling(sampling)
+        shape = (mdp.num_states, mdp.num_actions, None)
+        self.features = checks.frozen(checks.float_array("features", features, ("state", "action", "feature"), shape))
+
+    def __repr__(self) -> str:
+        return f"LinearProblem({self.mdp!r}, {self.num_features} features)"
+
+    def replace(self, **changes: Any) -> "LinearProblem":
+        """The same problem with some of `mdp`, `policy`, `sampling`, `features` exchanged."""
+        fields: dict[str, Any] = {
+            "mdp": self.mdp,
+            "policy": self.policy,
+            "sampling": self.sampling,
+            "features": self.features,
+        }
+        unknown = sorted(set(changes) - set(fields))
+        if unknown:
+            raise InputError(f"replace() takes {', '.join(fields)}. Got {', '.join(unknown)}.")
+        return LinearProblem(**(fields | changes))
+
+    def centered(self) -> "LinearProblem":
+        """The same problem with features shifted to mean zero under the sampling distribution."""
+        return self.replace(features=self.features - np.einsum("sa,sak->k", self.sampling, self.features))
+
+    # The pieces, over pairs.
+
+    @property
+    def num_features(self) -> int:
+        return int(self.features.shape[2])
+
+    @property
+    def X(self) -> Array:
+        """Features, `[n, K]`."""
+        return self.features.reshape(-1, self.num_features)
+
+    @property
+    def d(self) -> Array:
+        """Sampling distribution, `[n]`."""
+        return self.sampling.reshape(-1)
+
+    @property
+    def r(self) -> Array:
+        """Rewards, `[n]`."""
+        return self.mdp.rewards.reshape(-1)
+
+    def apply_chain(self, values: Array) -> Array:
+        """`P values` over pairs: `[n, ...]` to `[n, ...]`."""
+        shaped = values.reshape(*self.policy.shape, *values.shape[1:])
+        by_state = np.einsum("sa,sa...->s...", self.policy, shaped)
+        return self.mdp.expect_next(by_state).reshape(values.shape)
+
+    @cached_property
+    def difference(self) -> Array:
+        """`(P − I) X`, `[n, K]`: the expected change of the features in one step."""
+        return self.apply_chain(self.X) - self.X
+
+    @cached_property
+    def exact(self) -> exact.Solution:
+        """The exact rate, values, stationary law and density ratio of the target policy."""
+        return exact.solve(self.mdp, self.policy)
+
+    @cached_property
+    def sample_space(self) -> SampleSpace:
+        """All tuples that sampling can produce, with their probabilities."""
+        actions = self.mdp.num_actions
+        chain = self.mdp.probabilities
+        pairs, successors, weights = [], [], []
+        for action in range(actions):
+            matrix = chain[action] if isinstance(chain, tuple) else sp.csr_array(chain[:, action])
+            entries = sp.coo_array(matrix)
+            pairs.append(entries.row.astype(np.intp) * actions + action)
+            successors.append(entries.col.astype(np.intp))
+            weights.append(self.sampling[entries.row, action] * entries.data)
+        pair, successor, weight = map(np.concatenate, (pairs, successors, weights))
+        probability = weight[:, None] * self.policy[successor]
+        row, next_action = np.nonzero(probability)
+        order = np.lexsort((successor[row] * actions + next_action, pair[row]))
+        row, next_action = row[order], next_action[order]
+        return SampleSpace(pair[row], successor[row] * actions + next_action, probability[row, next_action])
+
+    # The matrices of MATHS: expectations over one sample of products of y = [1, x], z = x' − x and R.
+
+    @cached_property
+    def B(self) -> Array:
+        return self.X.T @ (self.d[:, None] * self.difference)
+
+    @cached_property
+    def c(self) -> Array:
+        return self.d @ self.X
+
+    @cached_property
+    def g(self) -> Array:
+        return self.d @ self.difference
+
+    @cached_property
+    def C2(self) -> Array:
+        return self.X.T @ (self.d[:, None] * self.X)
+
+    @cached_property
+    def b3(self) -> Array:
+        return self.X.T @ (self.d * self.r)
+
+    @property
+    def mean_reward(self) -> float:
+        """`dᵀ r`: what sampling earns, not what the target policy does."""
+        return float(self.d @ self.r)
+
+    @cached_property
+    def A(self) -> Array:
+        return np.block([[np.array([[-1.0]]), self.g[None]], [-self.c[:, None], self.B]])
+
+    @cached_property
+    def b(self) -> Array:
+        return np.concatenate([[self.mean_reward], self.b3])
+
+    @cached_property
+    def C(self) -> Array:
+        return np.block([[np.array([[1.0]]), self.c[None]], [self.c[:, None], self.C2]])
+
+    @cached_property
+    def A2(self) -> Array:
+        # Centered rows before the product: B − c gᵀ would subtract two large numbers where features have an offset.
+        return (self.X - self.c).T @ (self.d[:, None] * self.difference)
+
+    @cached_property
+    def b2(self) -> Array:
+        return (self.X - self.c).T @ (self.d * self.r)
+
+    @cached_property
+    def A3(self) -> Array:
+        return np.hstack([-self.c[:, None], self.B])
+
+    # What follows from them.
+
+    def td_fixed_point(self) -> "FixedPoint":
+        """The solutions of `A u + b = 0`: unique, none or many."""
+        from cesaro.linear.fixed_point import td_fixed_point
+
+        return td_fixed_point(self)
+
+    def limit(self, method: str, *, ridge: float = 0.0, lam: float = 1.0) -> "Limit":
+        """Where a method converges to from zero; raises `NoLimitError` with the reason where it does not.
+
+        `lam` is GradientDICE's weight of the normalization.
+        """
+        from cesaro.linear.stability import limit
+
+        return limit(self, method, ridge=ridge, lam=lam)
+
+    def stability(
+        self, method: str, *, ridge: float = 0.0, lam: float = 1.0, rate_step_ratio: float = 1.0
+    ) -> "Stability":
+        """Whether the mean dynamics of a method converge, how fast, and up to which step size.
+
+        `rate_step_ratio` is `β/α` of Diff-GQ2.
+        """
+        from cesaro.linear.stability import stability
+
+        return stability(self, method, ridge=ridge, lam=lam, rate_step_ratio=rate_step_ratio)
+
+    def mspbe(self, kind: int, reward_rate: float | None, weights: ArrayLike) -> float:
+        """The mean squared projected Bellman error 1, 2, 3 or 4 at a rate and weights.
+
+        1 projects the TD errors on `[1, X]`, 3 and 4 on `X` (they differ in what is learned, not in value), and 2 replaces
+        the rate by its optimum given the weights (`reward_rate` is ignored there and may be None).
+        """
+        w = checks.float_array("weights", weights, ("feature",), (self.num_features,))
+        if kind not in (1, 2, 3, 4):
+            raise InputError(f"kind must be 1, 2, 3 or 4. Got {kind!r}.")
+        target = self.r + self.difference @ w
+        if kind == 2:
+            rate = float(self.d @ target)
+        elif reward_rate is None:
+            raise InputError(f"reward_rate must be a number for mspbe({kind}, …). Got None.")
+        else:
+            rate = float(reward_rate)
+        basis = np.column_stack([np.ones(len(self.d)), self.X]) if kind == 1 else self.X
+        return float(np.sum(self.d * self.project(target - rate, basis) ** 2))
+
+    def project(self, values: Array, basis: Array) -> Array:
+        """The `D`-orthogonal projection of `values [n]` on the columns of `basis [n, k]`, of any rank."""
+        root = np.sqrt(self.d)
+        weights = lstsq(root[:, None] * basis, root * values, cond=1e-12, lapack_driver="gelsy")[0]
+        return np.asarray(basis @ weights)
+
+    def assumptions(self, xi: float = 0.99) -> "AssumptionReport":
+        """Which assumptions of the theory hold here, by how much, in plain words."""
+        from cesaro.linear.assumptions import assumptions
+
+        return assumptions(self, xi)
+
+    def error_bounds(self, xi: float = 0.99) -> "ErrorBounds":
+        """Both bounds of Proposition 1 beside both actual errors, where the proposition applies."""
+        from cesaro.linear.error_bounds import error_bounds
+
+        return error_bounds(self, xi)

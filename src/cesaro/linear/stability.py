@@ -1,0 +1,224 @@
+"""Does a method converge here, to what, how fast, and with which step sizes? From `G` and `h` of its mean update."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs, schur
+from scipy.sparse.linalg import LinearOperator, eigs
+
+from cesaro import checks
+from cesaro.checks import Array
+from cesaro.errors import NoLimitError
+from cesaro.linear import fixed_point
+from cesaro.linear.fixed_point import Reduced
+from cesaro.linear.mean_update import MeanUpdate, SampleUpdates, Settings, mean_update, sample_updates, settings
+
+if TYPE_CHECKING:
+    from cesaro.linear.problem import LinearProblem
+
+# Eigenvalues with a real part above −MARGIN·max|λ| do not count as stable.
+MARGIN = 1e-14
+# Smallest cosine between range and row space of G at which a zero eigenvalue counts as semisimple.
+SEMISIMPLE = 1e-8
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Where a method converges to, started at zero.
+
+    Attributes:
+        reward_rate: the limit of `r̂`.
+        weights: the limit of `w`, `[K]`; None for GradientDICE. Where only the rate is determined, the least-‖w‖ choice.
+        ratio_weights: the limit of `θ`, `[K]`, for GradientDICE: `density ratio ≈ Xθ`; None otherwise.
+        weights_are_unique: whether the weights are determined too.
+    """
+
+    reward_rate: float
+    weights: Array | None
+    ratio_weights: Array | None
+    weights_are_unique: bool
+
+
+@dataclass(frozen=True)
+class Stability:
+    """The long-run behavior of one method on one problem.
+
+    Attributes:
+        converges: whether the expected update converges for small steps: every non-zero eigenvalue of `G` has negative
+            real part, zero eigenvalues are semisimple, and `h` lies in the range of `G`.
+        reason: one sentence that says why.
+        eigenvalues: of `G`, zeros included, by real part.
+        determined: for each variable, whether its limit is independent of the start.
+        max_step_expected: largest constant step of the expected update; None if there is none.
+        mean: the mean update itself.
+    """
+
+    method: str
+    converges: bool
+    reason: str
+    eigenvalues: NDArray[np.complex128]
+    determined: dict[str, bool]
+    max_step_expected: float | None
+    mean: MeanUpdate
+    _reduced: Reduced = field(repr=False)
+    _problem: "LinearProblem" = field(repr=False)
+    _settings: Settings = field(repr=False)
+
+    @cached_property
+    def max_step_sampled(self) -> float | None:
+        """Largest constant step at which the sampled update is bounded in mean square; None if there is none.
+
+        The spectral radius of `E[(I + αG_k) ⊗ (I + αG_k)]` is at most one up to this `α` and above one beyond it.
+        """
+        return largest_sampled_step(sample_updates(self._problem, self.method, self._settings))
+
+    def time_constant(self, step_size: float) -> float:
+        """Updates after which the slowest determined direction has shrunk by `e`, for small steps."""
+        alpha = checks.number("step_size", step_size, low=0.0, low_open=True)
+        nonzero = self.eigenvalues[self.eigenvalues != 0]
+        if not self.converges:
+            return float("inf")
+        return float(1 / (alpha * np.min(np.abs(nonzero.real)))) if len(nonzero) else 0.0
+
+
+def stability(
+    problem: "LinearProblem", method: str, *, ridge: float, lam: float, rate_step_ratio: float = 1.0
+) -> Stability:
+    """Analyze the mean update of a method."""
+    chosen = settings(ridge, lam, rate_step_ratio)
+    mean = mean_update(problem, method, chosen)
+    scale = _scale(problem, mean)
+    reduced = fixed_point.reduce(mean.G, scale, scale)
+    # G = left·diag(core)·rightᵀ, so its non-zero eigenvalues are those of the small matrix diag(core)·rightᵀ·left.
+    nonzero = np.linalg.eigvals(reduced.core[:, None] * (reduced.right.T @ reduced.left))
+    zeros = mean.layout.size - len(nonzero)
+    angle = np.linalg.svd(np.linalg.qr(reduced.right)[0].T @ np.linalg.qr(reduced.left)[0], compute_uv=False)
+    outside = reduced.solve(mean.h)[1] if mean.h.any() else 0.0
+    radius = float(np.max(np.abs(nonzero), initial=0.0))
+    unstable = nonzero[nonzero.real >= -MARGIN * radius]
+    if len(unstable):
+        worst = unstable[np.argmax(unstable.real)]
+        reason = (
+            f"G has an eigenvalue {_show(worst)} whose real part is not negative, so that the expected update diverges."
+        )
+    elif zeros and len(angle) and angle.min() < SEMISIMPLE:
+        reason = "A zero eigenvalue of G is defective, so that the expected update grows without bound."
+    elif outside > fixed_point.RANGE_TOLERANCE:
+        reason = "h is not in the range of G: there is no fixed point, and the expected update drifts forever."
+    else:
+        reason = f"All {len(nonzero)} non-zero eigenvalues of G have negative real parts."
+        if zeros:
+            reason += f" {zeros} directions never move or never matter; see `determined`."
+    converges = reason.startswith("All")
+    outside_row_space = np.linalg.norm(reduced.null, axis=1)
+    determined = {name: bool(share < 1e-7) for name, share in zip(mean.layout.names, outside_row_space)}
+    step = float(np.min(-2 * nonzero.real / np.abs(nonzero) ** 2)) if converges and len(nonzero) else None
+    eigenvalues = np.concatenate([nonzero, np.zeros(zeros)]).astype(np.complex128)
+    return Stability(
+        method=method,
+        converges=converges,
+        reason=reason,
+        eigenvalues=eigenvalues[np.argsort(-eigenvalues.real, kind="stable")],
+        determined=determined,
+        max_step_expected=step,
+        mean=mean,
+        _reduced=reduced,
+        _problem=problem,
+        _settings=chosen,
+    )
+
+
+def limit(problem: "LinearProblem", method: str, *, ridge: float, lam: float) -> Limit:
+    """The fixed point of the mean update, where it attracts and determines the rate."""
+    result = stability(problem, method, ridge=ridge, lam=lam)
+    if method == "gradient-dice" and lam == 0:
+        raise NoLimitError(
+            "gradient-dice needs lam > 0: with lam = 0 nothing fixes the scale of the density ratio, and the zero ratio is a "
+            "solution whatever the rewards are."
+        )
+    if not result.converges:
+        raise NoLimitError(f"{method} with ridge {ridge:g} has no limit on this problem: {result.reason}")
+    order = result.mean.layout
+    if not result.determined["reward_rate"]:
+        remedy = "take ridge > 0" if ridge == 0 else "add features that tell the sampled pairs apart"
+        raise NoLimitError(
+            f"{method} with ridge {ridge:g} has no single limit on this problem: the rate it ends at depends on where it "
+            f"starts, because several rates solve its equations; {remedy}."
+        )
+    solution = fixed_point.least_norm(result._reduced.solve(-result.mean.h)[0], result._reduced.null, order.weights)
+    weights = solution[order.weights]
+    is_ratio = method == "gradient-dice"
+    return Limit(
+        reward_rate=float(solution[order.rate]),
+        weights=None if is_ratio else weights,
+        ratio_weights=weights if is_ratio else None,
+        weights_are_unique=all(result.determined[name] for name in order.names[order.weights]),
+    )
+
+
+def largest_sampled_step(samples: SampleUpdates) -> float | None:
+    """The largest `α` with `ρ(E[(I + αG_k) ⊗ (I + αG_k)]) ≤ 1`.
+
+    At that step some positive semidefinite `Σ` satisfies `GΣ + ΣGᵀ + α E[G_k Σ G_kᵀ] = 0`; with `𝓛` the Lyapunov operator
+    of `G`, `Σ = α (−𝓛)⁻¹ E[G_k Σ G_kᵀ]`, an eigenvalue problem for a positive operator: `α` is one over its spectral
+    radius. Directions that no sample moves and directions that no sample reads have eigenvalue one at every step and are
+    taken out first.
+    """
+    samples = _without_idle_directions(samples)
+    size = samples.constant.shape[0]
+    if size == 0:
+        return float("inf")
+    mean = np.tensordot(samples.weights[:, None, None] * samples.left, samples.right, axes=((0, 2), (0, 2)))
+    triangular, basis = schur(mean + samples.constant, output="real")
+    eigenvalues = np.linalg.eigvals(triangular)
+    if np.max(eigenvalues.real) >= -MARGIN * np.max(np.abs(eigenvalues)):
+        return None
+    (trsyl,) = get_lapack_funcs(("trsyl",), (triangular, triangular))
+
+    def lyapunov_inverse(vector: Array) -> Array:
+        matrix = vector.reshape(size, size)
+        forcing = basis.T @ samples.second_moment((matrix + matrix.T) / 2) @ basis
+        solution, scale, _ = trsyl(triangular, triangular, -forcing, tranb="C")
+        return np.asarray((basis @ (scale * solution) @ basis.T).ravel())
+
+    return 1 / _spectral_radius(lyapunov_inverse, size * size)
+
+
+def _spectral_radius(apply: Callable[[Array], Array], size: int) -> float:
+    operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
+    if size <= 16:
+        return float(np.max(np.abs(np.linalg.eigvals(operator @ np.eye(size)))))
+    start = np.eye(int(np.sqrt(size))).ravel()
+    return float(np.abs(eigs(operator, k=1, which="LM", v0=start, return_eigenvectors=False, tol=1e-10)[0]))
+
+
+def _without_idle_directions(samples: SampleUpdates) -> SampleUpdates:
+    size = -1
+    while samples.constant.shape[0] not in (0, size):
+        size = samples.constant.shape[0]
+        for transposed in (False, True):
+            values, vectors = np.linalg.eigh(
+                samples.second_moment(np.eye(len(samples.constant)), transposed=transposed)
+            )
+            samples = samples.project(vectors[:, values > 1e-13 * max(values[-1], 1e-300)])
+            if samples.constant.shape[0] == 0:
+                break
+    return samples
+
+
+def _scale(problem: "LinearProblem", mean: MeanUpdate) -> Array:
+    """One over the size of the feature behind each variable, so that units of features do not matter."""
+    scale = np.ones(mean.layout.size)
+    features = fixed_point.feature_scale(problem, center=False)
+    scale[mean.layout.weights] = features
+    dual = scale[mean.layout.dual]
+    dual[len(dual) - min(len(dual), len(features)) :] = features[: len(dual)]
+    return scale
+
+
+def _show(value: complex) -> str:
+    return f"{value.real:.4g}" if abs(value.imag) <= 1e-12 * abs(value) else f"{value.real:.4g}{value.imag:+.4g}i"

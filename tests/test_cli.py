@@ -1,0 +1,158 @@
+"""The command line: quick help, one-line errors, honest verdicts."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cesaro import __version__
+from cesaro.cli import app
+from cesaro.reproduce import assumption
+
+COMMAND = [sys.executable, "-c", "from cesaro.cli import main; main()"]
+
+
+def cesaro(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_version() -> None:
+    result = cesaro("--version")
+    assert (result.exit_code, result.stdout) == (0, f"cesaro {__version__}\n")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["reproduce", "--help"], ["reproduce", "assumption", "--help"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        "import sys\nfrom cesaro.cli import main\n"
+        "try:\n    main()\nfinally:\n"
+        "    print('loaded:', {'jax', 'matplotlib', 'sklearn', 'numpy', 'scipy'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    assert "Usage: cesaro" in done.stdout
+    assert done.stdout.endswith("loaded: set()\n")
+
+
+def test_help_survives_a_terminal_without_unicode() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    subprocess.run([*COMMAND, "reproduce", "assumption", "--help"], capture_output=True, check=True, env=environment)
+
+
+def test_a_small_run_prints_tables_and_makes_no_promise(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = cesaro("reproduce", "assumption", "--trials", "20", "--out", out, "--quiet")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    lines = result.stdout.splitlines()
+    assert max(len(line) for line in lines[:-2]) <= 80
+    published = [row for rows in assumption.PUBLISHED.values() for row in rows.values()]
+    printed = [[float(word) for word in re.findall(r"\((\d\.\d\d)\)", line)] for line in lines]
+    assert [tuple(row) for row in printed if row] == published
+    assert lines[-2].startswith("No verdict: largest difference ")
+    assert "only for stick-breaking rows and at least 10,000 trials" in lines[-2]
+    assert lines[-1] == f"Results: {out} (assumption.csv, assumption.png, manifest.json)"
+    assert sorted(file.name for file in out.iterdir()) == ["assumption.csv", "assumption.png", "manifest.json"]
+
+
+@pytest.mark.parametrize(
+    ("shift", "start"),
+    [(0.0, "Reproduced: largest difference 0.000"), (0.04, "NOT reproduced: largest difference 0.040")],
+)
+def test_the_full_study_gets_a_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shift: float, start: str
+) -> None:
+    def published(config: assumption.Config, *_: object, **__: object) -> assumption.Result:
+        cells = [
+            assumption.Cell(size, sigma, xi, value, config.trials)
+            for xi, rows in assumption.PUBLISHED.items()
+            for size, row in rows.items()
+            for sigma, value in zip(config.sigmas, row)
+        ]
+        cells[0] = assumption.Cell(5, 0.0, 0.9, 0.70 + shift, config.trials)
+        return assumption.Result(config, tuple(cells))
+
+    monkeypatch.setattr(assumption, "run", published)
+    result = cesaro("reproduce", "assumption", "--out", tmp_path / "out")
+    assert result.stdout.splitlines()[-2].startswith(start)
+    assert result.stdout.splitlines()[-2].endswith("(promised: at most 0.03 and 0.01).")
+
+
+def test_quick_is_a_number_of_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assumption, "QUICK_TRIALS", 3)
+    assert cesaro("reproduce", "assumption", "--quick", "--out", tmp_path / "out").exit_code == 0
+    rows = (tmp_path / "out" / "assumption.csv").read_text(encoding="utf-8").splitlines()[1:]
+    assert {row.rsplit(",", 1)[1] for row in rows} == {"3"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--trials", "0"], "'trials' setting of the assumption study must be an integer ≥ 1. Got 0 instead."),
+        (["--seed", "-1"], "'seed' setting"),
+        (["--workers", "0"], "'workers' setting"),
+        (["--simplex", "round"], "'simplex' setting"),
+        (["--quick", "--trials", "7"], "give one of the two. Got --trials 7 as well."),
+        (["--out", "missing/out"], "does not exist; create it"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = cesaro("reproduce", "assumption", *arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_default_folder_is_made_and_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ("reproduce", "assumption", "--trials", "2")
+    assert cesaro(*arguments).exit_code == 0
+    assert (tmp_path / "out" / "assumption" / "assumption.csv").exists()
+    again = cesaro(*arguments)
+    assert (again.exit_code, again.stderr.count("\n")) == (2, 1)
+    assert "--force" in again.stderr
+    assert cesaro(*arguments, "--force").exit_code == 0
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = cesaro("reproduce", "assumption", "--trials", "2", "--out", tmp_path / "out")
+    assert result.exit_code in {1, 2}
+    assert result.stderr.startswith("error: ")
+    assert "No space left on device" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_ctrl_c_is_one_line_and_the_same_command_resumes(tmp_path: Path) -> None:
+    command = [*COMMAND, "reproduce", "assumption", "--trials", "300", "--quiet", "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pieces = tmp_path / "out.partial" / "pieces"
+    deadline = time.monotonic() + 30
+    while not list(pieces.glob("*.npz")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    assert err == "interrupted: the same command resumes where this one stopped.\n"
+    assert not (tmp_path / "out").exists()
+    other = subprocess.run([*command, "--seed", "1"], capture_output=True, text=True, check=False)
+    assert other.returncode == 2
+    assert "seed is 0 there and 1 here" in other.stderr
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    assert (tmp_path / "out" / "assumption.csv").exists()

@@ -8,11 +8,16 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from cesaro import exact as exact
     from cesaro import problems as problems
+    from cesaro.algorithms import Objective as Objective
+    from cesaro.data import FeatureTransitions as FeatureTransitions
     from cesaro.errors import CesaroError as CesaroError
     from cesaro.errors import InputError as InputError
     from cesaro.errors import MultichainError as MultichainError
     from cesaro.errors import NoLimitError as NoLimitError
     from cesaro.errors import ToleranceError as ToleranceError
+    from cesaro.learning import Sweep as Sweep
+    from cesaro.learning import grid as grid
+    from cesaro.learning import sweep as sweep
     from cesaro.linear import LinearProblem as LinearProblem
     from cesaro.mdp import TabularMDP as TabularMDP
 
@@ -22,6 +27,11 @@ _EXPORTS = {
     "exact": "",
     "LinearProblem": "linear",
     "problems": "",
+    "sweep": "learning",
+    "grid": "learning",
+    "Sweep": "learning",
+    "Objective": "algorithms",
+    "FeatureTransitions": "data",
     "CesaroError": "errors",
     "InputError": "errors",
     "MultichainError": "errors",

@@ -6,10 +6,9 @@ import platform
 import shlex
 import shutil
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from io import BytesIO
@@ -23,12 +22,12 @@ from numpy.typing import NDArray
 
 from cesaro import __version__
 from cesaro.errors import InputError
+from cesaro.progress import progress
 
 Arrays = dict[str, NDArray[Any]]
 
 SCHEMA = "cesaro-study/1"
 _ELSEWHERE = "choose another output folder (--out)"
-_SECONDS_BETWEEN_LINES = 5.0
 
 
 class Workspace:
@@ -215,32 +214,6 @@ def compute(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return {name: pieces[name] for name in jobs}
-
-
-@contextmanager
-def progress(label: str, *, total: int, done: int = 0, quiet: bool = False) -> Iterator[Callable[[], None]]:
-    """A function to call after each piece: moves a bar on a terminal, else writes a line now and then, on stderr."""
-    if quiet:
-        yield lambda: None
-    elif sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(label, total=total, completed=done)
-            yield lambda: bar.advance(task)
-    else:
-        last = time.monotonic()
-
-        def advance() -> None:
-            nonlocal done, last
-            done += 1
-            if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
-                last = time.monotonic()
-                print(f"{label}: {done} of {total} pieces", file=sys.stderr, flush=True)
-
-        yield advance
 
 
 def manifest(

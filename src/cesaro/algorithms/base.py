@@ -1,0 +1,73 @@
+"""The contract: a method is one scalar, minimized over `primal` and maximized over `dual`."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jaxtyping import Array, Float, Scalar
+
+Params = Any  # a pytree of arrays
+Hyper = dict[str, Any]  # swept numbers by name, traced
+
+
+class Batch(NamedTuple):
+    """`k` independent minibatches of `b` transitions, as inputs of the approximators."""
+
+    x: Float[Array, "k b inputs"]
+    reward: Float[Array, "k b"]
+    x_next: Float[Array, "k b inputs"]
+
+
+class Objective(NamedTuple):
+    """A method, independent of optimizers, schedules, seeds and devices.
+
+    Attributes:
+        init: `(key) -> (primal, dual)`. By convention `primal` is a dict whose entry "rate" is the scalar `r̂`.
+        lagrangian: `(primal, dual, target, batch, hyper) -> scalar`, minimized over `primal`, maximized over `dual`. `target` is
+            `primal` seen through a rule (current, copied, averaged); apply `stop_gradient` to it.
+        reward_rate: `(primal) -> scalar`.
+        values: `(primal, inputs) -> q`; None for methods without values.
+        defaults: the numbers one may sweep and their defaults; None means "as `step_size`".
+        minibatches: independent minibatches per step.
+        projected: the entries of `primal` that the projected variant keeps in a ball; empty: there is no such variant.
+    """
+
+    init: Callable[[Array], tuple[Params, Params]]
+    lagrangian: Callable[[Params, Params, Params, Batch, Hyper], Scalar]
+    reward_rate: Callable[[Params], Scalar]
+    values: Callable[[Params, Array], Array] | None
+    defaults: dict[str, float | None]
+    minibatches: int = 1
+    projected: tuple[str, ...] = ()
+
+
+class State(NamedTuple):
+    """What the next step needs, and nothing else; None where a variant does not need it."""
+
+    primal: Params
+    dual: Params
+    target: Params
+    average: Params
+    optimizer: Any
+    count: Any
+
+
+class Info(NamedTuple):
+    """Diagnostics of a step."""
+
+    lagrangian: Scalar
+
+
+class Algorithm(NamedTuple):
+    """An objective with an optimizer: pure functions of explicit state.
+
+    Attributes:
+        init: `(key, hyper) -> State`.
+        step: `(state, batch, hyper) -> (State, Info)`.
+        report: `(state) -> primal`, the iterate to report: the running average for projected variants.
+        minibatches: as in `Objective`.
+    """
+
+    init: Callable[[Array, Hyper], State]
+    step: Callable[[State, Batch, Hyper], tuple[State, Info]]
+    report: Callable[[State], Params]
+    minibatches: int

@@ -1,0 +1,47 @@
+"""Diff-GQ2: two-stage gradient differential Q evaluation (section 5 of the paper) from two independent samples per step.
+
+    ν += α (ρ₁ − ρ₂ − x₁ᵀν) x₁,   w += α ([(x₁ − x₁') − (x₂ − x₂')] x₁ᵀν − η w),   r̂ += β (½(ρ₁ + ρ₂) − r̂)
+
+(The paper prints the `w` update with `+ (x₂ − x₂')`, and in the appendix with the sign of the whole flipped; both are slips.) The
+rate is tracked beside the saddle point; in the projected variant it follows the averaged weights, through `target`.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.lax import stop_gradient
+from jaxtyping import Array, Scalar
+
+from cesaro.algorithms.base import Batch, Hyper, Objective, Params
+from cesaro.approximators import Approximator, squared_norm
+
+
+def diff_gq2(approximator: Approximator, num_inputs: int) -> Objective:
+    """The objective of Diff-GQ2."""
+    q, tau = approximator(num_inputs, bias=False), approximator(num_inputs, bias=False)
+
+    def init(key: Array) -> tuple[Params, Params]:
+        primal_key, dual_key = jax.random.split(key)
+        return {"rate": jnp.zeros(()), "values": q.init(primal_key)}, tau.init(dual_key)
+
+    def rho(values: Params, batch: Batch, i: int) -> Array:
+        return batch.reward[i] + q.apply(values, batch.x_next[i]) - q.apply(values, batch.x[i])
+
+    def lagrangian(primal: Params, dual: Params, target: Params, batch: Batch, hyper: Hyper) -> Scalar:
+        difference = rho(primal["values"], batch, 0) - rho(primal["values"], batch, 1)
+        weight = tau.apply(dual, batch.x[0])
+        goal = stop_gradient(0.5 * jnp.mean(rho(target["values"], batch, 0) + rho(target["values"], batch, 1)))
+        return (
+            jnp.mean(weight * difference - 0.5 * weight**2)
+            + 0.5 * hyper["ridge"] * squared_norm(primal["values"])
+            + 0.5 * (goal - primal["rate"]) ** 2
+        )
+
+    return Objective(
+        init=init,
+        lagrangian=lagrangian,
+        reward_rate=lambda primal: primal["rate"],
+        values=lambda primal, x: q.apply(primal["values"], x),
+        defaults={"step_size": 0.01, "rate_step_size": None, "ridge": 0.0},
+        minibatches=2,
+        projected=("values",),
+    )

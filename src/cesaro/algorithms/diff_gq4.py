@@ -1,0 +1,41 @@
+"""Diff-GQ4 (appendix of the paper): the rate is tracked as in Diff-SGQ, the weights descend the projected error at that rate.
+
+    r̂ += α (ρ − r̂),   ν += α (ρ − r̂ − xᵀν) x,   w += α ((x − x') xᵀν − η w)
+
+Its mean dynamics need not be stable; `LinearProblem.stability("diff-gq4", ridge=…)` tells.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.lax import stop_gradient
+from jaxtyping import Array, Scalar
+
+from cesaro.algorithms.base import Batch, Hyper, Objective, Params
+from cesaro.approximators import Approximator, squared_norm
+
+
+def diff_gq4(approximator: Approximator, num_inputs: int) -> Objective:
+    """The objective of Diff-GQ4."""
+    q, tau = approximator(num_inputs, bias=False), approximator(num_inputs, bias=False)
+
+    def init(key: Array) -> tuple[Params, Params]:
+        primal_key, dual_key = jax.random.split(key)
+        return {"rate": jnp.zeros(()), "values": q.init(primal_key)}, tau.init(dual_key)
+
+    def lagrangian(primal: Params, dual: Params, target: Params, batch: Batch, hyper: Hyper) -> Scalar:
+        values = primal["values"]
+        rho = batch.reward + q.apply(values, batch.x_next) - q.apply(values, batch.x)
+        weight = tau.apply(dual, batch.x)
+        return (
+            jnp.mean(weight * (rho - stop_gradient(primal["rate"])) - 0.5 * weight**2)
+            + 0.5 * hyper["ridge"] * squared_norm(values)
+            + 0.5 * (stop_gradient(jnp.mean(rho)) - primal["rate"]) ** 2
+        )
+
+    return Objective(
+        init=init,
+        lagrangian=lagrangian,
+        reward_rate=lambda primal: primal["rate"],
+        values=lambda primal, x: q.apply(primal["values"], x),
+        defaults={"step_size": 0.01, "ridge": 0.0},
+    )

@@ -1,0 +1,41 @@
+"""Diff-SGQ: semi-gradient differential Q evaluation (section 3 of the paper).
+
+    w += α (δ x − η w),   r̂ += α δ,   δ = R − r̂ + q(x') − q(x)
+
+As a scalar: squared distances of `q(x)` and of `r̂` to goals that the gradient does not see. With a target network both
+goals use the target: `r̂ += α (R + q⁻(x') − q⁻(x) − r̂)`. It may diverge (`cesaro reproduce counterexample`).
+"""
+
+import jax.numpy as jnp
+from jax.lax import stop_gradient
+from jaxtyping import Array, Scalar
+
+from cesaro.algorithms.base import Batch, Hyper, Objective, Params
+from cesaro.approximators import Approximator, squared_norm
+
+
+def diff_sgq(approximator: Approximator, num_inputs: int) -> Objective:
+    """The objective of Diff-SGQ."""
+    q = approximator(num_inputs, bias=False)
+
+    def init(key: Array) -> tuple[Params, Params]:
+        return {"rate": jnp.zeros(()), "values": q.init(key)}, {}
+
+    def lagrangian(primal: Params, dual: Params, target: Params, batch: Batch, hyper: Hyper) -> Scalar:
+        seen = stop_gradient(target)
+        following = batch.reward + q.apply(seen["values"], batch.x_next)
+        value_goal = following - seen["rate"]
+        rate_goal = following - q.apply(seen["values"], batch.x)
+        return (
+            0.5 * jnp.mean((value_goal - q.apply(primal["values"], batch.x)) ** 2)
+            + 0.5 * jnp.mean((rate_goal - primal["rate"]) ** 2)
+            + 0.5 * hyper["ridge"] * squared_norm(primal["values"])
+        )
+
+    return Objective(
+        init=init,
+        lagrangian=lagrangian,
+        reward_rate=lambda primal: primal["rate"],
+        values=lambda primal, x: q.apply(primal["values"], x),
+        defaults={"step_size": 0.01, "ridge": 0.0},
+    )

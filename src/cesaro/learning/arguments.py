@@ -1,0 +1,109 @@
+"""The arguments of a sweep, checked and completed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro import checks
+from cesaro.algorithms import REGISTRY, Algorithm, Objective, State
+from cesaro.algorithms.saddle_point import SCHEDULE_DEFAULTS, SCHEDULES
+from cesaro.approximators import APPROXIMATORS, Approximator
+from cesaro.errors import InputError
+from cesaro.learning.run import Recorder, Shape
+from cesaro.learning.settings import complete, grid
+
+Method: TypeAlias = str | Objective | Callable[[Approximator, int], Objective]
+
+
+def as_objective(method: Method, approximator: str | Approximator, inputs: int) -> tuple[Objective, str]:
+    if isinstance(method, Objective):
+        return method, "objective"
+    if isinstance(approximator, str):
+        if approximator not in APPROXIMATORS:
+            raise InputError(f"approximator must be one of {', '.join(APPROXIMATORS)}. Got {approximator!r}.")
+        approximator = APPROXIMATORS[approximator]
+    if callable(method):
+        return method(approximator, inputs), getattr(method, "__name__", "objective")
+    if method not in REGISTRY:
+        raise InputError(f"method must be one of {', '.join(REGISTRY)}, or an Objective. Got {method!r}.")
+    return REGISTRY[method](approximator, inputs), method
+
+
+def all_settings(
+    objective: Objective,
+    settings: Sequence[Mapping[str, float]] | None,
+    schedule: str,
+    radius: float | None,
+    label: str,
+) -> dict[str, checks.Array]:
+    if schedule not in SCHEDULES:
+        raise InputError(f"schedule must be one of {', '.join(SCHEDULES)}. Got {schedule!r}.")
+    defaults: dict[str, float | None] = {**objective.defaults, **SCHEDULE_DEFAULTS[schedule]}
+    if radius is not None:
+        if not objective.projected:
+            raise InputError(f"radius must be None for {label}, which has no projected variant. Got {radius!r}.")
+        defaults["radius"] = checks.number("radius", radius, low=0.0, low_open=True)
+    if isinstance(settings, Mapping):
+        raise InputError("settings must be a list of settings. Got a single mapping; use cesaro.grid(step_size=[…]).")
+    chosen = complete(
+        settings if settings is not None else grid(step_size=objective.defaults["step_size"] or 0.01), defaults
+    )
+    if "power" in chosen and ((chosen["power"] <= 0.5) | (chosen["power"] > 1)).any():
+        raise InputError(f"power must be above ½ and at most 1 for convergence. Got {chosen['power'].tolist()}.")
+    return chosen
+
+
+def as_shape(objective: Objective, budget: int, record_every: int, window: int, batch_size: int) -> tuple[Shape, int]:
+    numbers = {"budget": budget, "record_every": record_every, "window": window, "batch_size": batch_size}
+    for name, value in numbers.items():
+        checks.count(name, value)
+    per_step = objective.minibatches * batch_size
+    for name in ("record_every", "window"):
+        if numbers[name] % per_step:
+            raise InputError(f"{name} must be a multiple of {per_step}, the samples of one step. Got {numbers[name]}.")
+    if budget % record_every or budget >= 2**31:
+        raise InputError(f"budget must be a multiple of record_every = {record_every} below 2³¹. Got {budget}.")
+    if window > record_every and window % record_every:
+        raise InputError(f"window must be at most record_every = {record_every} or a multiple of it. Got {window}.")
+    shape = Shape(record_every // per_step, min(window, record_every) // per_step, objective.minibatches, batch_size)
+    return shape, max(1, window // record_every)
+
+
+def as_seeds(seeds: int | Sequence[int]) -> NDArray[np.int64]:
+    numbers = list(range(checks.count("seeds", seeds))) if isinstance(seeds, int | np.integer) else list(seeds)
+    if (
+        not numbers
+        or len(set(numbers)) < len(numbers)
+        or not all(0 <= checks.count("seed", s, low=0) < 2**32 for s in numbers)
+    ):
+        raise InputError(f"seeds must be a number of seeds, or different integers from 0 to 2³² − 1. Got {seeds!r}.")
+    return np.array(numbers, dtype=np.int64)
+
+
+def as_recorders(
+    objective: Objective, algorithm: Algorithm, record: Sequence[str] | Mapping[str, Recorder]
+) -> dict[str, Recorder]:
+    """What to keep beside the rate, as functions of the state."""
+    if isinstance(record, Mapping):
+        return dict(record)
+
+    def weights(state: State) -> Any:
+        primal = algorithm.report(state)
+        flat = [
+            leaf.ravel() for name, part in sorted(primal.items()) if name != "rate" for leaf in jax.tree.leaves(part)
+        ]
+        return jnp.concatenate(flat)
+
+    known: dict[str, Recorder] = {
+        "weights": weights,
+        "last_reward_rate": lambda state: objective.reward_rate(state.primal),
+    }
+    unknown = sorted(set(record) - {"reward_rate", *known})
+    if isinstance(record, str) or unknown:
+        names = ", ".join(repr(name) for name in ("reward_rate", *known))
+        raise InputError(f"record must be a list of {names}, or map names to functions of the state. Got {record!r}.")
+    return {name: known[name] for name in record if name in known}

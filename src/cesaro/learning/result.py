@@ -1,0 +1,150 @@
+"""The result of a sweep: curves of every run, what diverged, and the best setting by a given truth."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro.checks import Array
+from cesaro.errors import CesaroError, InputError
+from cesaro.learning.settings import Setting
+
+SCHEMA = "cesaro-sweep/1"
+
+
+@dataclass(frozen=True)
+class Best:
+    """The setting with the smallest mean final error among those of which no run diverged."""
+
+    index: int
+    setting: Setting
+    error: float  # mean over seeds of |r̂ − truth| at the end
+    spread: float  # standard deviation over seeds
+    curve: Array  # mean error at every record, [records]
+    band: Array  # its standard deviation over seeds, [records]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All runs of one method.
+
+    Attributes:
+        method: its name.
+        settings: the numbers of each setting.
+        seeds: `[seeds]`.
+        samples: samples consumed at each record, `[records]`.
+        reward_rate: mean rate over the window before each record, `[settings, seeds, records]`; nan once a run has diverged.
+        diverged_at: the sample at which a run diverged, `[settings, seeds]`; −1 where it did not.
+        records: further recorded quantities by name, `[settings, seeds, records, …]`.
+    """
+
+    method: str
+    settings: list[Setting]
+    seeds: NDArray[np.int64]
+    samples: NDArray[np.int64]
+    reward_rate: Array
+    diverged_at: NDArray[np.int64]
+    records: dict[str, Array] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        diverged = int((self.diverged_at >= 0).sum())
+        return (
+            f"Sweep({self.method}: {len(self.settings)} settings × {len(self.seeds)} seeds, {self.samples[-1]} samples, "
+            f"{diverged} of {self.diverged_at.size} runs diverged)"
+        )
+
+    @property
+    def diverged(self) -> NDArray[np.bool_]:
+        """Settings of which some run diverged, `[settings]`."""
+        return np.asarray((self.diverged_at >= 0).any(axis=1))
+
+    def final_error(self, truth: float) -> Array:
+        """Mean over seeds of `|r̂ − truth|` at the end, `[settings]`; infinite where a run diverged."""
+        error = np.abs(self.reward_rate[:, :, -1] - truth).mean(axis=1)
+        return np.where(self.diverged, np.inf, error)
+
+    def best(self, truth: float) -> Best:
+        """The setting with the smallest mean final error; one with a diverged run is never chosen."""
+        errors = self.final_error(truth)
+        if self.diverged.all():
+            raise CesaroError(f"Every setting of {self.method} diverged; take smaller step sizes.")
+        index = int(np.argmin(errors))
+        runs = np.abs(self.reward_rate[index] - truth)
+        return Best(
+            index,
+            self.settings[index],
+            float(errors[index]),
+            float(runs[:, -1].std()),
+            runs.mean(axis=0),
+            runs.std(axis=0),
+        )
+
+    def to_frame(self) -> Any:
+        """A pandas frame with a row per setting, seed and record."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise InputError("to_frame() needs pandas; install it with: pip install pandas.") from None
+        count, seeds, records = self.reward_rate.shape
+        columns: dict[str, Any] = {
+            name: np.repeat([setting[name] for setting in self.settings], seeds * records) for name in self.settings[0]
+        }
+        columns["seed"] = np.tile(np.repeat(self.seeds, records), count)
+        columns["samples"] = np.tile(self.samples, count * seeds)
+        columns["reward_rate"] = self.reward_rate.ravel()
+        columns["diverged_at"] = np.repeat(self.diverged_at.ravel(), records)
+        return pd.DataFrame(columns)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one `.npz` file, whole or not at all."""
+        meta = {"schema": SCHEMA, "method": self.method, "settings": self.settings}
+        arrays = {f"record_{name}": values for name, values in self.records.items()}
+        fields = {name: getattr(self, name) for name in ("seeds", "samples", "reward_rate", "diverged_at")}
+        write_arrays(Path(path), meta, {**fields, **arrays})
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> "Sweep":
+        """Read what `save` wrote."""
+        meta, arrays = read_arrays(Path(path), SCHEMA)
+        prefix = "record_"
+        return Sweep(
+            method=meta["method"],
+            settings=meta["settings"],
+            records={name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)},
+            **{name: a for name, a in arrays.items() if not name.startswith(prefix)},
+        )
+
+
+def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """An `.npz` file with JSON metadata, replaced atomically."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            np.savez(stream, meta=np.array(json.dumps(meta)), **arrays)  # type: ignore[arg-type]
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be written ({error.strerror}); choose another path.") from error
+
+
+def read_arrays(path: Path, schema: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The metadata and arrays of a file that `write_arrays` made with this schema."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            meta = json.loads(str(stored["meta"]))
+            arrays = {name: stored[name] for name in stored.files if name != "meta"}
+    except FileNotFoundError:
+        raise InputError(f"'{path}' does not exist.") from None
+    except Exception as error:  # whatever is wrong with a file that should be an archive
+        raise InputError(
+            f"'{path}' is not a file of this package ({type(error).__name__}); it may be damaged."
+        ) from None
+    if meta.get("schema") != schema:
+        raise InputError(f"'{path}' holds {meta.get('schema')!r}, not {schema!r}.")
+    return meta, arrays

@@ -1,0 +1,138 @@
+"""One compiled program for many runs: an outer scan over records, an inner scan over steps, lanes in the last two axes.
+
+A lane is one (seed, setting). Arrays are laid out `[…, seeds, settings]`: samples belong to a seed and are broadcast along the
+last axis, where the machine's vector units work. How many lanes go together is decided in `sweep`.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from cesaro.algorithms.base import Algorithm, Batch, Hyper, Objective, State
+from cesaro.learning.source import Source, draw, gather
+
+# Transitions gathered at a time inside the program: numbers per block.
+BLOCK_NUMBERS = 2**20
+
+
+class Shape(NamedTuple):
+    """The static part of a run.
+
+    Attributes:
+        steps: steps per record.
+        window: the last steps of a record whose rates are averaged.
+        minibatches: independent minibatches per step.
+        batch_size: transitions per minibatch.
+    """
+
+    steps: int
+    window: int
+    minibatches: int
+    batch_size: int
+
+    @property
+    def samples(self) -> int:
+        """Samples consumed per record."""
+        return self.steps * self.minibatches * self.batch_size
+
+
+class Carry(NamedTuple):
+    """What a run carries from record to record: its state, and the number of steps before it diverged."""
+
+    state: Any
+    alive: Any  # bool: not diverged so far
+    survived: Any  # int: steps taken while alive
+
+
+class Records(NamedTuple):
+    """What is kept: `[records, …, seeds, settings]`."""
+
+    reward_rate: Any  # JAX arrays inside the program, NumPy arrays outside
+    extra: dict[str, Any]
+
+
+Recorder = Callable[[State], Array]
+
+
+class Program(NamedTuple):
+    """The compiled functions of a method.
+
+    Attributes:
+        start: `(keys [seeds], hyper {name: [settings]}) -> Carry`.
+        advance: `(source, Carry, rows, hyper, bound, shape) -> (Carry, Records)`.
+    """
+
+    start: Callable[..., Carry]
+    advance: Callable[..., tuple[Carry, Records]]
+
+
+@partial(jax.jit, static_argnames=("shape", "records"))
+def rows(origin: Source, keys: Array, first: Int[Array, ""], shape: Shape, records: int) -> Int[Array, "..."]:
+    """Row numbers for `records` records from step number `first` on, `[records, steps, k, b, seeds]`."""
+    streams = jax.vmap(partial(jax.random.fold_in, data=1))(keys)
+    per_step = shape.minibatches * shape.batch_size
+    count = records * shape.steps * per_step
+    drawn = jax.vmap(lambda key: draw(origin, key, first * per_step, count), out_axes=-1)(streams)
+    return drawn.reshape(records, shape.steps, shape.minibatches, shape.batch_size, len(keys))
+
+
+def program(algorithm: Algorithm, objective: Objective, recorders: dict[str, Recorder]) -> Program:
+    """Build both functions; each compiles once per shape."""
+
+    @jax.jit
+    def start(keys: Array, hyper: Hyper) -> Carry:
+        lanes = jax.vmap(jax.vmap(algorithm.init, in_axes=(None, -1), out_axes=-1), in_axes=(0, None), out_axes=-2)
+        state = lanes(jax.vmap(partial(jax.random.fold_in, data=0))(keys), hyper)
+        shape = keys.shape + hyper["step_size"].shape
+        return Carry(state, jnp.ones(shape, bool), jnp.zeros(shape, jnp.int32))
+
+    step = jax.vmap(jax.vmap(algorithm.step, in_axes=(-1, None, -1), out_axes=-1), in_axes=(-2, -1, None), out_axes=-2)
+
+    def over_lanes(function: Recorder) -> Recorder:
+        return jax.vmap(jax.vmap(function, in_axes=-1, out_axes=-1), in_axes=-2, out_axes=-2)
+
+    rate = over_lanes(lambda state: objective.reward_rate(algorithm.report(state)))
+    extra = {name: over_lanes(recorder) for name, recorder in recorders.items()}
+
+    @partial(jax.jit, static_argnames=("shape",), donate_argnames=("carry",))
+    def advance(
+        origin: Source, carry: Carry, drawn: Int[Array, "..."], hyper: Hyper, bound: Float[Array, ""], shape: Shape
+    ) -> tuple[Carry, Records]:
+        def one_step(carried: tuple[Carry, Array], inputs: tuple[Batch, Array]) -> tuple[tuple[Carry, Array], None]:
+            (carry, total), (batch, weight) = carried, inputs
+            state, _ = step(carry.state, batch, hyper)
+            estimate = rate(state)
+            alive = carry.alive & (jnp.abs(estimate) <= bound)
+            survived = carry.survived + alive.astype(jnp.int32)
+            return (Carry(state, alive, survived), total + weight * estimate), None
+
+        def one_block(carried: tuple[Carry, Array], inputs: tuple[Array, Array]) -> tuple[tuple[Carry, Array], None]:
+            block, weights = inputs
+            batch = gather(origin, block)
+            # [steps, k, b, seeds, inputs] -> [steps, k, b, inputs, seeds]
+            batch = Batch(jnp.moveaxis(batch.x, -1, -2), batch.reward, jnp.moveaxis(batch.x_next, -1, -2))
+            return jax.lax.scan(one_step, carried, (batch, weights))
+
+        size = _block(shape.steps, drawn[0, 0].size * (2 * origin.features.shape[1] + 1))
+        in_window = jnp.arange(shape.steps) >= shape.steps - shape.window
+        weights = (in_window / shape.window).astype(origin.features.dtype).reshape(-1, size)
+
+        def one_record(carry: Carry, block: Array) -> tuple[Carry, Records]:
+            blocks = block.reshape(-1, size, *block.shape[1:])
+            nothing = jnp.zeros(carry.alive.shape, origin.features.dtype)
+            (carry, mean), _ = jax.lax.scan(one_block, (carry, nothing), (blocks, weights))
+            return carry, Records(mean, {name: function(carry.state) for name, function in extra.items()})
+
+        return jax.lax.scan(one_record, carry, drawn)
+
+    return Program(start, advance)
+
+
+def _block(steps: int, numbers_per_step: int) -> int:
+    """The largest divisor of `steps` whose gathered transitions stay below `BLOCK_NUMBERS`."""
+    most = max(1, BLOCK_NUMBERS // max(1, numbers_per_step))
+    return max(size for size in range(1, min(steps, most) + 1) if steps % size == 0)

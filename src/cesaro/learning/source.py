@@ -1,0 +1,75 @@
+"""Where samples come from: a table of features, and rows that point into it."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, UInt32
+
+from cesaro.algorithms.base import Batch
+from cesaro.data.feature_transitions import FeatureTransitions
+from cesaro.errors import InputError
+from cesaro.linear import LinearProblem
+
+
+class Source(NamedTuple):
+    """Rows to draw from, as arguments of a compiled program: problems of one size share it.
+
+    Attributes:
+        cumulative: cumulative probabilities in units of 2⁻³², `[rows]`, so that draws do not depend on the float precision.
+        here: index of `x` in the table, `[rows]`.
+        there: index of `x'`, `[rows]`.
+        rewards: `[rows]`.
+        features: `[table, inputs]`.
+    """
+
+    cumulative: UInt32[Array, " rows"]
+    here: Int[Array, " rows"]
+    there: Int[Array, " rows"]
+    rewards: Float[Array, " rows"]
+    features: Float[Array, "table inputs"]
+
+
+def source(data: "LinearProblem | FeatureTransitions", dtype: Any) -> Source:
+    """The rows of a known problem (every tuple with its probability) or of transitions (each with its weight)."""
+    if isinstance(data, LinearProblem):
+        here, there, probability = data.sample_space
+        features, rewards = data.X, data.r[here]
+    elif isinstance(data, FeatureTransitions):
+        rows = len(data)
+        here, there = np.arange(rows), rows + np.arange(rows)
+        probability = np.full(rows, 1 / rows) if data.weights is None else data.weights / data.weights.sum()
+        features, rewards = np.concatenate([data.x, data.x_next]), data.rewards
+    else:
+        raise InputError(
+            f"The data must be a LinearProblem or FeatureTransitions. Got {type(data).__name__}; "
+            "known MDPs become one with cesaro.LinearProblem(mdp, policy=…, sampling=…, features=…)."
+        )
+    # The last entry is the largest number, so that every draw falls on a row of positive probability.
+    last = int(np.flatnonzero(probability)[-1])
+    cumulative = np.minimum(np.cumsum(probability) * 2.0**32, 2.0**32 - 1).astype(np.uint32)
+    cumulative[last:] = 2**32 - 1
+    return Source(
+        jnp.asarray(cumulative),
+        jnp.asarray(here, jnp.int32),
+        jnp.asarray(there, jnp.int32),
+        jnp.asarray(rewards, dtype),
+        jnp.asarray(features, dtype),
+    )
+
+
+def draw(origin: Source, key: Array, first: Int[Array, ""], count: int) -> Int[Array, " count"]:
+    """Row numbers of samples `first … first + count − 1` of the stream that `key` names.
+
+    Every sample has a key of its own, so that a stream does not depend on how it is cut into steps, blocks or chunks.
+    """
+    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(first + jnp.arange(count))
+    bits = jax.vmap(lambda k: jax.random.bits(k, (), jnp.uint32))(keys)
+    rows = jnp.searchsorted(origin.cumulative, bits, side="left")
+    return rows.astype(jnp.int32)
+
+
+def gather(origin: Source, rows: Int[Array, "..."]) -> Batch:
+    """The transitions of these rows."""
+    return Batch(origin.features[origin.here[rows]], origin.rewards[rows], origin.features[origin.there[rows]])

@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from cesaro import exact as exact
+    from cesaro import learning as learning
     from cesaro import problems as problems
     from cesaro.algorithms import Objective as Objective
     from cesaro.data import FeatureTransitions as FeatureTransitions
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "TabularMDP": "mdp",
     "exact": "",
+    "learning": "",
     "LinearProblem": "linear",
     "problems": "",
     "sweep": "learning",

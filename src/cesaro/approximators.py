@@ -9,6 +9,9 @@ from jaxtyping import Array, Float, Scalar
 
 Params = Any
 
+# From this many inputs on, a function is worth a matrix product of its own.
+WIDE = 32
+
 
 class Function(NamedTuple):
     """A family of real functions of `inputs` numbers.
@@ -49,9 +52,12 @@ def _linear(num_inputs: int, bias: bool, spread: float) -> Function:
         return {"weights": weights, "bias": offset} if bias else {"weights": weights}
 
     def apply(params: Params, x: Float[Array, "... inputs"]) -> Float[Array, "..."]:
-        # A product and a sum instead of a dot: under vmap it stays elementwise, which compiles to one fused loop.
-        weights = params["weights"].reshape((1,) * (x.ndim - 1) + (num_inputs,))
-        result = jnp.sum(x * weights, axis=-1)
+        if num_inputs < WIDE:
+            # A product and a sum instead of a dot: under vmap it stays elementwise, which compiles to one fused loop.
+            weights = params["weights"].reshape((1,) * (x.ndim - 1) + (num_inputs,))
+            result = jnp.sum(x * weights, axis=-1)
+        else:
+            result = x @ params["weights"]
         return result + params["bias"] if bias else result
 
     return Function(init, apply)

@@ -11,7 +11,7 @@ from cesaro.algorithms.base import Batch, Hyper, Objective, Params
 from cesaro.approximators import Approximator, squared_norm
 
 
-def diff_gq3(approximator: Approximator, num_inputs: int) -> Objective:
+def objective(approximator: Approximator, num_inputs: int) -> Objective:
     """The objective of Diff-GQ3."""
     q, tau = approximator(num_inputs, bias=False), approximator(num_inputs, bias=False)
 

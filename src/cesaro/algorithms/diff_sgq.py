@@ -14,7 +14,7 @@ from cesaro.algorithms.base import Batch, Hyper, Objective, Params
 from cesaro.approximators import Approximator, squared_norm
 
 
-def diff_sgq(approximator: Approximator, num_inputs: int) -> Objective:
+def objective(approximator: Approximator, num_inputs: int) -> Objective:
     """The objective of Diff-SGQ."""
     q = approximator(num_inputs, bias=False)
 

@@ -14,7 +14,7 @@ from cesaro.algorithms.base import Batch, Hyper, Objective, Params
 from cesaro.approximators import Approximator, squared_norm
 
 
-def gradient_dice(approximator: Approximator, num_inputs: int) -> Objective:
+def objective(approximator: Approximator, num_inputs: int) -> Objective:
     """The objective of GradientDICE; the entry "ratio" of the primal holds `θ`."""
     tau, f = approximator(num_inputs, bias=False), approximator(num_inputs, bias=False)
 

@@ -1,6 +1,7 @@
 """`sweep`: all seeds × settings of a method, in chunks of lanes that suit the device, resumable."""
 
 import hashlib
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 
 from cesaro import checks
 from cesaro.algorithms import Objective, saddle_point
+from cesaro.algorithms.dynamics import Dynamics, mean_dynamics
 from cesaro.algorithms.saddle_point import CURRENT, Target
-from cesaro.approximators import Approximator
+from cesaro.approximators import WIDE, Approximator
 from cesaro.data import FeatureTransitions
 from cesaro.errors import InputError
 from cesaro.learning import checkpoints
@@ -25,13 +27,15 @@ from cesaro.learning.arguments import Method, all_settings, as_objective, as_rec
 from cesaro.learning.result import Sweep
 from cesaro.learning.run import Program, Recorder, Records, Shape, program, rows
 from cesaro.learning.settings import Setting
-from cesaro.learning.source import Source, source
+from cesaro.learning.source import Source, rows_of, source
 from cesaro.linear import LinearProblem
 from cesaro.progress import progress
 
-# On a CPU, XLA compiles a step to tight vector loops as long as no array of it exceeds about this many numbers; beyond, it
-# splits loops over threads and a step takes three times as long. So lanes go in chunks of this size, one chunk per core.
+# On a CPU, XLA compiles a step of few parameters to tight vector loops as long as no array of it exceeds about this many
+# numbers; beyond, it splits loops over threads and a step takes three times as long. So lanes go in chunks of this size, one
+# chunk per core. With many parameters, where products dominate, a chunk should fit the second-level cache.
 CPU_NUMBERS = 4096
+CPU_WIDE_NUMBERS = 2**16
 # On an accelerator, all lanes go together up to this many numbers of state.
 ACCELERATOR_NUMBERS = 2**28
 # Row numbers drawn ahead at a time.
@@ -120,8 +124,29 @@ def sweep(
             workers or os.cpu_count() or 1,
         )
         identity = _identity(job, label, schedule, approximator, radius)
-        carries, records = _run(job, label, None if checkpoint is None else Path(checkpoint), identity, quiet)
-    return _result(job, label, settings or [{}], carries, records, blocks)
+        chunks = _chunks(job)
+        carries, records = _run(job, chunks, label, None if checkpoint is None else Path(checkpoint), identity, quiet)
+    return _result(job, chunks, label, settings or [{}], carries, records, blocks)
+
+
+def dynamics(
+    method: Method,
+    data: LinearProblem | FeatureTransitions,
+    *,
+    approximator: str | Approximator = "linear",
+    **hyper: float,
+) -> Dynamics:
+    """`G` and `h` of a method's expected update, exactly on a known problem, as a plug-in on transitions.
+
+    Example:
+        >>> import cesaro as cs
+        >>> cs.learning.dynamics("diff-sgq", cs.problems.two_state_counterexample()).eigenvalues.real.round(9).tolist()
+        [3.0, 2.0]
+    """
+    rows = rows_of(data)
+    objective, label = as_objective(method, approximator, rows.x.shape[1])
+    chosen = all_settings(objective, [{"step_size": 1.0, **hyper}], "constant", None, label)
+    return mean_dynamics(objective, rows, {name: float(values[0]) for name, values in chosen.items()})
 
 
 class _Job(NamedTuple):
@@ -146,9 +171,8 @@ class _Chunk(NamedTuple):
 
 
 def _run(
-    job: _Job, label: str, checkpoint: Path | None, identity: dict[str, Any], quiet: bool
+    job: _Job, chunks: list[_Chunk], label: str, checkpoint: Path | None, identity: dict[str, Any], quiet: bool
 ) -> tuple[list[Any], list[list[Records]]]:
-    chunks = _chunks(job)
     starts = [_start(job, chunk) for chunk in chunks]
     done, carries = 0, starts
     stored: list[list[Records]] = [[] for _ in chunks]
@@ -190,10 +214,15 @@ def _chunks(job: _Job) -> list[_Chunk]:
     start = jax.eval_shape(job.program.start, _keys(job.seeds[:1]), _first_setting(job))
     largest = max(leaf.size for leaf in jax.tree.leaves(start.state))
     on_cpu = jax.default_backend() == "cpu"
-    lanes = max(1, (CPU_NUMBERS if on_cpu else ACCELERATOR_NUMBERS) // max(1, largest))
+    narrow, wide = (CPU_NUMBERS, CPU_WIDE_NUMBERS) if on_cpu else (ACCELERATOR_NUMBERS, ACCELERATOR_NUMBERS)
+    lanes = max(1, (narrow if largest < WIDE else wide) // max(1, largest))
     seeds, settings = len(job.seeds), len(job.hyper["step_size"])
-    by_seed = min(seeds, lanes)
-    by_setting = min(settings, max(1, lanes // by_seed))
+    if largest < WIDE:
+        by_seed = min(seeds, lanes)
+        by_setting = min(settings, max(1, lanes // by_seed))
+    else:  # settings of one seed share its samples, which are large here
+        by_setting = min(settings, lanes)
+        by_seed = min(seeds, max(1, lanes // by_setting))
     return [_Chunk(s, h) for s in _split(seeds, by_seed) for h in _split(settings, by_setting)]
 
 
@@ -230,6 +259,7 @@ def _drawn(job: _Job, chunks: list[_Chunk], first: int, count: int) -> dict[byte
 
 def _result(
     job: _Job,
+    chunks: list[_Chunk],
     label: str,
     settings: Sequence[Mapping[str, float]],
     carries: list[Any],
@@ -241,7 +271,7 @@ def _result(
     rates = np.full((count, seeds, job.records), np.nan)
     extra: dict[str, checks.Array] = {}
     survived = np.zeros((count, seeds), dtype=np.int64)
-    for chunk, carry, parts in zip(_chunks(job), carries, stored):
+    for chunk, carry, parts in zip(chunks, carries, stored):
         # Padding repeats a lane, so that writing it twice writes the same numbers.
         where = np.ix_(chunk.settings, chunk.seeds)
         rates[where] = np.moveaxis(np.concatenate([part.reward_rate for part in parts]), (-1, -2), (0, 1))
@@ -292,7 +322,12 @@ def _program(
         algorithm = saddle_point(
             objective, optimizer=optimizer, schedule=schedule, target=target, is_projected=is_projected
         )
-        _PROGRAMS[key] = program(algorithm, objective, as_recorders(objective, algorithm, record))
+        _PROGRAMS[key] = program(
+            algorithm,
+            objective,
+            as_recorders(objective, algorithm, record),
+            lanes_last=max(math.prod(size) for size in sizes) < WIDE,
+        )
     return _PROGRAMS[key]
 
 

@@ -1,7 +1,8 @@
-"""One compiled program for many runs: an outer scan over records, an inner scan over steps, lanes in the last two axes.
+"""One compiled program for many runs: an outer scan over records, an inner scan over steps, all lanes side by side.
 
-A lane is one (seed, setting). Arrays are laid out `[…, seeds, settings]`: samples belong to a seed and are broadcast along the
-last axis, where the machine's vector units work. How many lanes go together is decided in `sweep`.
+A lane is one (seed, setting). Few parameters: state is laid out `[…, seeds, settings]`; samples belong to a seed and are
+broadcast along the last axis, where the machine's vector units work. Many parameters: `[seeds, settings, …]`, and the vector
+units work along the parameters. How many lanes go together is decided in `engine`.
 """
 
 from collections.abc import Callable
@@ -80,20 +81,25 @@ def rows(origin: Source, keys: Array, first: Int[Array, ""], shape: Shape, recor
     return drawn.reshape(records, shape.steps, shape.minibatches, shape.batch_size, len(keys))
 
 
-def program(algorithm: Algorithm, objective: Objective, recorders: dict[str, Recorder]) -> Program:
+def program(algorithm: Algorithm, objective: Objective, recorders: dict[str, Recorder], *, lanes_last: bool) -> Program:
     """Build both functions; each compiles once per shape."""
+    seed, setting = (-2, -1) if lanes_last else (0, 0)
+    batch_seed = -1 if lanes_last else 0
 
     @jax.jit
     def start(keys: Array, hyper: Hyper) -> Carry:
-        lanes = jax.vmap(jax.vmap(algorithm.init, in_axes=(None, -1), out_axes=-1), in_axes=(0, None), out_axes=-2)
-        state = lanes(jax.vmap(partial(jax.random.fold_in, data=0))(keys), hyper)
+        lanes = jax.vmap(algorithm.init, in_axes=(None, -1), out_axes=setting)
+        state = jax.vmap(lanes, in_axes=(0, None), out_axes=seed)(
+            jax.vmap(partial(jax.random.fold_in, data=0))(keys), hyper
+        )
         shape = keys.shape + hyper["step_size"].shape
         return Carry(state, jnp.ones(shape, bool), jnp.zeros(shape, jnp.int32))
 
-    step = jax.vmap(jax.vmap(algorithm.step, in_axes=(-1, None, -1), out_axes=-1), in_axes=(-2, -1, None), out_axes=-2)
+    step = jax.vmap(algorithm.step, in_axes=(setting, None, -1), out_axes=setting)
+    step = jax.vmap(step, in_axes=(seed, batch_seed, None), out_axes=seed)
 
     def over_lanes(function: Recorder) -> Recorder:
-        return jax.vmap(jax.vmap(function, in_axes=-1, out_axes=-1), in_axes=-2, out_axes=-2)
+        return jax.vmap(jax.vmap(function, in_axes=setting, out_axes=-1), in_axes=seed, out_axes=-2)
 
     rate = over_lanes(lambda state: objective.reward_rate(algorithm.report(state)))
     extra = {name: over_lanes(recorder) for name, recorder in recorders.items()}
@@ -112,14 +118,16 @@ def program(algorithm: Algorithm, objective: Objective, recorders: dict[str, Rec
 
         def one_block(carried: tuple[Carry, Array], inputs: tuple[Array, Array]) -> tuple[tuple[Carry, Array], None]:
             block, weights = inputs
-            batch = gather(origin, block)
-            # [steps, k, b, seeds, inputs] -> [steps, k, b, inputs, seeds]
-            batch = Batch(jnp.moveaxis(batch.x, -1, -2), batch.reward, jnp.moveaxis(batch.x_next, -1, -2))
+            x, reward, x_next = gather(origin, block)  # [steps, k, b, seeds, (inputs)]
+            if lanes_last:
+                batch = Batch(jnp.moveaxis(x, -1, -2), reward, jnp.moveaxis(x_next, -1, -2))
+            else:
+                batch = Batch(jnp.moveaxis(x, -2, 1), jnp.moveaxis(reward, -1, 1), jnp.moveaxis(x_next, -2, 1))
             return jax.lax.scan(one_step, carried, (batch, weights))
 
         size = _block(shape.steps, drawn[0, 0].size * (2 * origin.features.shape[1] + 1))
         in_window = jnp.arange(shape.steps) >= shape.steps - shape.window
-        weights = (in_window / shape.window).astype(origin.features.dtype).reshape(-1, size)
+        weights = (in_window.astype(origin.features.dtype) / shape.window).reshape(-1, size)
 
         def one_record(carry: Carry, block: Array) -> tuple[Carry, Records]:
             blocks = block.reshape(-1, size, *block.shape[1:])

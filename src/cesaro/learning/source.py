@@ -8,6 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, UInt32
 
 from cesaro.algorithms.base import Batch
+from cesaro.algorithms.dynamics import Rows
+from cesaro.checks import Array as FloatArray
 from cesaro.data.feature_transitions import FeatureTransitions
 from cesaro.errors import InputError
 from cesaro.linear import LinearProblem
@@ -33,19 +35,7 @@ class Source(NamedTuple):
 
 def source(data: "LinearProblem | FeatureTransitions", dtype: Any) -> Source:
     """The rows of a known problem (every tuple with its probability) or of transitions (each with its weight)."""
-    if isinstance(data, LinearProblem):
-        here, there, probability = data.sample_space
-        features, rewards = data.X, data.r[here]
-    elif isinstance(data, FeatureTransitions):
-        rows = len(data)
-        here, there = np.arange(rows), rows + np.arange(rows)
-        probability = np.full(rows, 1 / rows) if data.weights is None else data.weights / data.weights.sum()
-        features, rewards = np.concatenate([data.x, data.x_next]), data.rewards
-    else:
-        raise InputError(
-            f"The data must be a LinearProblem or FeatureTransitions. Got {type(data).__name__}; "
-            "known MDPs become one with cesaro.LinearProblem(mdp, policy=…, sampling=…, features=…)."
-        )
+    here, there, probability, rewards, features = _table(data)
     # The last entry is the largest number, so that every draw falls on a row of positive probability.
     last = int(np.flatnonzero(probability)[-1])
     cumulative = np.minimum(np.cumsum(probability) * 2.0**32, 2.0**32 - 1).astype(np.uint32)
@@ -59,12 +49,32 @@ def source(data: "LinearProblem | FeatureTransitions", dtype: Any) -> Source:
     )
 
 
+def rows_of(data: "LinearProblem | FeatureTransitions") -> Rows:
+    """The same rows with their probabilities, in float64, for exact expectations."""
+    here, there, probability, rewards, features = _table(data)
+    return Rows(features[here], rewards, features[there], probability)
+
+
+def _table(data: "LinearProblem | FeatureTransitions") -> tuple[Any, Any, FloatArray, FloatArray, FloatArray]:
+    if isinstance(data, LinearProblem):
+        here, there, probability = data.sample_space
+        return here, there, probability, data.r[here], data.X
+    if isinstance(data, FeatureTransitions):
+        rows = len(data)
+        probability = np.full(rows, 1 / rows) if data.weights is None else data.weights / data.weights.sum()
+        return np.arange(rows), rows + np.arange(rows), probability, data.rewards, np.concatenate([data.x, data.x_next])
+    raise InputError(
+        f"The data must be a LinearProblem or FeatureTransitions. Got {type(data).__name__}; "
+        "known MDPs become one with cesaro.LinearProblem(mdp, policy=…, sampling=…, features=…)."
+    )
+
+
 def draw(origin: Source, key: Array, first: Int[Array, ""], count: int) -> Int[Array, " count"]:
     """Row numbers of samples `first … first + count − 1` of the stream that `key` names.
 
     Every sample has a key of its own, so that a stream does not depend on how it is cut into steps, blocks or chunks.
     """
-    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(first + jnp.arange(count))
+    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(first + jnp.arange(count, dtype=jnp.int32))
     bits = jax.vmap(lambda k: jax.random.bits(k, (), jnp.uint32))(keys)
     rows = jnp.searchsorted(origin.cumulative, bits, side="left")
     return rows.astype(jnp.int32)

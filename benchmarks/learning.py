@@ -1,0 +1,191 @@
+"""Learning: the whole of Figure 2 against a plain NumPy loop in the same run, nanoseconds per run-step, and cost against K.
+
+A run-step is one update of one run; `cesaro reproduce boyan` takes 682.5 million of them. The plain baseline is what one would
+write first: one run at a time, a few NumPy calls per update, on one core; its time is extrapolated to the whole study. The
+bound is arithmetic: the additions and multiplications of an update at the rate of a fused multiply-add loop over
+cache-resident arrays, measured here.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+import cesaro as cs
+from cesaro.learning.engine import CPU_NUMBERS
+
+Array = NDArray[np.float64]
+STEPS = 2.0 ** -np.arange(1, 21)
+RIDGES, LAMBDAS = (0.0, 0.01, 0.1), (0.0, 0.1, 1.0, 10.0)
+GRIDS = {
+    "diff-sgq": cs.grid(step_size=STEPS),
+    "diff-gq1": cs.grid(step_size=STEPS, ridge=RIDGES),
+    "diff-gq2": cs.grid(step_size=STEPS, ridge=RIDGES),
+    "gradient-dice": cs.grid(step_size=STEPS, ridge=RIDGES, lam=LAMBDAS),
+}
+PANELS, RUNS, SAMPLES = 13, 30, 5_000
+
+
+def updates(method: str) -> int:
+    """Updates per run."""
+    return SAMPLES // 2 if method == "diff-gq2" else SAMPLES
+
+
+def run_steps(method: str) -> int:
+    """Updates of the whole study."""
+    return PANELS * RUNS * len(GRIDS[method]) * updates(method)
+
+
+def operations(method: str, features: int) -> int:
+    """Additions and multiplications of one update, counted from its formula."""
+    dots = {"diff-sgq": 2, "diff-gq1": 3, "diff-gq2": 5, "gradient-dice": 3}[method]
+    vectors = {"diff-sgq": 1, "diff-gq1": 2, "diff-gq2": 2, "gradient-dice": 2}[method]
+    # A dot is 2K; a vector update is a difference, two products and a sum (with ridge) per entry.
+    return (2 * dots + 5 * vectors) * features
+
+
+def plain_loop(method: str, problem: cs.LinearProblem, steps: int) -> float:
+    """Seconds per update of a plain NumPy loop."""
+    space = problem.sample_space
+    rng = np.random.default_rng(0)
+    drawn = rng.choice(len(space.pair), p=space.probability, size=2 * steps)
+    x, x_next, reward = problem.X[space.pair[drawn]], problem.X[space.next_pair[drawn]], problem.r[space.pair[drawn]]
+    K, alpha, eta, lam = problem.num_features, 0.01, 0.01, 1.0
+    rate, w, nu, u = 0.0, np.zeros(K), np.zeros(K + 1 if method == "diff-gq1" else K), 0.0
+    window = np.zeros(100)
+    start = time.perf_counter()
+    for k in range(steps):
+        a, b, r = x[k], x_next[k], reward[k]
+        if method == "diff-sgq":
+            delta = r - rate + b @ w - a @ w
+            w = w + alpha * delta * a
+            rate += alpha * delta
+        elif method == "diff-gq1":
+            y = np.concatenate(([1.0], a))
+            delta, tau = r - rate + b @ w - a @ w, y @ nu
+            nu = nu + alpha * (delta - tau) * y
+            w = w + alpha * ((a - b) * tau - eta * w)
+            rate += alpha * tau
+        elif method == "diff-gq2":
+            c, d, s = x[steps + k], x_next[steps + k], reward[steps + k]
+            first, second, tau = r + b @ w - a @ w, s + d @ w - c @ w, a @ nu
+            nu = nu + alpha * (first - second - tau) * a
+            w = w + alpha * (((a - b) - (c - d)) * tau - eta * w)
+            rate += alpha * (0.5 * (first + second) - rate)
+        else:
+            tau, f, f_next = a @ w, a @ nu, b @ nu
+            w, nu = w - alpha * (a * (f_next - f + lam * u) + eta * w), nu + alpha * (tau * (b - a) - f * a)
+            u += alpha * lam * (tau - 1 - u)
+            rate += alpha * (tau * r - rate)
+        window[k % 100] = rate
+    return (time.perf_counter() - start) / steps
+
+
+def timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def arithmetic_rate() -> float:
+    """Floating-point operations per second of a fused multiply-add loop over a small array, on one core or the accelerator."""
+    size = CPU_NUMBERS if jax.default_backend() == "cpu" else 2**24
+    repeats = 20_000 if jax.default_backend() == "cpu" else 1_000
+
+    @jax.jit
+    def loop(x: jax.Array) -> jax.Array:
+        def body(i: jax.Array, y: jax.Array) -> jax.Array:
+            for _ in range(16):
+                y = y * jnp.float32(0.999) + x
+            return y
+
+        return jax.lax.fori_loop(0, repeats, body, x)
+
+    x = jnp.ones(size, jnp.float32)
+    jax.block_until_ready(loop(x))
+    return 32 * repeats * size / min(timed(lambda: jax.block_until_ready(loop(x))) for _ in range(3))
+
+
+def engine(method: str, problem: cs.LinearProblem, seeds: int = RUNS) -> tuple[float, float]:
+    """Seconds of compilation and seconds per run-step, one panel of the study."""
+
+    def work() -> object:
+        return cs.sweep(method, problem, settings=GRIDS[method], seeds=seeds)
+
+    first = timed(work)
+    warm = min(timed(work) for _ in range(3))
+    return first - warm, warm / (seeds * len(GRIDS[method]) * updates(method))
+
+
+def whole_study() -> float | None:
+    """Seconds of the command, in a process of its own: start, compilation, figures and files included."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            sys.executable,
+            "-m",
+            "cesaro.cli",
+            "reproduce",
+            "boyan",
+            "--out",
+            str(Path(folder) / "boyan"),
+            "--quiet",
+        ]
+        start = time.perf_counter()
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"  (the whole study did not run here: {done.stderr.strip().splitlines()[-1]})")
+            return None
+        return time.perf_counter() - start
+
+
+def main() -> None:
+    device = jax.devices()[0]
+    problem = cs.problems.boyan_chain(0.5, 0.1)
+    peak = arithmetic_rate()
+    cores = len(jax.devices()) if jax.default_backend() != "cpu" else (__import__("os").cpu_count() or 1)
+    print(f"Learning on {device.device_kind} × {cores}; multiply-add loop: {peak / 1e9:.1f} Gflop/s per core or device")
+    print(f"{'method':<15}{'plain NumPy':>14}{'cesaro':>12}{'ratio':>9}{'compile':>10}{'bound':>10}{'of bound':>10}")
+    plain_total = 0.0
+    engine_total = 0.0
+    for method in GRIDS:
+        plain = plain_loop(method, problem, 20_000)
+        compiled, fast = engine(method, problem)
+        bound = operations(method, problem.num_features) / (peak * (cores if jax.default_backend() == "cpu" else 1))
+        plain_total += plain * run_steps(method)
+        engine_total += fast * run_steps(method) + compiled
+        print(
+            f"{method:<15}{plain * 1e9:>11.0f} ns{fast * 1e9:>9.1f} ns{plain / fast:>8.0f}×{compiled:>8.2f} s"
+            f"{bound * 1e9:>7.2f} ns{bound / fast:>9.0%}"
+        )
+    steps = sum(run_steps(method) for method in GRIDS)
+    print(f"Figure 2, {steps / 1e6:.1f} million run-steps: plain loop {plain_total:,.0f} s (extrapolated)")
+    print(
+        f"  engine: {engine_total:.1f} s with compilation (from one panel): {plain_total / engine_total:,.0f}× faster"
+    )
+    if jax.default_backend() == "cpu":
+        study = whole_study()
+        if study is not None:
+            print(f"  `cesaro reproduce boyan`, start to files: {study:.1f} s: {plain_total / study:,.0f}× faster")
+    print("Cost per run-step against the number of features (Diff-GQ1, 8 settings × 8 seeds):")
+    rng = np.random.default_rng(0)
+    for features, budget in ((6, 4_000), (60, 4_000), (600, 1_000), (6_000, 200)):
+        x, x_next = rng.normal(size=(2, 500, features)) / np.sqrt(features)
+        data = cs.FeatureTransitions(x, rng.normal(size=500), x_next)
+
+        def work(data: cs.FeatureTransitions = data, budget: int = budget) -> object:
+            return cs.sweep("diff-gq1", data, settings=cs.grid(step_size=STEPS[2:10]), seeds=8, budget=budget)
+
+        work()
+        cost = min(timed(work) for _ in range(3)) / (64 * budget)
+        print(f"  K = {features:>5}: {cost * 1e9:>9.1f} ns, {cost * 1e9 / features:>6.2f} ns per feature")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""`G` and `h` of a method's expected update `κ += α (G κ + h)`, by evaluating the step itself.
+
+Column `i` of `G` is `step(e_i) − step(0)`. Differentiating the step instead would be wrong: `stop_gradient` would erase the very
+blocks that make semi-gradient methods unstable. The expectation runs over every row of a known problem or of a data set; for
+methods with two minibatches, over independent pairs of rows.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from numpy.typing import NDArray
+
+from cesaro import checks
+from cesaro.algorithms.base import Batch, Objective, State
+from cesaro.algorithms.saddle_point import saddle_point
+from cesaro.errors import InputError
+
+# Rows (or pairs of rows) evaluated at a time.
+BLOCK = 4096
+# Up to this many pairs are enumerated; beyond, the second row is replaced by the mean row, which is the same if the update is
+# affine in it (checked).
+PAIRS = 250_000
+
+
+class Dynamics(NamedTuple):
+    """The expected update of an affine method.
+
+    Attributes:
+        G: `[m, m]`.
+        h: `[m]`.
+        names: what each entry of `κ` is, such as `primal.rate` or `dual.weights[2]`.
+    """
+
+    G: checks.Array
+    h: checks.Array
+    names: tuple[str, ...]
+
+    @property
+    def eigenvalues(self) -> NDArray[np.complex128]:
+        """Of `G`, by decreasing real part."""
+        values = np.linalg.eigvals(self.G).astype(np.complex128)
+        return values[np.argsort(-values.real, kind="stable")]
+
+
+class Rows(NamedTuple):
+    """Weighted transitions, `[N, …]`."""
+
+    x: checks.Array
+    reward: checks.Array
+    x_next: checks.Array
+    probability: checks.Array
+
+
+def mean_dynamics(objective: Objective, rows: Rows, hyper: dict[str, float]) -> Dynamics:
+    """Evaluate the expected step at zero and at every unit vector, in float64.
+
+    Args:
+        objective: one of the registry's with a linear approximator, or your own whose update is affine.
+        rows: what to average over.
+        hyper: its numbers; `step_size` is taken out (set to one), `rate_step_size` counts relative to it.
+    """
+    with jax.enable_x64(True):
+        algorithm = saddle_point(objective)
+        numbers = {name: jnp.asarray(value, jnp.float64) for name, value in _relative(hyper).items()}
+        start = algorithm.init(jax.random.key(0), numbers)
+        flat, unravel = ravel_pytree({"primal": start.primal, "dual": start.dual})
+        size = flat.size
+
+        def direction(kappa: jax.Array, batch: Batch) -> jax.Array:
+            parts = unravel(kappa)
+            state = State(parts["primal"], parts["dual"], start.target, start.average, start.optimizer, start.count)
+            moved, _ = algorithm.step(state, batch, numbers)
+            return ravel_pytree({"primal": moved.primal, "dual": moved.dual})[0] - kappa
+
+        @jax.jit
+        def weighted(points: jax.Array, batches: Batch, weights: jax.Array) -> jax.Array:
+            each = jax.vmap(jax.vmap(direction, in_axes=(None, 0)), in_axes=(0, None))(points, batches)
+            return jnp.einsum("n,pnm->pm", weights, each)
+
+        probe = np.random.default_rng(0).normal(size=size)
+        points = jnp.asarray(np.concatenate([np.zeros((1, size)), np.eye(size), probe[None]]))
+        total = np.zeros((size + 2, size))
+        for batches, weights in _expectation(objective.minibatches, rows):
+            total += np.asarray(weighted(points, batches, jnp.asarray(weights)))
+        if objective.minibatches == 2 and len(rows.probability) ** 2 > PAIRS:
+            _check_affine_in_second(jax.jit(direction), points[-1], rows)
+        h = total[0]
+        G = (total[1:-1] - h).T
+        if not np.allclose(G @ probe + h, total[-1], rtol=1e-9, atol=1e-9 * (1 + np.abs(total).max())):
+            raise InputError(
+                "The update is not affine in its variables, so that no matrix describes it; use a linear approximator."
+            )
+        names = _names({"primal": start.primal, "dual": start.dual})
+    return Dynamics(G, h, names)
+
+
+def _relative(hyper: dict[str, float]) -> dict[str, float]:
+    base = hyper.get("step_size", 1.0)
+    steps = {name: value / base for name, value in hyper.items() if name in ("dual_step_size", "rate_step_size")}
+    return {**hyper, **steps, "step_size": 1.0}
+
+
+def _expectation(minibatches: int, rows: Rows) -> Any:
+    """Blocks of (batches `[n, k, 1, …]`, weights `[n]`) whose weighted sum is the expectation."""
+    count = len(rows.probability)
+    if minibatches == 1:
+        indices, weights = np.arange(count)[:, None], rows.probability
+        table = rows
+    elif minibatches == 2 and count**2 <= PAIRS:
+        first, second = (grid.ravel() for grid in np.meshgrid(np.arange(count), np.arange(count), indexing="ij"))
+        indices, weights = np.stack([first, second], axis=1), rows.probability[first] * rows.probability[second]
+        table = rows
+    elif minibatches == 2:
+        table = _with_mean_row(rows)
+        indices, weights = np.stack([np.arange(count), np.full(count, count)], axis=1), rows.probability
+    else:
+        raise InputError(f"Objectives with {minibatches} minibatches have no mean dynamics here; 1 and 2 are possible.")
+    for start in range(0, len(weights), BLOCK):
+        part = indices[start : start + BLOCK]
+        # The axis of length one is the minibatch.
+        batch = Batch(*(jnp.asarray(field[part][:, :, None]) for field in table[:3]))
+        yield batch, weights[start : start + BLOCK]
+
+
+def _with_mean_row(rows: Rows) -> Rows:
+    def extend(values: checks.Array) -> checks.Array:
+        return np.concatenate([values, np.tensordot(rows.probability, values, axes=1)[None]])
+
+    return Rows(extend(rows.x), extend(rows.reward), extend(rows.x_next), rows.probability)
+
+
+def _check_affine_in_second(direction: Any, point: jax.Array, rows: Rows) -> None:
+    """`f(1, mean of 2 and 3)` must be the mean of `f(1, 2)` and `f(1, 3)`."""
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        i, j, k = rng.integers(len(rows.probability), size=3)
+        pairs = [
+            Batch(*(jnp.asarray(np.stack([field[i], second])[:, None]) for field, second in zip(rows[:3], values)))
+            for values in (
+                [field[j] for field in rows[:3]],
+                [field[k] for field in rows[:3]],
+                [(field[j] + field[k]) / 2 for field in rows[:3]],
+            )
+        ]
+        left, right, middle = (np.asarray(direction(point, batch)) for batch in pairs)
+        if not np.allclose((left + right) / 2, middle, rtol=1e-8, atol=1e-8):
+            raise InputError(
+                f"The update is not affine in its second sample, and {len(rows.probability)} rows are too many to enumerate "
+                f"all pairs; use at most {int(PAIRS**0.5)} rows."
+            )
+
+
+def _names(tree: Any) -> tuple[str, ...]:
+    names: list[str] = []
+    for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
+        name = ".".join(str(getattr(part, "key", part)) for part in path)
+        shape = np.shape(leaf)
+        names += [name] if shape == () else [f"{name}[{', '.join(map(str, i))}]" for i in np.ndindex(shape)]
+    return tuple(names)

@@ -33,6 +33,8 @@ def float_array(name: str, values: ArrayLike, axes: tuple[str, ...], shape: tupl
     if not fits:
         raise InputError(f"{name} must have shape [{expected}]. Got {array.shape}; check the order of its axes.")
     finite = np.isfinite(array)
+    if np.ma.isMaskedArray(values):
+        finite &= ~np.ma.getmaskarray(values)
     if not finite.all():
         index = first_index(~finite)
         raise InputError(
@@ -50,7 +52,8 @@ def distributions(name: str, array: Array, axes: tuple[str, ...], tolerance: flo
             "probabilities lie between 0 and 1."
         )
     last = tuple(range(array.ndim - over, array.ndim))
-    sums = array.sum(axis=last, keepdims=True)
+    with np.errstate(over="ignore"):
+        sums = array.sum(axis=last, keepdims=True)
     wrong = ~(np.abs(sums - 1) <= tolerance)
     if wrong.any():
         index = first_index(wrong)[: array.ndim - over]
@@ -65,14 +68,20 @@ def distributions(name: str, array: Array, axes: tuple[str, ...], tolerance: flo
 
 def number(name: str, value: Any, *, low: float, low_open: bool = False, high: float = np.inf) -> float:
     """`value` as a float within `[low, high)` (or `(low, high)`)."""
-    sign, closing = (">" if low_open else "≥"), ("" if high == np.inf else f" and < {high:g}")
+    rule = (
+        ""
+        if low == -np.inf
+        else f" {'>' if low_open else '≥'} {low:g}" + ("" if high == np.inf else f" and < {high:g}")
+    )
     try:
+        if isinstance(value, str | bytes | bool | np.bool_):
+            raise TypeError
         result = float(value)
         ok = np.isfinite(result) and (result > low if low_open else result >= low) and result < high
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         ok = False
     if not ok:
-        raise InputError(f"{name} must be a number {sign} {low:g}{closing}. Got {value!r}.")
+        raise InputError(f"{name} must be a number{rule}. Got {value!r}.")
     return result
 
 

@@ -1,9 +1,9 @@
 """The command `cesaro`. Every command imports what it needs itself, so that `cesaro --help` answers at once."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,10 +11,13 @@ from cesaro import __version__
 from cesaro.errors import CesaroError, InputError
 
 if TYPE_CHECKING:
+    from cesaro.reproduce import boyan_result
+    from cesaro.reproduce import counterexample as counterexample_study
+    from cesaro.reproduce import rates as rates_study
     from cesaro.reproduce.assumption import Result
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
-reproduce = typer.Typer(no_args_is_help=True, help="Repeat the paper's figures and tables.")
+reproduce = typer.Typer(no_args_is_help=True, invoke_without_command=True)
 app.add_typer(reproduce, name="reproduce")
 
 # Studies write here unless told otherwise; this folder is ours to make, any other must exist.
@@ -45,6 +48,55 @@ def _cesaro(
     ] = False,
 ) -> None:
     """What would this policy earn per step, in the long run? Average-reward off-policy evaluation from logs."""
+
+
+@reproduce.callback()
+def _reproduce(
+    context: typer.Context,
+    manifest: Annotated[
+        Path | None,
+        typer.Option("--from", help="Repeat the study that this manifest.json records.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="With --from: folder for the results.", show_default="out/STUDY")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="With --from: replace the results of an earlier run.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="With --from: no progress bar.")] = False,
+    workers: Annotated[int, typer.Option(help="With --from: threads.")] = 2,
+) -> None:
+    """Repeat the paper's figures and tables: give a study, or --from manifest.json."""
+    with _one_line_errors():
+        name = context.invoked_subcommand
+        if name is not None:
+            if manifest is not None or out is not None or force or quiet or workers != 2:
+                raise InputError(
+                    f"Options before the study's name belong to --from alone; write: reproduce {name} OPTIONS."
+                )
+            return
+        if manifest is None:
+            raise InputError(
+                "reproduce needs the name of a study, or --from manifest.json; see: cesaro reproduce --help."
+            )
+        from cesaro.reproduce import repeat
+        from cesaro.reproduce.study import check_workers
+
+        recorded = repeat.read(manifest)
+        check_workers(workers)
+        out = _OUT / recorded.study if out is None else out
+        _make_own_folder(out)
+        if changed := repeat.other_versions(recorded):
+            typer.echo(f"note: other versions than in the manifest ({'; '.join(changed)}).", err=True)
+        result = recorded.run(out, workers=workers, force=force, quiet=quiet)
+        lines = repeat.differences(recorded, result)
+    if recorded.study in _PRINTERS:
+        _PRINTERS[recorded.study](result, out)
+    if not lines:
+        typer.echo("Repeated: the summary is identical to the manifest's.")
+        return
+    typer.echo("NOT repeated: the summary differs from the manifest's.")
+    for line in lines:
+        typer.echo(f"  {line}")
+    raise typer.Exit(1)
 
 
 @reproduce.command()
@@ -106,6 +158,150 @@ def _print_assumption(result: "Result", out: Path) -> None:
         full = f"only for stick-breaking rows and at least {Config.trials:,} trials"
         typer.echo(f"No verdict: {found} ({promise}, but {full}).")
     typer.echo(f"Results: {out} (assumption.csv, assumption.png, manifest.json)")
+
+
+@reproduce.command()
+def boyan(
+    runs: Annotated[int | None, typer.Option(help="Runs per setting.", show_default="30")] = None,
+    samples: Annotated[int | None, typer.Option(help="Samples per run.", show_default="5000")] = None,
+    seed: Seed = 0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A glance in seconds: 10 runs, 1,000 samples, 10 step sizes.")
+    ] = False,
+    all_methods: Annotated[
+        bool, typer.Option("--all-methods", help="Also Diff-GQ3, Diff-GQ4 and projected Diff-GQ1 and Diff-GQ2.")
+    ] = False,
+    misfit: Annotated[bool, typer.Option("--misfit", help="Features that cannot express the values.")] = False,
+    start: Annotated[
+        str, typer.Option(help="Where weights start: zero, or authors (random, as in their code).")
+    ] = "zero",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results.", show_default="out/boyan, or out/boyan_misfit")
+    ] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+    workers: Workers = 2,
+) -> None:
+    """Figure 2: Boyan's chain, four methods with the whole grid of settings, in 13 panels."""
+    with _one_line_errors():
+        from cesaro.reproduce.boyan import QUICK, Config, run
+        from cesaro.reproduce.boyan_result import EXTRA_METHODS, PAPER_METHODS
+        from cesaro.reproduce.study import check_workers
+
+        given = {name: value for name, value in (("runs", runs), ("samples", samples)) if value is not None}
+        if quick and given:
+            raise InputError(f"--quick sets {' and '.join(given)} itself; give one of the two.")
+        methods = PAPER_METHODS + EXTRA_METHODS * all_methods
+        size = QUICK if quick else given
+        config = Config(methods=methods, seed=seed, misfit=misfit, start=start, **size)
+        check_workers(workers)
+        out = _OUT / ("boyan_misfit" if misfit else "boyan") if out is None else out
+        _make_own_folder(out)
+        result = run(config, out, workers=workers, force=force, quiet=quiet)
+    _print_boyan(result, out)
+
+
+def _print_boyan(result: "boyan_result.Result", out: Path) -> None:
+    from cesaro.reproduce.boyan_tables import print_tables, verdict
+
+    _print_study(result, out, print_tables, verdict, "boyan.csv, best.csv, boyan.png, step_size.png")
+
+
+@reproduce.command()
+def counterexample(
+    runs: Annotated[int | None, typer.Option(help="Runs per method and step size.", show_default="400")] = None,
+    seed: Seed = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="A glance in seconds: 100 runs, 5 step sizes.")] = False,
+    out: Out = _OUT / "counterexample",
+    force: Force = False,
+    quiet: Quiet = False,
+    workers: Workers = 2,
+) -> None:
+    """Section 3's counterexample: Diff-SGQ diverges at every step size, Diff-GQ1 and Diff-GQ2 converge."""
+    with _one_line_errors():
+        from cesaro.reproduce.counterexample import QUICK, Config, run
+        from cesaro.reproduce.study import check_workers
+
+        if quick and runs is not None:
+            raise InputError(
+                f"--quick means --runs {QUICK['runs']} and more; give one of the two. Got --runs {runs} as well."
+            )
+        size = QUICK if quick else {"runs": Config.runs if runs is None else runs}
+        config = Config(seed=seed, **size)
+        check_workers(workers)
+        _make_own_folder(out)
+        result = run(config, out, workers=workers, force=force, quiet=quiet)
+    _print_counterexample(result, out)
+
+
+def _print_counterexample(result: "counterexample_study.Result", out: Path) -> None:
+    from cesaro.reproduce.counterexample_tables import print_tables, verdict
+
+    _print_study(result, out, print_tables, verdict, "counterexample.csv, trajectories.csv, counterexample.png")
+
+
+@reproduce.command()
+def rates(
+    problems: Annotated[int | None, typer.Option(help="Random problems.", show_default="20")] = None,
+    runs: Annotated[
+        int | None, typer.Option(help="Runs per problem, method and number of samples.", show_default="40")
+    ] = None,
+    seed: Seed = 0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A glance in seconds: 6 problems, 20 runs, up to 8,192 samples.")
+    ] = False,
+    out: Out = _OUT / "rates",
+    force: Force = False,
+    quiet: Quiet = False,
+    workers: Workers = 2,
+) -> None:
+    """The finite-sample analysis: how fast Projected Diff-GQ1 and Diff-GQ2 approach the TD fixed point."""
+    with _one_line_errors():
+        from cesaro.reproduce.rates import QUICK, Config, run
+        from cesaro.reproduce.study import check_workers
+
+        if quick and not (problems is None and runs is None):
+            raise InputError(
+                f"--quick means --problems {QUICK['problems']}, --runs {QUICK['runs']} and more; give --quick or those."
+            )
+        wanted = {"problems": problems, "runs": runs}
+        size = QUICK if quick else {name: value for name, value in wanted.items() if value is not None}
+        config = Config(seed=seed, **size)
+        check_workers(workers)
+        _make_own_folder(out)
+        result = run(config, out, workers=workers, force=force, quiet=quiet)
+    _print_rates(result, out)
+
+
+def _print_rates(result: "rates_study.Result", out: Path) -> None:
+    from cesaro.reproduce.rates_tables import print_tables, verdict
+
+    _print_study(result, out, print_tables, verdict, "rates.csv, problems.csv, rates.png")
+
+
+def _print_study(
+    result: Any,
+    out: Path,
+    print_tables: Callable[[Any, Any], None],
+    verdict: Callable[[Any], list[str]],
+    files: str,
+) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    print_tables(result, console)
+    for line in verdict(result):
+        console.print(line, markup=False)
+    typer.echo(f"Results: {out} ({files}, manifest.json)")
+
+
+# What to print after a study that --from repeats.
+_PRINTERS: dict[str, Callable[[Any, Path], None]] = {
+    "assumption": _print_assumption,
+    "boyan": _print_boyan,
+    "counterexample": _print_counterexample,
+    "rates": _print_rates,
+}
 
 
 def _make_own_folder(out: Path) -> None:

@@ -54,6 +54,8 @@ class Solution:
     """The exact answer for one policy; see `solve`."""
 
     def __init__(self, mdp: TabularMDP, policy: ArrayLike) -> None:
+        if not isinstance(mdp, TabularMDP):
+            raise InputError(f"mdp must be a TabularMDP. Got {type(mdp).__name__}; build one with cesaro.TabularMDP.")
         self.mdp = mdp
         self.policy = mdp.check_policy(policy)
         self._chain = mdp.state_chain(self.policy)
@@ -96,18 +98,19 @@ class Solution:
         values = self._first_solver.values(self._rewards)
         gain = self._rewards + self._chain @ values - values
         low, high = float(gain.min()), float(gain.max())
-        if high - low > TOLERANCE * (1 + float(np.abs(values).max())):
+        if not high - low <= TOLERANCE * (1 + 100 * float(np.abs(self._rewards).max())):
             raise ToleranceError(f"The reward rate is only known to lie between {low:.12g} and {high:.12g}.")
         return (low + high) / 2
 
     @cached_property
     def state_values(self) -> Array:
         """`v(s) = Σ_a π(a | s) q(s, a)`, `[S]`, with mean zero under `d`."""
-        values = self._solver.values(self._rewards - self.reward_rate)
-        values = values - self.state_distribution @ values
-        residual = self._rewards - self.reward_rate + self._chain @ values - values
-        worst, allowed = float(np.abs(residual).max()), TOLERANCE * (1 + float(np.abs(values).max()))
-        if not worst <= allowed:
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = self._solver.values(self._rewards - self.reward_rate)
+            values = values - self.state_distribution @ values
+            residual = self._rewards - self.reward_rate + self._chain @ values - values
+            worst, allowed = float(np.abs(residual).max()), TOLERANCE * (1 + float(np.abs(values).max()))
+        if not (worst <= allowed and np.isfinite(allowed)):
             raise ToleranceError(
                 f"The differential values miss their tolerance: the Bellman residual is {worst:.1e}, above {allowed:.1e} "
                 f"(solver: {self._solver.name}); the chain spans too many orders of magnitude for float64."

@@ -190,7 +190,8 @@ def _sparse_probabilities(matrices: Sequence[Any]) -> tuple[sp.csr_array, ...]:
                     f"probabilities must {rule}. Got {csr.data[entry]:g} at state {state}, action {action}, "
                     f"next state {csr.indices[entry]}; probabilities lie between 0 and 1."
                 )
-        sums = np.asarray(csr.sum(axis=1)).ravel()
+        with np.errstate(over="ignore"):
+            sums = np.asarray(csr.sum(axis=1)).ravel()
         if (np.abs(sums - 1) > tolerance).any():
             state = int(np.argmax(np.abs(sums - 1) > tolerance))
             raise InputError(
@@ -200,5 +201,7 @@ def _sparse_probabilities(matrices: Sequence[Any]) -> tuple[sp.csr_array, ...]:
         csr.data /= np.repeat(sums, np.diff(csr.indptr))
         csr.eliminate_zeros()
         csr.sort_indices()
+        for part in (csr.data, csr.indices, csr.indptr):
+            part.flags.writeable = False
         result.append(csr)
     return tuple(result)

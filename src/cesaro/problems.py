@@ -118,7 +118,7 @@ def access_control_queue(
     unless more than half of the servers are free; default sampling is the stationary law of accepting with probability ½.
     """
     servers = checks.count("num_servers", num_servers)
-    prizes = checks.float_array("priorities", list(priorities), ("priority",), (None,))
+    prizes = checks.float_array("priorities", priorities, ("priority",), (None,))
     p = checks.number("free_probability", free_probability, low=0.0, low_open=True, high=1.0)
     levels, states = len(prizes), (servers + 1) * len(prizes)
     by_free = np.zeros((servers + 1, servers + 1))  # free servers after the decision -> free servers next
@@ -155,12 +155,13 @@ def birth_death_queue(
     """
     S = checks.count("num_states", num_states, low=2)
     up = checks.number("arrival", arrival, low=0.0, low_open=True, high=1.0)
-    down = checks.float_array("service", list(service), ("action",), (None,))
-    cost = checks.float_array("service_cost", list(service_cost), ("action",), (len(down),))
+    down = checks.float_array("service", service, ("action",), (None,))
+    cost = checks.float_array("service_cost", service_cost, ("action",), (len(down),))
     if (down <= 0).any() or (up + down > 1).any():
         raise InputError(
             f"service must be positive with arrival + service ≤ 1. Got arrival {up:g} and service {down.tolist()}."
         )
+    per_customer = checks.number("holding_cost", holding_cost, low=0.0)
     matrices = []
     for speed in down:
         stay = np.full(S, 1 - up - speed)
@@ -169,7 +170,7 @@ def birth_death_queue(
             sp.csr_array(sp.diags_array([np.full(S - 1, speed), stay, np.full(S - 1, up)], offsets=[-1, 0, 1]))
         )
     length, A = np.arange(S), len(down)
-    mdp = TabularMDP(_storage(matrices, S), -float(holding_cost) * length[:, None] - cost)
+    mdp = TabularMDP(_storage(matrices, S), -per_customer * length[:, None] - cost)
     target = np.zeros((S, A))
     target[np.arange(S), np.where(length >= 3, int(np.argmax(down)), int(np.argmin(down)))] = 1.0
     behavior = None

@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from cesaro import checks
-from cesaro.errors import InputError, MultichainError
+from cesaro.errors import InputError, MultichainError, ToleranceError
 from cesaro.linear.error_bounds import is_centered, projected_norm
 from cesaro.linear.fixed_point import RANK_TOLERANCE
 from cesaro.mdp import recurrent_classes
-from cesaro.solvers.krylov import Krylov
+from cesaro.solvers import Krylov, choose
 
 if TYPE_CHECKING:
     from cesaro.linear.problem import LinearProblem
 
-# Up to this many states the sensitivity of the chain is computed exactly; beyond, estimated.
-EXACT_STATES = 1_000
+
+# Up to this many states the margin of the chain is computed exactly.
+EXACT_STATES = 2_000
 
 
 @dataclass(frozen=True)
@@ -72,22 +74,33 @@ def assumptions(problem: "LinearProblem", xi: float) -> AssumptionReport:
 
 
 def _chain(problem: "LinearProblem") -> Assumption:
-    """Margin: `1/‖(I − P + 1 mᵀ)⁻¹‖_∞` with uniform `m`, which falls to zero as the chain falls apart."""
+    """Margin: `1/‖(I − P + 1 mᵀ)⁻¹‖_∞` with uniform `m`, which falls to zero as the chain falls apart; beyond `EXACT_STATES`
+    an estimate, or a lower bound from the longest expected time to the most visited state."""
     chain = problem.mdp.state_chain(problem.policy)
     classes = recurrent_classes(chain)
     size = problem.mdp.num_states
     if len(classes) > 1:
         text = f"The target policy splits the states into {len(classes)} groups that it never leaves: no single rate exists."
         return Assumption("unichain", False, 1.0 - len(classes), text)
-    if size <= EXACT_STATES:
-        dense = chain.toarray() if isinstance(chain, sp.csr_array) else chain
-        margin = 1 / float(np.linalg.norm(np.linalg.inv(np.eye(size) - dense + 1 / size), np.inf))
-    else:
-        margin = 1 / (Krylov(sp.csr_array(chain)).inverse_norm / 3)
-    transient = size - len(classes[0])
+    try:
+        if size <= EXACT_STATES:
+            dense = chain.toarray() if isinstance(chain, sp.csr_array) else chain
+            norm = float(np.linalg.norm(np.linalg.inv(np.eye(size) - dense + 1 / size), np.inf))
+            return Assumption("unichain", True, 1 / norm, _one_chain(size, classes[0]))
+        solver = choose(chain, int(np.argmax(problem.exact.state_distribution)))
+        if isinstance(solver, Krylov):
+            margin = 1 / solver.inverse_norm
+        else:
+            margin = 1 / (2 + 2 * float(solver.values(np.ones(size)).max()))
+    except (ToleranceError, np.linalg.LinAlgError):  # it nearly falls apart, beyond what floats can tell
+        margin = 0.0
+    return Assumption("unichain", True, margin, _one_chain(size, classes[0]))
+
+
+def _one_chain(size: int, recurrent: NDArray[np.intp]) -> str:
+    transient = size - len(recurrent)
     text = "The target policy has one long-run behavior, wherever it starts"
-    text += f"; {transient} of {size} states are left for good." if transient else "."
-    return Assumption("unichain", True, margin, text)
+    return text + (f"; {transient} of {size} states are left for good." if transient else ".")
 
 
 def _coverage(problem: "LinearProblem") -> Assumption:

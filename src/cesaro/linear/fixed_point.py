@@ -28,8 +28,8 @@ class FixedPoint:
         weights: `w [K]`, the least-‖w‖ solution where there are many; None where there is none.
         rate_is_unique: whether all solutions agree on the rate.
         rank: numerical rank of `A2` (`K` if unique).
-        conditioning: smallest over largest singular value of the scaled `A2`.
-        residual: share of `b2` outside the range of `A2`.
+        conditioning: smallest over largest singular value of the (orthonormalized) equations; 0 if not unique.
+        residual: share of the right-hand side outside the range.
     """
 
     kind: Literal["unique", "none", "many"]
@@ -68,7 +68,7 @@ def reduce(matrix: Array, row_scale: Array, column_scale: Array) -> Reduced:
     """Factor `matrix` after multiplying rows and columns by the scales, so that units of features do not matter."""
     scaled = row_scale[:, None] * matrix * column_scale
     u, s, vt = np.linalg.svd(scaled)
-    rank = int(np.sum(s > max(RANK_TOLERANCE * s[0], ZERO)))
+    rank = int(np.sum(s > max(RANK_TOLERANCE * s[0], ZERO))) if s.size else 0
     null = column_scale[:, None] * vt[rank:].T
     if null.shape[1]:
         null = np.linalg.qr(null)[0]
@@ -77,42 +77,49 @@ def reduce(matrix: Array, row_scale: Array, column_scale: Array) -> Reduced:
         core=s[:rank],
         right=vt[:rank].T / column_scale[:, None],
         null=null,
-        conditioning=float(s[-1] / s[0]) if rank else 0.0,
+        conditioning=float(s[-1] / s[0]) if rank == matrix.shape[1] else 0.0,
         _scale=(row_scale, column_scale),
         _factors=(u[:, :rank], vt[:rank].T),
     )
 
 
-def feature_scale(problem: "LinearProblem", *, center: bool) -> Array:
-    """One over the root mean square (or standard deviation) of each feature under `d`; one for a feature that has none."""
-    X = problem.X - problem.c if center else problem.X
-    norm = np.sqrt(problem.d @ X**2)
-    # A constant feature centers to rounding noise, which must not be blown up to unit size.
-    negligible = norm <= 1e-13 * np.sqrt(problem.d @ problem.X**2)
-    return np.asarray(1 / np.where(negligible | (norm == 0), 1.0, norm))
+def feature_scale(problem: "LinearProblem", ridge: float = 0.0) -> Array:
+    """One over the root mean square of each feature under `d` (and the ridge beside it); one for a feature that has none."""
+    norm = np.sqrt(problem.d @ problem.X**2 + ridge)
+    return np.asarray(1 / np.where(norm > 0, norm, 1.0))
 
 
 def least_norm(solution: Array, null: Array, part: slice) -> Array:
-    """The member of `solution + range(null)` whose `part` has least Euclidean norm."""
-    if null.shape[1] == 0:
-        return solution
-    shift = np.linalg.lstsq(null[part], -solution[part], rcond=1e-10)[0]
-    return np.asarray(solution + null @ shift)
+    """The member of `solution + range(null)` whose `part` has least Euclidean norm; `null` is orthonormal."""
+    u, s, vt = np.linalg.svd(null[part], full_matrices=False)
+    moves = s > 1e-10  # absolute: directions that do not touch the part are left alone
+    return np.asarray(solution - null @ (vt[moves].T @ ((u[:, moves].T @ solution[part]) / s[moves])))
 
 
 def td_fixed_point(problem: "LinearProblem") -> FixedPoint:
-    """Eliminate the rate, `r̂ = dᵀ(r + (P−I) X w)`, and solve `A2 w + b2 = 0` by a singular value decomposition."""
-    rows, columns = feature_scale(problem, center=True), feature_scale(problem, center=False)
-    reduced = reduce(problem.A2, rows, columns)
-    solution, residual = reduced.solve(-problem.b2)
-    # Where rewards are a constant, b2 is rounding noise and every direction of it is outside the range.
-    noise = 1e-13 * float(np.max(np.abs(problem.r), initial=0.0))
-    if float(np.linalg.norm(rows * problem.b2)) <= noise:
-        solution, residual = np.zeros_like(solution), 0.0
-    rank, size = len(reduced.core), problem.num_features
+    """Eliminate the rate, `r̂ = dᵀ(r + (P−I) X w)`, and solve what is left by singular value decompositions.
+
+    `A2 w + b2 = 0` says that `r + (P−I) X w` is orthogonal, under `d`, to the centered features. These are orthonormalized first,
+    so that features that nearly depend on each other do not enter squared.
+    """
+    root = np.sqrt(problem.d)[:, None]
+    columns = feature_scale(problem)
+    u, s, _ = np.linalg.svd(root * (problem.X - problem.c) * columns, full_matrices=False)
+    tests = u[:, s > RANK_TOLERANCE * max(s[0], 1.0)]  # [n, rank]
+    size = problem.num_features
+    reduced = reduce(tests.T @ (root * problem.difference), np.ones(tests.shape[1]), columns)
+    target = -tests.T @ (root[:, 0] * problem.r)
+    # Where rewards are a constant, what is left of them is rounding, and every direction of it may be outside the range.
+    if float(np.linalg.norm(target)) <= 1e-13 * float(np.abs(problem.r).max()):
+        target = np.zeros_like(target)
+    solution, residual = reduced.solve(target)
+    rank = len(reduced.core)
     spread = np.abs(problem.g @ reduced.null)
-    rate_is_unique = bool((spread <= 1e-9 * np.linalg.norm(problem.d[:, None] * problem.difference)).all())
-    if rank < size and residual > RANGE_TOLERANCE:
+    noise = 1e-9 * np.linalg.norm(problem.d[:, None] * problem.difference) + 1e-12 * np.linalg.norm(
+        problem.d[:, None] * problem.X
+    )
+    rate_is_unique = bool((spread <= noise).all())
+    if rank < tests.shape[1] and residual > RANGE_TOLERANCE:
         return FixedPoint("none", None, None, rate_is_unique, rank, reduced.conditioning, residual)
     weights = least_norm(solution, reduced.null, slice(None))
     rate = problem.mean_reward + float(problem.g @ weights)

@@ -59,8 +59,8 @@ class SampleUpdates:
     """
 
     weights: Array  # [N]
-    left: Array  # [N, m, R]
-    right: Array  # [N, m, R]
+    left: Array  # [N, R, m]
+    right: Array  # [N, R, m]
     constant: Array  # [m, m]
     cross: tuple[Array, Array, Array] | None = None  # first [N, m], other [N, m], covariance [m, m]
 
@@ -70,9 +70,9 @@ class SampleUpdates:
         if transposed:
             left, right, constant = right, left, constant.T
         weighted = self.weights[:, None, None] * left
-        inner = np.einsum("nir,nis->nrs", np.einsum("ij,njr->nir", matrix, right), right)
-        result = np.tensordot(np.einsum("nir,nsr->nis", weighted, inner), left, axes=((0, 2), (0, 2)))
-        mean = np.tensordot(weighted, right, axes=((0, 2), (0, 2)))
+        inner = (right.reshape(-1, len(matrix)) @ matrix).reshape(right.shape) @ right.mT  # [N, R, R]
+        result = _sum_of_products(inner.mT @ weighted, left)
+        mean = _sum_of_products(weighted, right)
         result += constant @ matrix @ mean.T + mean @ matrix @ constant.T + constant @ matrix @ constant.T
         if self.cross is not None:
             first, other, covariance = self.cross
@@ -84,6 +84,11 @@ class SampleUpdates:
             result += float(np.sum(((weight * first).T @ first) * matrix)) * covariance
         return np.asarray(result)
 
+    @property
+    def mean(self) -> Array:
+        """`E[G_k]`."""
+        return _sum_of_products(self.weights[:, None, None] * self.left, self.right) + self.constant
+
     def project(self, basis: Array) -> "SampleUpdates":
         """The same recursion in the coordinates of an orthonormal basis, `[m, k]`."""
         cross = None
@@ -92,11 +97,16 @@ class SampleUpdates:
             cross = (first @ basis, other @ basis, basis.T @ covariance @ basis)
         return replace(
             self,
-            left=np.einsum("mk,nmr->nkr", basis, self.left),
-            right=np.einsum("mk,nmr->nkr", basis, self.right),
+            left=self.left @ basis,
+            right=self.right @ basis,
             constant=basis.T @ self.constant @ basis,
             cross=cross,
         )
+
+
+def _sum_of_products(left: Array, right: Array) -> Array:
+    """`Σ_n Σ_r left[n, r] right[n, r]ᵀ`, `[m, m]`."""
+    return left.reshape(-1, left.shape[2]).T @ right.reshape(-1, right.shape[2])
 
 
 @dataclass(frozen=True)
@@ -199,7 +209,7 @@ def sample_updates(p: "LinearProblem", method: str, s: Settings) -> SampleUpdate
         if cross is not None:
             shift = at((order.rate, 0.5 * s.rate_step_ratio * one))
             extra = (left[0], left[0] - shift, cross)
-        return SampleUpdates(weights, np.stack(left, axis=-1), np.stack(right, axis=-1), constant, extra)
+        return SampleUpdates(weights, np.stack(left, axis=1), np.stack(right, axis=1), constant, extra)
 
     ridge = np.zeros(order.size)
     ridge[order.weights] = -s.ridge

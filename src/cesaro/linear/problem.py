@@ -223,15 +223,10 @@ class LinearProblem:
         the rate by its optimum given the weights (`reward_rate` is ignored there and may be None).
         """
         w = checks.float_array("weights", weights, ("feature",), (self.num_features,))
-        if kind not in (1, 2, 3, 4):
+        if np.ndim(kind) > 0 or kind not in (1, 2, 3, 4):
             raise InputError(f"kind must be 1, 2, 3 or 4. Got {kind!r}.")
         target = self.r + self.difference @ w
-        if kind == 2:
-            rate = float(self.d @ target)
-        elif reward_rate is None:
-            raise InputError(f"reward_rate must be a number for mspbe({kind}, …). Got None.")
-        else:
-            rate = float(reward_rate)
+        rate = float(self.d @ target) if kind == 2 else checks.number("reward_rate", reward_rate, low=-np.inf)
         basis = np.column_stack([np.ones(len(self.d)), self.X]) if kind == 1 else self.X
         return float(np.sum(self.d * self.project(target - rate, basis) ** 2))
 

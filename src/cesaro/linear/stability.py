@@ -20,7 +20,15 @@ from cesaro.linear.mean_update import MeanUpdate, SampleUpdates, Settings, mean_
 if TYPE_CHECKING:
     from cesaro.linear.problem import LinearProblem
 
-# Eigenvalues with a real part above −MARGIN·max|λ| do not count as stable.
+# Methods whose non-zero eigenvalues have negative real parts on every problem (GradientDICE: with lam > 0): `G` is a saddle, a
+# negative semidefinite matrix plus a skew one, and what the first annihilates the second does not couple. Computed eigenvalues of
+# badly scaled features may say otherwise by rounding.
+SADDLES = frozenset({"diff-gq1", "diff-gq2", "diff-gq3", "gradient-dice"})
+# Methods whose rate is an output only: no other variable reads it.
+RATE_IS_READ_BY_NONE = frozenset({"diff-gq2", "gradient-dice"})
+# Methods that end at the TD fixed point if there is one and no ridge.
+TD_METHODS = frozenset({"diff-sgq", "diff-gq1", "diff-gq2", "diff-gq4"})
+# Elsewhere, eigenvalues with a real part above −MARGIN·max|λ| do not count as stable.
 MARGIN = 1e-14
 # Smallest cosine between range and row space of G at which a zero eigenvalue counts as semisimple.
 SEMISIMPLE = 1e-8
@@ -74,7 +82,15 @@ class Stability:
 
         The spectral radius of `E[(I + αG_k) ⊗ (I + αG_k)]` is at most one up to this `α` and above one beyond it.
         """
-        return largest_sampled_step(sample_updates(self._problem, self.method, self._settings))
+        samples = sample_updates(self._problem, self.method, self._settings)
+        if self.method not in RATE_IS_READ_BY_NONE:
+            return largest_sampled_step(samples)
+        # By itself, r̂ forgets as 1 − β does, which is stable up to β = 2.
+        ratio = self._settings.rate_step_ratio if self.method == "diff-gq2" else 1.0
+        step = largest_sampled_step(
+            samples.project(np.delete(np.eye(self.mean.layout.size), self.mean.layout.rate, axis=1))
+        )
+        return None if step is None else min(step, 2 / ratio)
 
     def time_constant(self, step_size: float) -> float:
         """Updates after which the slowest determined direction has shrunk by `e`, for small steps."""
@@ -91,15 +107,18 @@ def stability(
     """Analyze the mean update of a method."""
     chosen = settings(ridge, lam, rate_step_ratio)
     mean = mean_update(problem, method, chosen)
-    scale = _scale(problem, mean)
-    reduced = fixed_point.reduce(mean.G, scale, scale)
+    rows, columns = _scales(problem, method, mean, chosen.ridge)
+    reduced = fixed_point.reduce(mean.G, rows, columns)
     # G = left·diag(core)·rightᵀ, so its non-zero eigenvalues are those of the small matrix diag(core)·rightᵀ·left.
     nonzero = np.linalg.eigvals(reduced.core[:, None] * (reduced.right.T @ reduced.left))
     zeros = mean.layout.size - len(nonzero)
     angle = np.linalg.svd(np.linalg.qr(reduced.right)[0].T @ np.linalg.qr(reduced.left)[0], compute_uv=False)
     outside = reduced.solve(mean.h)[1] if mean.h.any() else 0.0
-    radius = float(np.max(np.abs(nonzero), initial=0.0))
-    unstable = nonzero[nonzero.real >= -MARGIN * radius]
+    if method in SADDLES and (method != "gradient-dice" or chosen.lam > 0):
+        nonzero = np.minimum(nonzero.real, -np.finfo(np.float64).eps * np.abs(nonzero)) + 1j * nonzero.imag
+        unstable = nonzero[:0]
+    else:
+        unstable = nonzero[nonzero.real >= -MARGIN * float(np.max(np.abs(nonzero), initial=0.0))]
     if len(unstable):
         worst = unstable[np.argmax(unstable.real)]
         reason = (
@@ -149,6 +168,9 @@ def limit(problem: "LinearProblem", method: str, *, ridge: float, lam: float) ->
             f"{method} with ridge {ridge:g} has no single limit on this problem: the rate it ends at depends on where it "
             f"starts, because several rates solve its equations; {remedy}."
         )
+    point = problem.td_fixed_point() if ridge == 0 and method in TD_METHODS else None
+    if point is not None and point.kind == "unique" and point.reward_rate is not None:
+        return Limit(point.reward_rate, point.weights, None, True)
     solution = fixed_point.least_norm(result._reduced.solve(-result.mean.h)[0], result._reduced.null, order.weights)
     weights = solution[order.weights]
     is_ratio = method == "gradient-dice"
@@ -172,8 +194,7 @@ def largest_sampled_step(samples: SampleUpdates) -> float | None:
     size = samples.constant.shape[0]
     if size == 0:
         return float("inf")
-    mean = np.tensordot(samples.weights[:, None, None] * samples.left, samples.right, axes=((0, 2), (0, 2)))
-    triangular, basis = schur(mean + samples.constant, output="real")
+    triangular, basis = schur(samples.mean, output="real")
     eigenvalues = np.linalg.eigvals(triangular)
     if np.max(eigenvalues.real) >= -MARGIN * np.max(np.abs(eigenvalues)):
         return None
@@ -210,14 +231,18 @@ def _without_idle_directions(samples: SampleUpdates) -> SampleUpdates:
     return samples
 
 
-def _scale(problem: "LinearProblem", mean: MeanUpdate) -> Array:
-    """One over the size of the feature behind each variable, so that units of features do not matter."""
+def _scales(problem: "LinearProblem", method: str, mean: MeanUpdate, ridge: float) -> tuple[Array, Array]:
+    """Scales of the rows and columns of `G` under which units of features and rewards do not matter."""
     scale = np.ones(mean.layout.size)
-    features = fixed_point.feature_scale(problem, center=False)
-    scale[mean.layout.weights] = features
+    scale[mean.layout.weights] = fixed_point.feature_scale(problem, ridge)
     dual = scale[mean.layout.dual]
+    features = fixed_point.feature_scale(problem)
     dual[len(dual) - min(len(dual), len(features)) :] = features[: len(dual)]
-    return scale
+    rows, columns = scale.copy(), scale
+    if method == "gradient-dice":  # the only variable there that has the unit of the reward
+        size = float(np.sqrt(problem.d @ problem.r**2)) or 1.0
+        rows[mean.layout.rate], columns[mean.layout.rate] = 1 / size, size
+    return rows, columns
 
 
 def _show(value: complex) -> str:

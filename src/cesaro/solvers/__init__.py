@@ -18,7 +18,7 @@ Solver: TypeAlias = StateReduction | PinnedLU | Krylov
 
 # Up to this many states a sparse chain is solved as a dense one: a second at most, and the most accurate way.
 DENSE_STATES = 2_000
-# What a banded factorization may cost: floating-point operations (some ten seconds) and stored numbers (2 GiB).
+# What state reduction may cost: floating-point operations (some ten seconds) and stored numbers (2 GiB).
 BAND_FLOPS = 4e11
 BAND_NUMBERS = 2**28
 
@@ -27,20 +27,24 @@ def choose(chain: Chain, reference: int) -> Solver:
     """A solver for a unichain with the given recurrent reference state.
 
     Dense or small: state reduction. Banded around the reference: banded state reduction. Low fill under elimination:
-    sparse LU. Everything else: GMRES, which answers only if it can show its accuracy.
+    sparse LU. Everything else: GMRES, which answers only if it can show its accuracy; where it cannot and the chain is not too
+    large, state reduction again.
     """
     size = chain.shape[0]
     if not isinstance(chain, sp.csr_array):
         return StateReduction(chain, _reference_first(size, reference))
     order, bandwidth = _band(chain, reference)
-    if bandwidth + BLOCK < size and 2.0 * size * (bandwidth + BLOCK) ** 2 <= BAND_FLOPS:  # noqa: SIM102
-        if 2.0 * size * (bandwidth + BLOCK) <= BAND_NUMBERS:
-            return StateReduction(chain, order, bandwidth)
+    width = bandwidth + BLOCK
+    if 4 * bandwidth <= size and 2.0 * size * width**2 <= BAND_FLOPS and 2.0 * size * width <= BAND_NUMBERS:
+        return StateReduction(chain, order, bandwidth)
     if size <= DENSE_STATES:
         return StateReduction(chain.toarray(), _reference_first(size, reference))
     if has_low_fill(chain):
         return PinnedLU(chain, reference)
-    return Krylov(chain)
+    solver = Krylov(chain)
+    if 2 / 3 * size**3 <= BAND_FLOPS and not solver.converges:
+        return StateReduction(chain.toarray(), _reference_first(size, reference))
+    return solver
 
 
 def _reference_first(size: int, reference: int) -> NDArray[np.intp]:

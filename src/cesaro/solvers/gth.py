@@ -26,6 +26,8 @@ from cesaro.mdp import Chain
 BLOCK = 64
 DENSE_BLOCK = 128
 STRIP = 256
+# Numbers below this, relative to the largest beside them, are handled as logarithms.
+SMALL = 1e-250
 
 
 @dataclass(frozen=True)
@@ -84,31 +86,23 @@ class StateReduction:
 
     def stationary(self) -> Array:
         """The stationary law, `[S]`."""
-        values = np.zeros(len(self.order))
-        # Values are kept as values·exp(scale), so that a chain may span more than the range of a float.
-        scale = np.zeros(len(self.order))
-        for panel in reversed(self._panels):
-            here, before = slice(panel.low, panel.high), slice(panel.start, panel.low)
-            if panel.low == 0:
-                known, top = _unit(panel.high), 0.0
-            else:
-                with np.errstate(divide="ignore"):
-                    top = float(np.max(scale[before] + np.log(values[before])))
-                if top == -np.inf:  # every earlier neighbor is unreachable: transient states
-                    continue
-                known = (values[before] * np.exp(scale[before] - top)) @ panel.above
-            values[here], scale[here] = _within(panel, known), top
-            if not np.isfinite(values[here]).all():
-                values[here], scale[here] = _within_scaled(panel, known, top)
-        with np.errstate(divide="ignore"):
-            logs = scale + np.log(values)
-        result = np.exp(logs - logs.max()) if scale.any() else values
+        # Kept as logarithms from panel to panel, so that a chain may span more than the range of a float.
+        logs = np.full(len(self.order), -np.inf)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            for panel in reversed(self._panels):
+                before = logs[panel.start : panel.low]
+                logs[panel.low : panel.high] = _panel_logs(panel, before)
+            result = np.exp(logs - logs.max())
         law = np.empty(len(self.order))
         law[self.order] = result / result.sum()
         return law
 
     def values(self, excess: Array) -> Array:
         """A solution of `(I − P) v = excess` with `v = 0` at the reference state; `excess` has mean zero."""
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows fails the residual test of the caller
+            return self._values(excess)
+
+    def _values(self, excess: Array) -> Array:
         right = excess[self.order].copy()
         for panel in self._panels:
             here = slice(panel.low, panel.high)
@@ -142,7 +136,7 @@ def _eliminate(window: Array, start: int, low: int, high: int) -> _Panel:
             break
         row = inside[k, :k]
         pivot = row.sum() + to_earlier[k]
-        if not pivot > 0:
+        if not pivot > np.finfo(np.float64).tiny:
             raise ToleranceError(
                 "The chain spans more orders of magnitude than a float64 holds: the probability of leaving a group of "
                 "states underflows to zero; merge states that are never left in practice."
@@ -161,25 +155,25 @@ def _eliminate(window: Array, start: int, low: int, high: int) -> _Panel:
     return _Panel(start, low, high, pivots, upper, lower, np.ascontiguousarray(above), left)
 
 
-def _unit(size: int) -> Array:
-    unit = np.zeros(size)
-    unit[0] = 1.0
-    return unit
+def _panel_logs(panel: _Panel, before: Array) -> Array:
+    """Logarithms of the law in a panel, given those of the states before it.
 
-
-def _within(panel: _Panel, known: Array) -> Array:
-    return np.asarray(
-        solve_triangular(panel.upper, known, trans="T", unit_diagonal=True, check_finite=False), dtype=np.float64
-    )
-
-
-def _within_scaled(panel: _Panel, known: Array, top: float) -> tuple[Array, Array]:
-    """The same, state by state in logarithms: only for panels whose own entries overflow."""
-    size = len(known)
-    logs = np.full(size, -np.inf)
-    with np.errstate(divide="ignore"):
-        log_known, log_t = np.log(known), np.log(-np.triu(panel.upper, 1))
-        for k in range(size):
-            logs[k] = np.logaddexp.reduce(np.append(logs[:k] + log_t[:k, k], log_known[k]))
-    peak = float(logs.max())
-    return np.exp(logs - peak), np.full(size, top + peak)
+    In plain numbers where they stay well inside the range of a float; else in logarithms, state by state.
+    """
+    if panel.low == 0:
+        known, top = np.zeros(panel.high), 0.0
+        known[0] = 1.0
+    else:
+        top = float(before.max())
+        if top == -np.inf:  # every neighbor before is transient, and so are these
+            return np.full(panel.high - panel.low, -np.inf)
+        known = np.exp(before - top) @ panel.above
+    plain = np.asarray(solve_triangular(panel.upper, known, trans="T", unit_diagonal=True, check_finite=False))
+    if plain.min() >= SMALL and plain.max() <= 1 / SMALL and (panel.low == 0 or before.min() >= top + np.log(SMALL)):
+        return np.asarray(top + np.log(plain))
+    steps = np.log(-np.triu(panel.upper, 1))
+    entering = np.log(known) if panel.low == 0 else np.logaddexp.reduce(before[:, None] + np.log(panel.above), axis=0)
+    logs = np.full(len(known), -np.inf)
+    for k in range(len(known)):
+        logs[k] = np.logaddexp(entering[k], np.logaddexp.reduce(logs[:k] + steps[:k, k], initial=-np.inf))
+    return logs

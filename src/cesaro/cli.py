@@ -166,7 +166,7 @@ def boyan(
     samples: Annotated[int | None, typer.Option(help="Samples per run.", show_default="5000")] = None,
     seed: Seed = 0,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A glance in seconds: 10 runs, 1,000 samples, 10 step sizes.")
+        bool, typer.Option("--quick", help="A glance in seconds: 7 panels, 10 step sizes, 10 runs, 1,000 samples.")
     ] = False,
     all_methods: Annotated[
         bool, typer.Option("--all-methods", help="Also Diff-GQ3, Diff-GQ4 and projected Diff-GQ1 and Diff-GQ2.")

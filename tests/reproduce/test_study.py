@@ -13,7 +13,8 @@ import pytest
 
 from cesaro import __version__
 from cesaro.errors import InputError
-from cesaro.reproduce.study import SCHEMA, Arrays, Workspace, check_workers, compute, manifest, progress
+from cesaro.progress import progress
+from cesaro.reproduce.study import SCHEMA, Arrays, Workspace, check_workers, compute, manifest
 
 SETTINGS = {"study": "demo", "trials": 3, "sigmas": (0.0, 0.1)}
 
@@ -280,7 +281,7 @@ def test_progress_is_a_line_now_and_then_and_nothing_when_quiet(
         with progress("demo", total=4, quiet=quiet) as advance:
             advance()
     assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr("cesaro.reproduce.study._SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("cesaro.progress._SECONDS_BETWEEN_LINES", 0.0)
     with progress("demo", total=4, done=2) as advance:
         advance()
     assert capsys.readouterr() == ("", "demo: 3 of 4 pieces\n")

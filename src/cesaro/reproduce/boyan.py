@@ -9,7 +9,7 @@ The paper's features contain q_π, so that there is no representation error. `mi
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,24 @@ from cesaro.reproduce.boyan_result import BASELINE, EXTRA_METHODS, PAPER_METHODS
 STARTS = {"zero": "linear", "authors": "linear-random"}
 # Samples between records, and the r̂ that a record averages.
 WINDOW = 100
-QUICK: dict[str, Any] = {"runs": 10, "samples": 1_000, "step_sizes": tuple(2.0**-k for k in range(10, 0, -1))}
+QUICK: dict[str, Any] = {
+    "pi0s": (0.1, 0.5, 0.9),
+    "step_sizes": tuple(2.0**-k for k in range(10, 0, -1)),
+    "runs": 10,
+    "samples": 1_000,
+}
 _PROJECTED = "projected-"
-# What a sample costs to compute and compile, the most expensive first, so that no long piece is left to the end.
-_BY_COST = (BASELINE, "diff-gq1", "diff-gq4", "diff-gq3", "diff-gq2", "projected-diff-gq1", "projected-diff-gq2")
+# The order of work: most expensive first, so that no long piece is left to the end, and next to each other what shares least.
+_ORDER = (
+    BASELINE,
+    "diff-gq2",
+    "diff-gq1",
+    "projected-diff-gq2",
+    "diff-gq4",
+    "diff-gq3",
+    "projected-diff-gq1",
+    "diff-sgq",
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +60,7 @@ class Config:
         lams: λ, for GradientDICE.
         runs: independent runs per setting.
         samples: per run. A step of Diff-GQ2 takes two.
-        radius: of the balls that the projected variants stay in; by default twice the largest solution's norm.
+        radius: of the balls that the projected variants stay in; by default about twice the largest solution's norm.
         seed: run `i` uses the stream of samples number `seed · runs + i`; all panels, methods and settings share them.
         start: "zero", or "authors": weights uniform in ±1/√inputs.
         misfit: take features that q_π is not in the span of.
@@ -70,15 +84,15 @@ class Config:
             _are(self.methods, known.__contains__), "methods", f"different names of {', '.join(known)}", self.methods
         )
         _require(_are(self.pi0s, lambda p: 0 < p < 1), "pi0s", "different numbers between 0 and 1", self.pi0s)
-        positive, wanted = (lambda a: 0 < a < math.inf), "different finite numbers > 0"
-        _require(_are(self.step_sizes, positive), "step_sizes", wanted, self.step_sizes)
+        wanted = "different finite numbers > 0"
+        _require(_are(self.step_sizes, lambda a: 0 < a < math.inf), "step_sizes", wanted, self.step_sizes)
         for name in ("ridges", "lams"):
             values = getattr(self, name)
             _require(_are(values, lambda v: 0 <= v < math.inf), name, "different finite numbers ≥ 0", values)
         _require(self.runs >= 2, "runs", "an integer ≥ 2", self.runs)
-        rule = f"a positive multiple of {WINDOW}"
-        _require(self.samples >= WINDOW and self.samples % WINDOW == 0, "samples", rule, self.samples)
-        _require(positive(self.radius), "radius", "a finite number > 0", self.radius)
+        rule = f"a positive multiple of {WINDOW} below 2³¹"
+        _require(self.samples % WINDOW == 0 and 0 < self.samples < 2**31, "samples", rule, self.samples)
+        _require(0 < self.radius < math.inf, "radius", "a finite number > 0", self.radius)
         most = 2**32 // self.runs - 1
         _require(0 <= self.seed <= most, "seed", f"an integer from 0 to {most}", self.seed)
         _require(self.start in STARTS, "start", " or ".join(map(repr, STARTS)), repr(self.start))
@@ -200,7 +214,7 @@ def _limits(
 
 
 def _jobs(config: Config) -> dict[str, Callable[[], study.Arrays]]:
-    order = [method for method in (*_BY_COST, "diff-sgq") if method in config.methods]
+    order = [method for method in _ORDER if method in config.methods]
     # The first panel of every method first: that is when it compiles, and different methods compile side by side.
     pairs = [(config.panels[0], method) for method in order]
     pairs += [(panel, method) for method in order for panel in config.panels[1:]]
@@ -208,7 +222,7 @@ def _jobs(config: Config) -> dict[str, Callable[[], study.Arrays]]:
 
 
 def _name(panel: tuple[float, float], method: str) -> str:
-    return f"{method}_{panel[0]:g}_{panel[1]:g}"
+    return f"{method}_{panel[0]!r}_{panel[1]!r}"
 
 
 def _result(config: Config, pieces: Mapping[str, study.Arrays]) -> Result:
@@ -236,18 +250,19 @@ def _panel(config: Config, panel: tuple[float, float]) -> Panel:
 
 def _command(config: Config) -> str:
     """A command that gives these settings; where no options do, the manifest itself does."""
-    words = ["cesaro reproduce boyan"]
-    plain = Config(runs=config.runs, seed=config.seed, start=config.start, misfit=config.misfit)
-    if config.methods == PAPER_METHODS + EXTRA_METHODS:
-        plain = replace(plain, methods=config.methods)
-        words.append("--all-methods")
-    if config == replace(plain, **QUICK):
-        plain = replace(plain, **QUICK)
+    words, same = ["cesaro reproduce boyan"], ("seed", "start", "misfit")
+    is_all = config.methods == PAPER_METHODS + EXTRA_METHODS
+    given = {name: getattr(config, name) for name in same} | ({"methods": config.methods} if is_all else {})
+    if config == Config(**given, **QUICK):
         words.append("--quick")
+    elif config == Config(**given, runs=config.runs, samples=config.samples):
+        words.append(f"--runs {config.runs} --samples {config.samples}")
     else:
-        words.append(f"--runs {config.runs}")
-    words += [f"--seed {config.seed}", f"--start {config.start}", *(["--misfit"] if config.misfit else [])]
-    return " ".join(words) if config == plain else "cesaro reproduce --from manifest.json"
+        return "cesaro reproduce --from manifest.json"
+    words += (
+        [f"--seed {config.seed} --start {config.start}"] + ["--misfit"] * config.misfit + ["--all-methods"] * is_all
+    )
+    return " ".join(words)
 
 
 def _check_radius(config: Config) -> None:

@@ -21,13 +21,17 @@ _LOOKS: dict[str, tuple[str, Any]] = {
     "projected-diff-gq1": ("#000000", (0, (1.2, 1.2))),
     "projected-diff-gq2": ("#7F7F7F", (0, (6, 1.5, 1.2, 1.5))),
 }
+_LIMIT: dict[str, Any] = {"color": "#333333", "linewidth": 1, "linestyle": (0, (1, 2))}
 _LOWEST = 1e-3  # of the error axes
 
 
 def plot(result: Result) -> "Figure":
     """Three rows of panels: mean error of each method's best setting over runs, with ± 1 standard deviation."""
+    from matplotlib.lines import Line2D
+
     rows = result.config.rows
-    figure, axes = _grid(len(rows), len(rows[0]), (2.15, 1.95), 0.75)
+    entries = len(result.config.methods) + result.config.misfit
+    figure, axes = _grid(len(rows), len(rows[0]), (2.15, 1.95), gap=0.4, legend_rows=-(-entries // 5))
     for row, panels in zip(axes, rows):
         for axis, panel in zip(row, panels):
             for method in result.config.methods:
@@ -36,23 +40,31 @@ def plot(result: Result) -> "Figure":
                     low = np.maximum(cell.curve - cell.band, _LOWEST / 10)
                     axis.fill_between(cell.samples, low, cell.curve + cell.band, color=color, alpha=0.14, linewidth=0)
                     axis.plot(cell.samples, cell.curve, color=color, linestyle=style, linewidth=1.4)
+            if result.config.misfit:
+                axis.axhline(abs(result.panels[panel].rate_gap), zorder=1, **_LIMIT)
             axis.set_title(f"$\\pi_0 = {panel[0]:g}$, $\\mu_0 = {panel[1]:g}$", fontsize=10, pad=4)
-    axes[0, 0].set_yscale("log")
     axes[0, 0].set_ylim(_LOWEST, 3)
     axes[0, 0].set_xlim(0, result.config.samples)
-    axes[0, 0].xaxis.set_major_locator(_few_ticks())
     axes[0, 0].xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
-    figure.supxlabel("samples", fontsize=11)
-    figure.supylabel("$|\\bar{\\hat{r}} - r_\\pi|$", fontsize=12)
+    _name_axes(figure, "samples", "$|\\bar{\\hat{r}} - r_\\pi|$")
+    handles = [
+        Line2D([], [], color=_LOOKS[method][0], linestyle=_LOOKS[method][1], linewidth=1.8, label=LABELS[method])
+        for method in result.config.methods
+    ]
     features = "features that misfit" if result.config.misfit else "the paper's features"
-    _title(figure, f"Boyan's chain, {features}: best setting of each method, {result.config.runs} runs, ± 1 sd", result)
+    title = f"Boyan's chain, {features}: best setting of each method, {result.config.runs} runs, ± 1 standard deviation"
+    if result.config.misfit:
+        handles.append(Line2D([], [], **_LIMIT, label="limit without ridge"))
+    _legend(figure, handles, title, 5, 10)
     return figure
 
 
 def plot_step_sizes(result: Result) -> "Figure":
     """A row per method, a column per panel of interest: final error at every step size, and how far theory lets it go."""
+    from matplotlib.lines import Line2D
+
     methods, panels = result.config.methods, _panels_of_interest(result)
-    figure, axes = _grid(len(methods), len(panels), (3.1, 1.75), 1.1)
+    figure, axes = _grid(len(methods), len(panels), (3.1, 1.6), gap=0.2, legend_rows=2)
     powers = np.log2(result.config.step_sizes)
     for row, method in zip(axes, methods):
         color = _LOOKS[method][0]
@@ -69,24 +81,28 @@ def plot_step_sizes(result: Result) -> "Figure":
         row[0].set_ylabel(LABELS[method], fontsize=10)
     for axis, panel in zip(axes[0], panels):
         axis.set_title(f"$\\pi_0 = {panel[0]:g}$, $\\mu_0 = {panel[1]:g}$", fontsize=10, pad=4)
-    axes[0, 0].set_yscale("log")
     axes[0, 0].set_ylim(_LOWEST * 3, 3)
     axes[0, 0].set_xlim(powers.min() - 0.5, max(powers.max(), 0) + 1.5)
-    axes[0, 0].xaxis.set_major_locator(_few_ticks())
     axes[0, 0].xaxis.set_major_formatter(lambda value, _: f"$2^{{{value:.0f}}}$")
-    figure.supxlabel("step size", fontsize=11)
-    figure.supylabel("final error", fontsize=11)
-    from matplotlib.lines import Line2D
-
-    gray: dict[str, Any] = {"color": "#333333", "linewidth": 1}
+    _name_axes(figure, "step size", "final error")
+    limit_of = "step limit at the best cell's ridge and λ:"
     handles = [
-        Line2D([], [], color="#0072B2", linewidth=1.6, marker="o", markersize=3, label="best ridge and λ at this step"),
-        Line2D([], [], color="#555555", linewidth=0.9, linestyle=(0, (1, 1.5)), label="the overall best ridge and λ;"),
-        Line2D([], [], color="#555555", linestyle="", marker="x", markersize=4.5, label="some run diverges;"),
-        Line2D([], [], **gray, label="step limit in mean square,"),
-        Line2D([], [], **gray, linestyle=(0, (4, 2)), label="of the expected update"),
+        Line2D([], [], color="#0072B2", linewidth=1.6, marker="o", markersize=3, label="best over ridge and λ"),
+        Line2D(
+            [],
+            [],
+            color="#555555",
+            linewidth=0.9,
+            linestyle=(0, (1, 1.5)),
+            label="with the ridge and λ of the best cell",
+        ),
+        Line2D([], [], color="#555555", linestyle="", marker="x", markersize=4.5, label="… and some run diverged"),
+        Line2D([], [], color="#333333", linewidth=1, label=f"{limit_of} mean square"),
+        Line2D([], [], color="#333333", linewidth=1, linestyle=(0, (4, 2)), label="… expected update"),
     ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=3, frameon=False, fontsize=9)
+    order = [0, 3, 1, 4, 2]  # filled by columns: curves left, limits right
+    text = f"Step size against final error after {result.config.samples:,} samples"
+    _legend(figure, [handles[i] for i in order], text, 3, 8.5)
     return figure
 
 
@@ -107,14 +123,31 @@ def _panels_of_interest(result: Result) -> list[tuple[float, float]]:
     return list(dict.fromkeys([middle, rows[1][0], rows[2][0]]))
 
 
-def _grid(rows: int, columns: int, size: tuple[float, float], extra: float) -> tuple["Figure", Any]:
+def _grid(rows: int, columns: int, size: tuple[float, float], gap: float, legend_rows: int) -> tuple["Figure", Any]:
+    """Panels of a size in inches with shared axes, an error axis in powers of ten, and room for names and a legend.
+
+    Placed by hand and without minor ticks, since looking for a layout takes longer than all learning of a quick run.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
 
-    figure = Figure(figsize=(0.6 + size[0] * columns, extra + size[1] * rows))
+    left, right, bottom, top, aside = 0.9, 0.2, 0.6, 0.55 + 0.2 * legend_rows, 0.22
+    width, height = left + right + size[0] * columns, bottom + top + size[1] * rows
+    figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
-    figure.set_layout_engine("constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    places = {
+        "left": left / width,
+        "right": 1 - right / width,
+        "bottom": bottom / height,
+        "top": 1 - top / height,
+        "hspace": gap / (size[1] - gap),
+        "wspace": aside / (size[0] - aside),
+    }
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True, gridspec_kw=places)
+    axes[0, 0].set_yscale("log")
+    axes[0, 0].yaxis.set_minor_locator(NullLocator())
+    axes[0, 0].xaxis.set_major_locator(_few_ticks())
     for axis in axes.flat:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(color="#E5E5E5", linewidth=0.6)
@@ -123,19 +156,26 @@ def _grid(rows: int, columns: int, size: tuple[float, float], extra: float) -> t
     return figure, axes
 
 
+def _name_axes(figure: "Figure", x: str, y: str) -> None:
+    figure.supxlabel(x, fontsize=11, y=0.12 / figure.get_figheight(), va="bottom")
+    figure.supylabel(y, fontsize=12, x=0.12 / figure.get_figwidth(), ha="left")
+
+
+def _legend(figure: "Figure", handles: list[Any], title: str, columns: int, size: float) -> None:
+    figure.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 1 - 0.08 / figure.get_figheight()),
+        borderaxespad=0,
+        ncols=columns,
+        frameon=False,
+        fontsize=size,
+        title=title,
+        title_fontsize=11,
+    )
+
+
 def _few_ticks() -> Any:
     from matplotlib.ticker import MaxNLocator
 
     return MaxNLocator(5, integer=True)
-
-
-def _title(figure: "Figure", text: str, result: Result) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [
-        Line2D([], [], color=_LOOKS[method][0], linestyle=_LOOKS[method][1], linewidth=1.8, label=LABELS[method])
-        for method in result.config.methods
-    ]
-    figure.legend(
-        handles=handles, loc="outside upper center", ncols=4, frameon=False, fontsize=10, title=text, title_fontsize=11
-    )

@@ -60,7 +60,8 @@ class Cell:
         final: final errors of its runs, `[runs]`.
         samples, curve, band: samples, mean error and its standard deviation over runs at every record.
         max_step_expected, max_step_sampled: step limits of the expected update and in mean square at the best ridge and lam.
-        time_constant: of its expected update, in samples. nan, like the limits, where there is none.
+        time_constant: of its expected update, in samples; infinite where that diverges. These three are nan for projected
+            variants, which a ball keeps from diverging, and nan limits mean none.
     """
 
     method: str
@@ -81,6 +82,10 @@ class Cell:
     @property
     def error(self) -> float:
         return math.inf if self.best is None else float(self.mean[self.best])
+
+    @property
+    def has_theory(self) -> bool:
+        return not math.isnan(self.time_constant)
 
     @property
     def spread(self) -> float:
@@ -122,10 +127,17 @@ class Result:
         for method in self.config.methods:
             margins = [m for panel in self.panels if (m := self.margin(panel, method)) is not None]
             if margins:
-                clear = [mean / max(error, 1e-300) for mean, error in margins]
                 means = [mean for mean, _ in margins]
-                counts = (m > 0 for m in means), (z > CLEAR for z in clear), (z < -CLEAR for z in clear)
-                found.append(Tally(method, *(sum(count) for count in counts), min(means), max(means)))
+                found.append(
+                    Tally(
+                        method,
+                        wins=sum(mean > 0 for mean in means),
+                        clear_wins=sum(mean > CLEAR * error for mean, error in margins),
+                        clear_losses=sum(mean < -CLEAR * error for mean, error in margins),
+                        smallest=min(means),
+                        largest=max(means),
+                    )
+                )
         return found
 
     @property

@@ -58,7 +58,8 @@ def _best_row(result: Result, panel: tuple[float, float], method: str) -> dict[s
 
 
 def _where(panel: tuple[float, float], method: str, setting: Mapping[str, float]) -> dict[str, Any]:
-    numbers = {name: setting.get(name) for name in ("step_size", "ridge", "lam")}
+    # All digits, so that a row can be run again.
+    numbers = {name: repr(setting[name]) if name in setting else None for name in ("step_size", "ridge", "lam")}
     return {"pi0": panel[0], "mu0": panel[1], "method": method, **numbers}
 
 
@@ -152,22 +153,33 @@ def verdict(result: Result) -> list[str]:
             f"{tally.clear_losses}. Margins {tally.smallest:+.4f} to {tally.largest:+.4f}."
         )
     if (holds := result.claim_holds) is not None:
-        lost = [
-            f"{LABELS[method]} at ({panel[0]:g}, {panel[1]:g})"
+        lost = {
+            method: ", ".join(f"({p:g}, {m:g})" for p, m in result.panels if _is_lost(result, (p, m), method))
             for method in PAPER_METHODS
-            for panel in result.panels
-            if (margin := result.margin(panel, method)) is not None and margin[0] <= 0
-        ]
+        }
+        losses = "; ".join(f"{LABELS[method]} at {where}" for method, where in lost.items() if where)
         lines.append(
             "Verdict: the claim holds in every panel, for all three methods."
             if holds
-            else f"Verdict: the claim does NOT hold in every panel for all three methods. GradientDICE is at least as good as "
-            f"{', '.join(lost)}."
+            else "Verdict: the claim does NOT hold in every panel for all three methods. At (pi0, mu0), GradientDICE is at least "
+            f"as good as {losses}."
+        )
+    constants = [cell.time_constant for cell in result.cells.values() if cell.has_theory]
+    if constants:
+        slow = sum(constant > result.config.samples for constant in constants)
+        lines.append(
+            f"{slow} of {len(constants)} best settings have a time constant above {result.config.samples:,} samples: they are "
+            "measured while still on their way."
         )
     lines.append(_about_fit(result))
     if _is_reduced(result.config):
         lines.append("This is not the full study: fewer runs, samples or settings than the paper's.")
     return lines
+
+
+def _is_lost(result: Result, panel: tuple[float, float], method: str) -> bool:
+    margin = result.margin(panel, method)
+    return margin is not None and margin[0] <= 0
 
 
 def _about_fit(result: Result) -> str:

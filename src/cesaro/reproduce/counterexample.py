@@ -8,13 +8,12 @@ Diff-SGQ, expected: both eigenvalues λ of G = A have a positive real part, and 
 half of it; here that is `lower_bound`, positive for every α > 0 but those within 10⁻⁵ of 1, where one matrix is singular.
 """
 
-import csv
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,9 +30,6 @@ from cesaro.linear import LinearProblem
 from cesaro.linear.stability import Stability
 from cesaro.reproduce import study
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 METHODS = ("diff-sgq", "diff-gq1", "diff-gq2")
 # Where r̂ and every weight start; dual variables start at 0.
 START = 1.0
@@ -43,7 +39,7 @@ CLEAR = 3.0
 PROMISED_STEP = 2.0**-6
 # Step sizes at which the spectral radius of Diff-SGQ's expected update is evaluated.
 EXPECTED_STEPS = tuple(2.0**k for k in range(-20, 11))
-QUICK: dict[str, Any] = {"step_sizes": tuple(2.0**k for k in range(-8, 1)), "runs": 100}
+QUICK: dict[str, Any] = {"step_sizes": tuple(2.0**k for k in range(-8, 1, 2)), "runs": 100}
 # Points of a trajectory, after each of which a run is scaled back to norm one.
 _MARKS = 80
 
@@ -77,7 +73,9 @@ class Config:
         most = min(self.horizon, self.settling) / 2
         right = bool(steps) and len(set(steps)) == len(steps) and all(1e-5 <= step <= most for step in steps)
         _require(right, "step_sizes", f"different numbers from 0.00001 to {most:g}", steps)
-        _require(self.shown_step_size in steps, "shown_step_size", f"one of the step sizes {steps}", self.shown_step_size)
+        _require(
+            self.shown_step_size in steps, "shown_step_size", f"one of the step sizes {steps}", self.shown_step_size
+        )
         _require(self.runs >= 2, "runs", "an integer ≥ 2", self.runs)
         last = 2**32 // self.runs - 1
         _require(0 <= self.seed <= last, "seed", f"an integer from 0 to {last}", self.seed)
@@ -102,8 +100,8 @@ class Cell:
         standard_error: of that mean.
         expected: log ρ(I + αG) of the expected update, what its growth tends to.
         expected_so_far: the expected update's own growth from the same start over the same samples.
-        lower_bound: what the sampled exponent of Diff-SGQ must exceed in the long run; None for the others.
-        distance: median over runs of ‖(r̂, w)‖ at the end; infinite beyond 10³⁰⁰. At the start it is √2.
+        lower_bound: of Diff-SGQ's sampled exponent in the long run; None for the others, and where the bound says nothing.
+        log_distance: median over runs of log ‖(r̂, w)‖ at the end. At the start it is log √2.
         closer: share of the runs that end closer to the solution than they began.
     """
 
@@ -116,7 +114,7 @@ class Cell:
     expected: float
     expected_so_far: float
     lower_bound: float | None
-    distance: float
+    log_distance: float
     closer: float
 
     @property
@@ -186,7 +184,9 @@ class Result:
         for method, stability in self.stability.items():
             cells = self.of(method)
             methods[method] = {
-                "eigenvalues": [[round(value.real, 6), round(value.imag, 6)] for value in stability.eigenvalues.tolist()],
+                "eigenvalues": [
+                    [round(value.real, 6), round(value.imag, 6)] for value in stability.eigenvalues.tolist()
+                ],
                 "max_step_expected": _rounded(stability.max_step_expected),
                 "max_step_sampled": _rounded(stability.max_step_sampled),
                 "exponents": {f"{cell.step_size:g}": round(cell.exponent, 6) for cell in cells},
@@ -208,13 +208,17 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
     Raises:
         InputError: a setting breaks its rule, or `out` cannot be used.
     """
+    from cesaro.reproduce import counterexample_figures, counterexample_tables
+
     study.check_workers(workers)
     with study.Workspace(out, {"study": "counterexample", **asdict(config)}, force=force) as work:
         pieces = study.compute(work, _jobs(config), label="counterexample", workers=workers, quiet=quiet)
         result = _result(config, pieces)
-        _write_exponents(result, work.path / "counterexample.csv")
-        _write_trajectories(result, work.path / "trajectories.csv")
-        plot(result).savefig(work.path / "counterexample.png", dpi=150, metadata={"Software": None})
+        counterexample_tables.write_exponents(result, work.path / "counterexample.csv")
+        counterexample_tables.write_trajectories(result, work.path / "trajectories.csv")
+        counterexample_figures.plot(result).savefig(
+            work.path / "counterexample.png", dpi=150, metadata={"Software": None}
+        )
         summary = result.summary()
         manifest = study.manifest("counterexample", asdict(config), seed=config.seed, options={}, summary=summary)
         work.finish({**manifest, "command": _command(config)})
@@ -314,6 +318,11 @@ def spectral_radius(stability: Stability, step_size: float) -> float:
     return float(np.max(np.abs(1 + step_size * stability.eigenvalues)))
 
 
+def expected_exponent(stability: Stability, step_size: float) -> float:
+    """log ρ(I + αG) per unit of `samples · α`."""
+    return math.log(spectral_radius(stability, step_size)) / (step_size * _minibatches(stability.method))
+
+
 def lower_bound(problem: LinearProblem, step_size: float) -> float:
     """Half of E log |det(I + αG_k)| per unit of α, for Diff-SGQ with one feature: det(I + α y qᵀ) = 1 + α qᵀy.
 
@@ -326,122 +335,6 @@ def lower_bound(problem: LinearProblem, step_size: float) -> float:
     determinant = 1 + step_size * (x * z - 1)  # y = (1, x), q = (−1, z)
     with np.errstate(divide="ignore"):
         return float(probability @ np.log(np.abs(determinant)) / 2 / step_size)
-
-
-# Tables and figures.
-
-
-def plot(result: Result) -> "Figure":
-    """Left: trajectories at one step size, expected and sampled. Right: Lyapunov exponents against the step size."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4.6))
-    FigureCanvasAgg(figure)
-    figure.set_layout_engine("constrained")
-    left, right = figure.subplots(1, 2)
-    _draw_trajectories(left, result)
-    _draw_exponents(right, result)
-    return figure
-
-
-_COLORS = {"diff-sgq": "#D55E00", "diff-gq1": "#0072B2", "diff-gq2": "#009E73"}
-_NAMES = {"diff-sgq": "Diff-SGQ", "diff-gq1": "Diff-GQ1", "diff-gq2": "Diff-GQ2"}
-_MARKERS = {"diff-sgq": "o", "diff-gq1": "s", "diff-gq2": "^"}
-
-
-def _draw_trajectories(panel: Any, result: Result) -> None:
-    alpha = result.config.shown_step_size
-    for found in result.trajectories:
-        color, time = _COLORS[found.method], found.samples * alpha
-        low, high = np.quantile(found.sampled, [0.05, 0.95], axis=0)
-        panel.fill_between(time, _exp(low), _exp(high), color=color, alpha=0.18, linewidth=0)
-        for one in found.sampled[:5]:
-            panel.plot(time, _exp(one), color=color, linewidth=0.6, alpha=0.6)
-        panel.plot(time, _exp(found.expected), color=color, linewidth=2, label=_NAMES[found.method])
-    panel.plot([], [], color="0.35", linewidth=2, label="expected update")
-    panel.plot([], [], color="0.35", linewidth=0.6, label="sampled, 5 runs")
-    panel.fill_between([], [], [], color="0.35", alpha=0.18, linewidth=0, label="sampled, 5–95 % of runs")
-    panel.set_yscale("log")
-    lowest = min(float(np.quantile(found.sampled[:, -1], 0.05)) for found in result.trajectories)
-    panel.set_ylim(math.exp(max(lowest, -25.0)), 1e9)
-    panel.set_xlim(0, result.config.settling)
-    panel.set_xlabel("samples × step size")
-    panel.set_ylabel("distance ‖(r̂, w)‖ to the solution")
-    panel.set_title(f"Trajectories at step size {_power(alpha)}")
-    panel.legend(loc="upper right", frameon=False, fontsize=8.5, ncols=2)
-    _tidy(panel)
-
-
-def _draw_exponents(panel: Any, result: Result) -> None:
-    for method in METHODS:
-        color, cells = _COLORS[method], sorted(result.of(method), key=lambda cell: cell.step_size)
-        steps = [cell.step_size for cell in cells]
-        panel.plot(steps, [cell.expected for cell in cells], color=color, linewidth=1.4)
-        panel.errorbar(
-            steps,
-            [cell.exponent for cell in cells],
-            [CLEAR * cell.standard_error for cell in cells],
-            color=color,
-            marker=_MARKERS[method],
-            markersize=5,
-            linestyle="none",
-            capsize=2,
-            label=f"{_NAMES[method]}, sampled",
-        )
-        if method == "diff-sgq":
-            bound = [cell.lower_bound if math.isfinite(cell.lower_bound or 0.0) else math.nan for cell in cells]
-            panel.plot(steps, bound, color=color, linewidth=1.2, linestyle=":", label="proven lower bound (Diff-SGQ)")
-        elif (limit := result.stability[method].max_step_sampled) is not None:
-            panel.axvline(limit, color=color, linewidth=1, linestyle="--")
-    panel.plot([], [], color="0.35", linewidth=1.4, label="expected update")
-    panel.plot([], [], color="0.35", linewidth=1, linestyle="--", label="mean-square step limit")
-    panel.axhline(0, color="black", linewidth=0.8)
-    panel.set_xscale("log", base=2)
-    panel.set_xlabel("step size α")
-    panel.set_ylabel("Lyapunov exponent per sample, divided by α")
-    panel.set_title("Positive: diverges. Negative: converges.")
-    panel.legend(loc="best", frameon=False, fontsize=8.5)
-    _tidy(panel)
-
-
-def _tidy(panel: Any) -> None:
-    panel.spines[["top", "right"]].set_visible(False)
-    panel.grid(which="major", color="0.9", linewidth=0.6)
-    panel.set_axisbelow(True)
-
-
-def _exp(logarithms: Array) -> Array:
-    return np.exp(np.clip(logarithms, -690, 690))
-
-
-def _power(step_size: float) -> str:
-    exponent = math.log2(step_size)
-    return f"$2^{{{exponent:.0f}}}$" if exponent == round(exponent) else f"{step_size:g}"
-
-
-def _write_exponents(result: Result, file: Path) -> None:
-    names = list(Cell.__dataclass_fields__)
-    rows = [[getattr(cell, name) for name in names] for cell in result.cells]
-    _write_csv(file, names, rows)
-
-
-def _write_trajectories(result: Result, file: Path) -> None:
-    """Natural logarithms of ‖(r̂, w)‖: expected, and quantiles over runs."""
-    rows: list[list[Any]] = []
-    for found in result.trajectories:
-        quantiles = np.quantile(found.sampled, [0.05, 0.5, 0.95], axis=0)
-        columns = zip(found.samples.tolist(), found.expected.tolist(), *quantiles.tolist())
-        rows += [[found.method, result.config.shown_step_size, *column] for column in columns]
-    _write_csv(file, ["method", "step_size", "samples", "expected", "sampled_5", "sampled_50", "sampled_95"], rows)
-
-
-def _write_csv(file: Path, names: list[str], rows: list[list[Any]]) -> None:
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(names)
-        for row in rows:
-            writer.writerow(f"{value:.6g}" if isinstance(value, float) else value for value in row)
 
 
 # Pieces.
@@ -481,8 +374,7 @@ def _cell(
     method = stability.method
     samples = int(config.marks(method, step_size)[-1]) * _minibatches(method)
     growth = (norms[:, -1] - norms[:, 0]) / (samples * step_size)
-    once = step_size * _minibatches(method)
-    end = float(np.median(norms[:, -1]))
+    bound = lower_bound(problem, step_size) if method == "diff-sgq" else -math.inf
     return Cell(
         method=method,
         step_size=step_size,
@@ -490,10 +382,10 @@ def _cell(
         runs=config.runs,
         exponent=float(growth.mean()),
         standard_error=float(growth.std(ddof=1) / math.sqrt(config.runs)),
-        expected=math.log(spectral_radius(stability, step_size)) / once,
+        expected=expected_exponent(stability, step_size),
         expected_so_far=float(expected[-1] - expected[0]) / (samples * step_size),
-        lower_bound=lower_bound(problem, step_size) if method == "diff-sgq" else None,
-        distance=math.exp(end) if end < 690 else math.inf,
+        lower_bound=bound if math.isfinite(bound) else None,
+        log_distance=float(np.median(norms[:, -1])),
         closer=float((norms[:, -1] < norms[:, 0]).mean()),
     )
 

@@ -132,14 +132,14 @@ def test_a_killed_sweep_resumes_bit_for_bit(tmp_path: Path) -> None:
     assert (whole.diverged_at[:2] == -1).all()
 
     path = tmp_path / "outside.npz"
-    process = interrupted(path, SLOW)
-    deadline = time.monotonic() + 120
-    while not (path.exists() and records_done(path) >= 5):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "no checkpoint after two minutes"
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    out, _ = process.communicate()
+    with interrupted(path, SLOW) as process:
+        deadline = time.monotonic() + 120
+        while not (path.exists() and records_done(path) >= 5):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline, "no checkpoint after two minutes"
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        out, _ = process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert "finished" not in out
     assert 5 <= records_done(path) < 100
@@ -148,8 +148,8 @@ def test_a_killed_sweep_resumes_bit_for_bit(tmp_path: Path) -> None:
     assert_identical(cs.sweep("diff-gq2", problem, checkpoint=path, **ARGUMENTS), whole)  # nothing left to do
 
     path = tmp_path / "inside.npz"
-    process = interrupted(path, DIES_WRITING)
-    process.communicate(timeout=120)
+    with interrupted(path, DIES_WRITING) as process:
+        process.communicate(timeout=120)
     assert process.returncode == -signal.SIGKILL
     assert records_done(path) == 9
     assert_identical(cs.sweep("diff-gq2", problem, checkpoint=path, **ARGUMENTS), whole)
@@ -172,7 +172,7 @@ def test_a_checkpoint_is_continued_and_not_repeated(tmp_path: Path, monkeypatch:
             raise Stop
 
     def counting(origin: Any, keys: Any, first: Any, shape: Any, records: Any) -> Any:
-        drawn.append(int(first) // shape.steps)
+        drawn.append(int(first))
         return rows(origin, keys, first, shape, records)
 
     path, arguments = tmp_path / "sweep.npz", {**SMALL, "budget": 160, "checkpoint": tmp_path / "sweep.npz"}
@@ -301,9 +301,7 @@ def test_diverged_runs_are_flagged_at_the_right_sample_and_leave_no_number_behin
     space = problem.sample_space
     with jax.enable_x64(True):
         keys = jax.vmap(jax.random.key)(jnp.arange(4, dtype=jnp.uint32))
-        drawn = np.asarray(rows(source(problem, "float64"), keys, jnp.int32(0), Shape(600, 600, 1, 1), 1)).reshape(
-            600, 4
-        )
+        drawn = np.asarray(rows(source(problem, "float64"), keys, 0, Shape(600, 600, 1, 1), 1)).reshape(600, 4)
     for s in range(4):
         w, r, rates, diverged = 0.0, 0.0, [], -1
         for k, row in enumerate(drawn[:, s], start=1):
@@ -547,9 +545,7 @@ def chi_square(counts: NDArray[np.int64], probability: Array) -> float:
 def draws(data: Any, count: int, seeds: int) -> NDArray[np.int32]:
     """Row numbers, `[count, seeds]`."""
     keys = jax.vmap(jax.random.key)(jnp.arange(seeds, dtype=jnp.uint32))
-    return np.asarray(rows(source(data, "float32"), keys, jnp.int32(0), Shape(count, count, 1, 1), 1)).reshape(
-        count, seeds
-    )
+    return np.asarray(rows(source(data, "float32"), keys, 0, Shape(count, count, 1, 1), 1)).reshape(count, seeds)
 
 
 def test_rows_of_a_known_problem_come_with_their_probabilities() -> None:
@@ -596,7 +592,7 @@ def test_no_random_number_leads_to_a_row_of_weight_zero(bits: int, monkeypatch: 
     keys = jax.vmap(jax.random.key)(jnp.arange(1, dtype=jnp.uint32))
     origin = source(data, "float32")
     with jax.disable_jit():
-        drawn = np.asarray(rows(origin, keys, jnp.int32(0), Shape(3, 3, 1, 1), 1))
+        drawn = np.asarray(rows(origin, keys, 0, Shape(3, 3, 1, 1), 1))
     assert set(drawn.ravel().tolist()) <= {2, 4}
 
 

@@ -8,7 +8,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Scalar
 
+from cesaro import checks
 from cesaro.algorithms.base import Algorithm, Batch, Hyper, Info, Objective, Params, State
+from cesaro.errors import InputError
 
 Schedule = Callable[[Any, Scalar, Hyper], Scalar]  # (step number, base, hyper) -> step size
 
@@ -39,6 +41,7 @@ CURRENT = Target(None)
 
 def copied(every: int) -> Target:
     """A copy of the primal, renewed every `every` steps."""
+    checks.count("every", every)
 
     def update(target: Params, primal: Params, count: Any) -> Params:
         renew = count % every == 0
@@ -49,6 +52,8 @@ def copied(every: int) -> Target:
 
 def tracked(mixing: float) -> Target:
     """An exponential average of the primal: `target += mixing (primal − target)`."""
+    if checks.number("mixing", mixing, low=0.0, low_open=True) > 1:
+        raise InputError(f"mixing must be at most 1. Got {mixing!r}.")
     return Target(lambda target, primal, count: optax.incremental_update(primal, target, mixing))
 
 

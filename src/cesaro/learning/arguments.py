@@ -1,16 +1,19 @@
 """The arguments of a sweep, checked and completed."""
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from numpy.typing import NDArray
 
 from cesaro import checks
 from cesaro.algorithms import REGISTRY, Algorithm, Objective, State
-from cesaro.algorithms.saddle_point import SCHEDULE_DEFAULTS, SCHEDULES
+from cesaro.algorithms.saddle_point import SCHEDULE_DEFAULTS, SCHEDULES, Target
 from cesaro.approximators import APPROXIMATORS, Approximator
 from cesaro.errors import InputError
 from cesaro.learning.run import Recorder, Shape
@@ -26,9 +29,14 @@ def as_objective(method: Method, approximator: str | Approximator, inputs: int) 
         if approximator not in APPROXIMATORS:
             raise InputError(f"approximator must be one of {', '.join(APPROXIMATORS)}. Got {approximator!r}.")
         approximator = APPROXIMATORS[approximator]
+    if not callable(approximator):
+        raise InputError(f"approximator must be a name or a function. Got {approximator!r}.")
     if callable(method):
-        return method(approximator, inputs), getattr(method, "__name__", "objective")
-    if method not in REGISTRY:
+        built = method(approximator, inputs)
+        if not isinstance(built, Objective):
+            raise InputError(f"method must build an Objective. Got {type(built).__name__}.")
+        return built, getattr(method, "__name__", "objective")
+    if str(method) not in REGISTRY:
         raise InputError(f"method must be one of {', '.join(REGISTRY)}, or an Objective. Got {method!r}.")
     return REGISTRY[method](approximator, inputs), method
 
@@ -40,7 +48,7 @@ def all_settings(
     radius: float | None,
     label: str,
 ) -> dict[str, checks.Array]:
-    if schedule not in SCHEDULES:
+    if str(schedule) not in SCHEDULES:
         raise InputError(f"schedule must be one of {', '.join(SCHEDULES)}. Got {schedule!r}.")
     defaults: dict[str, float | None] = {**objective.defaults, **SCHEDULE_DEFAULTS[schedule]}
     if radius is not None:
@@ -59,8 +67,8 @@ def all_settings(
 
 def as_shape(objective: Objective, budget: int, record_every: int, window: int, batch_size: int) -> tuple[Shape, int]:
     numbers = {"budget": budget, "record_every": record_every, "window": window, "batch_size": batch_size}
-    for name, value in numbers.items():
-        checks.count(name, value)
+    numbers = {name: checks.count(name, value) for name, value in numbers.items()}
+    budget, record_every, window, batch_size = numbers.values()
     per_step = objective.minibatches * batch_size
     for name in ("record_every", "window"):
         if numbers[name] % per_step:
@@ -74,12 +82,11 @@ def as_shape(objective: Objective, budget: int, record_every: int, window: int, 
 
 
 def as_seeds(seeds: int | Sequence[int]) -> NDArray[np.int64]:
+    if not isinstance(seeds, int | np.integer | Iterable):
+        raise InputError(f"seeds must be a number of seeds, or a list of them. Got {seeds!r}.")
     numbers = list(range(checks.count("seeds", seeds))) if isinstance(seeds, int | np.integer) else list(seeds)
-    if (
-        not numbers
-        or len(set(numbers)) < len(numbers)
-        or not all(0 <= checks.count("seed", s, low=0) < 2**32 for s in numbers)
-    ):
+    numbers = [checks.count("seed", s, low=0) for s in numbers]
+    if not numbers or len(set(numbers)) < len(numbers) or max(numbers) >= 2**32:
         raise InputError(f"seeds must be a number of seeds, or different integers from 0 to 2³² − 1. Got {seeds!r}.")
     return np.array(numbers, dtype=np.int64)
 
@@ -89,6 +96,8 @@ def as_recorders(
 ) -> dict[str, Recorder]:
     """What to keep beside the rate, as functions of the state."""
     if isinstance(record, Mapping):
+        if not all(callable(function) for function in record.values()):
+            raise InputError("record must map names to functions of the state.")
         return dict(record)
 
     def weights(state: State) -> Any:
@@ -107,3 +116,29 @@ def as_recorders(
         names = ", ".join(repr(name) for name in ("reward_rate", *known))
         raise InputError(f"record must be a list of {names}, or map names to functions of the state. Got {record!r}.")
     return {name: known[name] for name in record if name in known}
+
+
+def check_choices(
+    dtype: str, target: Any, optimizer: Any, record: Any, workers: Any, checkpoint: str | os.PathLike[str] | None
+) -> None:
+    """The arguments that are used as they are."""
+    if dtype not in ("float32", "float64"):
+        raise InputError(f"dtype must be 'float32' or 'float64'. Got {dtype!r}.")
+    if not isinstance(target, Target):
+        raise InputError(f"target must be CURRENT, copied(every) or tracked(mixing). Got {target!r}.")
+    if not (optimizer is None or isinstance(optimizer, optax.GradientTransformation)):
+        raise InputError(f"optimizer must be an Optax transformation. Got {optimizer!r}.")
+    if not isinstance(record, Iterable):
+        raise InputError(f"record must be a list of names or a mapping. Got {record!r}.")
+    if workers is not None:
+        checks.count("workers", workers, low=0)
+    if checkpoint is not None and not Path(checkpoint).parent.is_dir():
+        raise InputError(f"'{checkpoint}' cannot be written (no such folder); choose another path.")
+
+
+def check_range(settings: Mapping[str, checks.Array], dtype: str) -> None:
+    """Numbers that the precision cannot hold would turn into infinities."""
+    for name, values in settings.items():
+        largest = float(np.finfo(dtype).max) ** (0.5 if name == "radius" else 1.0)  # a radius is squared
+        if values.max() > largest:
+            raise InputError(f"{name} must be at most {largest:.3g} in {dtype}. Got {values.max():g}.")

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,9 +22,17 @@ from cesaro.algorithms.dynamics import Dynamics, mean_dynamics
 from cesaro.algorithms.saddle_point import CURRENT, Target
 from cesaro.approximators import WIDE, Approximator
 from cesaro.data import FeatureTransitions
-from cesaro.errors import InputError
 from cesaro.learning import checkpoints
-from cesaro.learning.arguments import Method, all_settings, as_objective, as_recorders, as_seeds, as_shape
+from cesaro.learning.arguments import (
+    Method,
+    all_settings,
+    as_objective,
+    as_recorders,
+    as_seeds,
+    as_shape,
+    check_choices,
+    check_range,
+)
 from cesaro.learning.result import Sweep
 from cesaro.learning.run import Program, Recorder, Records, Shape, program, rows
 from cesaro.learning.settings import Setting
@@ -102,8 +111,7 @@ def sweep(
         >>> bool(result.best(truth=1.9).error < 0.2)
         True
     """
-    if dtype not in ("float32", "float64"):
-        raise InputError(f"dtype must be 'float32' or 'float64'. Got {dtype!r}.")
+    check_choices(dtype, target, optimizer, record, workers, checkpoint)
     with jax.enable_x64(dtype == "float64"):
         origin = source(data, dtype)
         objective, label = as_objective(method, approximator, origin.features.shape[1])
@@ -111,19 +119,22 @@ def sweep(
         shape, blocks = as_shape(objective, budget, record_every, window, batch_size)
         compiled = _program(method, approximator, objective, schedule, radius is not None, optimizer, target, record)
         seed_numbers = as_seeds(seeds)
-        bound = DIVERGED * (1 + float(jnp.max(jnp.abs(origin.rewards))))
+        check_range(chosen, dtype)
+        bound = min(DIVERGED * (1 + float(jnp.max(jnp.abs(origin.rewards)))), float(np.finfo(dtype).max))
         job = _Job(
             compiled,
             origin,
             shape,
             chosen,
             seed_numbers,
-            budget // record_every,
+            int(budget // record_every),
             bound,
             dtype,
             workers or os.cpu_count() or 1,
         )
         identity = _identity(job, label, schedule, approximator, radius)
+        identity["recorded"] = sorted(map(str, record))
+        identity["program"] = None if checkpoint is None else _digest(job)
         chunks = _chunks(job)
         carries, records = _run(job, chunks, label, None if checkpoint is None else Path(checkpoint), identity, quiet)
     return _result(job, chunks, label, settings or [{}], carries, records, blocks)
@@ -250,9 +261,7 @@ def _start(job: _Job, chunk: _Chunk) -> Any:
 def _drawn(job: _Job, chunks: list[_Chunk], first: int, count: int) -> dict[bytes, Any]:
     """Row numbers of a segment for every group of seeds; settings share them."""
     return {
-        chunk.seeds.tobytes(): rows(
-            job.origin, _keys(job.seeds[chunk.seeds]), jnp.int32(first * job.shape.steps), job.shape, count
-        )
+        chunk.seeds.tobytes(): rows(job.origin, _keys(job.seeds[chunk.seeds]), first, job.shape, count)
         for chunk in {c.seeds.tobytes(): c for c in chunks}.values()
     }
 
@@ -289,9 +298,9 @@ def _result(
         total = np.cumsum(np.concatenate([np.zeros((count, seeds, 1)), rates], axis=2), axis=2)
         back = np.maximum(np.arange(1, job.records + 1) - blocks, 0)
         rates = (total[:, :, 1:] - total[:, :, back]) / (np.arange(1, job.records + 1) - back)
+    named = {"step_size"}.union(*settings)
     shown: list[Setting] = [
-        {name: float(values[i]) for name, values in job.hyper.items() if name in settings[i] or name == "step_size"}
-        for i in range(count)
+        {name: float(values[i]) for name, values in job.hyper.items() if name in named} for i in range(count)
     ]
     return Sweep(label, shown, job.seeds, samples, rates, diverged_at, extra)
 
@@ -310,7 +319,8 @@ def _program(
     target: Target,
     record: Sequence[str] | Mapping[str, Recorder],
 ) -> Program:
-    name = (objective.init, objective.lagrangian, objective.reward_rate) if isinstance(method, Objective) else method
+    own = (objective.init, objective.lagrangian, objective.reward_rate, objective.minibatches, objective.projected)
+    name = own if isinstance(method, Objective) else method
     sizes = tuple(leaf.shape for leaf in jax.tree.leaves(jax.eval_shape(objective.init, jax.random.key(0))))
     kept = (
         tuple(sorted(record))
@@ -329,6 +339,16 @@ def _program(
             lanes_last=max(math.prod(size) for size in sizes) < WIDE,
         )
     return _PROGRAMS[key]
+
+
+def _digest(job: _Job) -> str:
+    """Of the traced program: what names cannot tell (objectives, optimizers, targets, recorders)."""
+    hyper = _first_setting(job)
+    carry = jax.eval_shape(job.program.start, _keys(job.seeds[:1]), hyper)
+    shape = (1, job.shape.steps, job.shape.minibatches, job.shape.batch_size, 1)
+    drawn, bound = jax.ShapeDtypeStruct(shape, jnp.int32), jnp.asarray(job.bound, job.dtype)
+    traced = jax.make_jaxpr(partial(job.program.advance, shape=job.shape))(job.origin, carry, drawn, hyper, bound)
+    return hashlib.sha256(str(traced).encode()).hexdigest()
 
 
 def _identity(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cesaro import checks
 from cesaro.checks import Array
 from cesaro.errors import CesaroError, InputError
 from cesaro.learning.settings import Setting
@@ -70,6 +71,7 @@ class Sweep:
 
     def best(self, truth: float) -> Best:
         """The setting with the smallest mean final error; one with a diverged run is never chosen."""
+        truth = checks.number("truth", truth, low=-np.inf, low_open=True)
         errors = self.final_error(truth)
         if self.diverged.all():
             raise CesaroError(f"Every setting of {self.method} diverged; take smaller step sizes.")
@@ -112,6 +114,9 @@ class Sweep:
         """Read what `save` wrote."""
         meta, arrays = read_arrays(Path(path), SCHEMA)
         prefix = "record_"
+        missing = {"method", "settings"} - set(meta) | {"seeds", "samples", "reward_rate", "diverged_at"} - set(arrays)
+        if missing:
+            raise InputError(f"'{path}' lacks {', '.join(sorted(missing))}; it may be damaged.")
         return Sweep(
             method=meta["method"],
             settings=meta["settings"],
@@ -136,8 +141,8 @@ def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArr
 def read_arrays(path: Path, schema: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The metadata and arrays of a file that `write_arrays` made with this schema."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            meta = json.loads(str(stored["meta"]))
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            meta = dict(json.loads(str(stored["meta"])))
             arrays = {name: stored[name] for name in stored.files if name != "meta"}
     except FileNotFoundError:
         raise InputError(f"'{path}' does not exist.") from None

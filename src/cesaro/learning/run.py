@@ -18,6 +18,8 @@ from cesaro.learning.source import Source, draw, gather
 
 # Transitions gathered at a time inside the program: numbers per block.
 BLOCK_NUMBERS = 2**20
+# Steps of a block, whose rates are summed plainly.
+BLOCK_STEPS = 128
 
 
 class Shape(NamedTuple):
@@ -71,14 +73,17 @@ class Program(NamedTuple):
     advance: Callable[..., tuple[Carry, Records]]
 
 
-@partial(jax.jit, static_argnames=("shape", "records"))
-def rows(origin: Source, keys: Array, first: Int[Array, ""], shape: Shape, records: int) -> Int[Array, "..."]:
-    """Row numbers for `records` records from step number `first` on, `[records, steps, k, b, seeds]`."""
-    streams = jax.vmap(partial(jax.random.fold_in, data=1))(keys)
-    per_step = shape.minibatches * shape.batch_size
-    count = records * shape.steps * per_step
-    drawn = jax.vmap(lambda key: draw(origin, key, first * per_step, count), out_axes=-1)(streams)
+def rows(origin: Source, keys: Array, first: int, shape: Shape, records: int) -> Int[Array, "..."]:
+    """Row numbers for `records` records from record number `first` on, `[records, steps, k, b, seeds]`."""
+    drawn = _streams(origin, keys, jnp.int32(first * shape.samples), records * shape.samples)
     return drawn.reshape(records, shape.steps, shape.minibatches, shape.batch_size, len(keys))
+
+
+@partial(jax.jit, static_argnames=("count",))
+def _streams(origin: Source, keys: Array, first: Int[Array, ""], count: int) -> Int[Array, "count seeds"]:
+    """Depends on the number of samples only, so that methods and shapes share the compiled program."""
+    streams = jax.vmap(partial(jax.random.fold_in, data=1))(keys)
+    return jax.vmap(lambda key: draw(origin, key, first, count), out_axes=-1)(streams)
 
 
 def program(algorithm: Algorithm, objective: Objective, recorders: dict[str, Recorder], *, lanes_last: bool) -> Program:
@@ -116,14 +121,18 @@ def program(algorithm: Algorithm, objective: Objective, recorders: dict[str, Rec
             survived = carry.survived + alive.astype(jnp.int32)
             return (Carry(state, alive, survived), total + weight * estimate), None
 
-        def one_block(carried: tuple[Carry, Array], inputs: tuple[Array, Array]) -> tuple[tuple[Carry, Array], None]:
-            block, weights = inputs
+        def one_block(carried: tuple[Carry, Any], inputs: tuple[Array, Array]) -> tuple[tuple[Carry, Any], None]:
+            (carry, (total, lost)), (block, weights) = carried, inputs
             x, reward, x_next = gather(origin, block)  # [steps, k, b, seeds, (inputs)]
             if lanes_last:
                 batch = Batch(jnp.moveaxis(x, -1, -2), reward, jnp.moveaxis(x_next, -1, -2))
             else:
                 batch = Batch(jnp.moveaxis(x, -2, 1), jnp.moveaxis(reward, -1, 1), jnp.moveaxis(x_next, -2, 1))
-            return jax.lax.scan(one_step, carried, (batch, weights))
+            (carry, part), _ = jax.lax.scan(one_step, (carry, jnp.zeros_like(total)), (batch, weights))
+            # Compensated (Kahan): a plain float32 sum of a million small terms is off by a percent.
+            term = part - lost
+            new = total + term
+            return (carry, (new, (new - total) - term)), None
 
         size = _block(shape.steps, drawn[0, 0].size * (2 * origin.features.shape[1] + 1))
         in_window = jnp.arange(shape.steps) >= shape.steps - shape.window
@@ -132,7 +141,7 @@ def program(algorithm: Algorithm, objective: Objective, recorders: dict[str, Rec
         def one_record(carry: Carry, block: Array) -> tuple[Carry, Records]:
             blocks = block.reshape(-1, size, *block.shape[1:])
             nothing = jnp.zeros(carry.alive.shape, origin.features.dtype)
-            (carry, mean), _ = jax.lax.scan(one_block, (carry, nothing), (blocks, weights))
+            (carry, (mean, _)), _ = jax.lax.scan(one_block, (carry, (nothing, nothing)), (blocks, weights))
             return carry, Records(mean, {name: function(carry.state) for name, function in extra.items()})
 
         return jax.lax.scan(one_record, carry, drawn)
@@ -141,6 +150,6 @@ def program(algorithm: Algorithm, objective: Objective, recorders: dict[str, Rec
 
 
 def _block(steps: int, numbers_per_step: int) -> int:
-    """The largest divisor of `steps` whose gathered transitions stay below `BLOCK_NUMBERS`."""
-    most = max(1, BLOCK_NUMBERS // max(1, numbers_per_step))
+    """The largest divisor of `steps` up to `BLOCK_STEPS` whose gathered transitions stay below `BLOCK_NUMBERS`."""
+    most = min(BLOCK_STEPS, max(1, BLOCK_NUMBERS // max(1, numbers_per_step)))
     return max(size for size in range(1, min(steps, most) + 1) if steps % size == 0)

@@ -24,7 +24,7 @@ def grid(**values: float | Iterable[float]) -> list[Setting]:
     """
     columns = []
     for name, value in values.items():
-        column = list(value) if isinstance(value, Iterable) else [value]
+        column = list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]
         if not column:
             raise InputError(f"{name} must hold at least one value. Got none.")
         columns.append([_check(name, entry) for entry in column])
@@ -33,6 +33,13 @@ def grid(**values: float | Iterable[float]) -> list[Setting]:
 
 def complete(settings: Sequence[Mapping[str, float]], defaults: Mapping[str, float | None]) -> dict[str, Array]:
     """One array per number, `[settings]`; what is missing takes its default, and None means "as step_size"."""
+    if isinstance(settings, str | Mapping) or not isinstance(settings, Iterable):
+        raise InputError(
+            f"settings must be a list of settings. Got a {type(settings).__name__}; use cesaro.grid(step_size=[…])."
+        )
+    settings = list(settings)
+    if not all(isinstance(setting, Mapping) for setting in settings):
+        raise InputError("settings must be a list of mappings from names to numbers; use cesaro.grid(step_size=[…]).")
     if not settings:
         raise InputError("settings must hold at least one setting. Got none; see cesaro.grid(step_size=[…]).")
     known = {**defaults, "dual_step_size": None}
@@ -40,7 +47,7 @@ def complete(settings: Sequence[Mapping[str, float]], defaults: Mapping[str, flo
     if any("dual_step_size" in setting for setting in settings):
         columns["dual_step_size"] = []
     for position, setting in enumerate(settings):
-        unknown = sorted(set(setting) - set(known))
+        unknown = sorted(str(name) for name in set(setting) - set(known))
         if unknown:
             raise InputError(
                 f"Setting {position} has no meaning for {', '.join(unknown)}; this method takes {', '.join(sorted(known))}."

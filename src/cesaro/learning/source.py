@@ -36,6 +36,11 @@ class Source(NamedTuple):
 def source(data: "LinearProblem | FeatureTransitions", dtype: Any) -> Source:
     """The rows of a known problem (every tuple with its probability) or of transitions (each with its weight)."""
     here, there, probability, rewards, features = _table(data)
+    for name, values in (("rewards", rewards), ("features", features)):
+        if np.abs(values).max() > np.finfo(dtype).max:
+            raise InputError(
+                f"{name} must be numbers of {dtype}. Got {np.abs(values).max():g}; scale them, or take float64."
+            )
     # The last entry is the largest number, so that every draw falls on a row of positive probability.
     last = int(np.flatnonzero(probability)[-1])
     cumulative = np.minimum(np.cumsum(probability) * 2.0**32, 2.0**32 - 1).astype(np.uint32)
@@ -61,12 +66,19 @@ def _table(data: "LinearProblem | FeatureTransitions") -> tuple[Any, Any, FloatA
         return here, there, probability, data.r[here], data.X
     if isinstance(data, FeatureTransitions):
         rows = len(data)
-        probability = np.full(rows, 1 / rows) if data.weights is None else data.weights / data.weights.sum()
+        probability = _shares(data.weights, rows)
         return np.arange(rows), rows + np.arange(rows), probability, data.rewards, np.concatenate([data.x, data.x_next])
     raise InputError(
         f"The data must be a LinearProblem or FeatureTransitions. Got {type(data).__name__}; "
         "known MDPs become one with cesaro.LinearProblem(mdp, policy=…, sampling=…, features=…)."
     )
+
+
+def _shares(weights: FloatArray | None, rows: int) -> FloatArray:
+    if weights is None:
+        return np.full(rows, 1 / rows)
+    scaled = weights / weights.max()  # so that no sum overflows
+    return scaled / scaled.sum()
 
 
 def draw(origin: Source, key: Array, first: Int[Array, ""], count: int) -> Int[Array, " count"]:
@@ -76,8 +88,10 @@ def draw(origin: Source, key: Array, first: Int[Array, ""], count: int) -> Int[A
     """
     keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(first + jnp.arange(count, dtype=jnp.int32))
     bits = jax.vmap(lambda k: jax.random.bits(k, (), jnp.uint32))(keys)
-    rows = jnp.searchsorted(origin.cumulative, bits, side="left")
-    return rows.astype(jnp.int32)
+    # A row owns the numbers from its predecessor's entry up to below its own; the last one owns the largest too.
+    rows = jnp.searchsorted(origin.cumulative, bits, side="right")
+    last = jnp.searchsorted(origin.cumulative, origin.cumulative[-1], side="left")
+    return jnp.minimum(rows, last).astype(jnp.int32)
 
 
 def gather(origin: Source, rows: Int[Array, "..."]) -> Batch:

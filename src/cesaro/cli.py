@@ -131,17 +131,16 @@ def assumption(
 
 
 def _print_assumption(result: "Result", out: Path) -> None:
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
 
     from cesaro.reproduce.assumption import PROMISED_MAX, PROMISED_RMS, Config
+    from cesaro.reproduce.study import plain_table
 
     config, console = result.config, Console(highlight=False)
     for xi in config.xis:
         title = f"Share of trials with F positive semidefinite, xi = {xi:g}: ours (paper)"
         # Fits in 80 columns; where there are fewer, numbers go to a second line rather than lose digits.
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+        table = plain_table(title)
         table.add_column("n", justify="right", no_wrap=True)
         for sigma in config.sigmas:
             table.add_column(f"sigma {sigma:g}", justify="right", overflow="fold")

@@ -4,8 +4,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _SECONDS_BETWEEN_LINES = 5.0
+
+
+@cache
+def _console() -> "Console":
+    """One console for the process: it knows whether a bar is on show."""
+    from rich.console import Console
+
+    return Console(stderr=True)
 
 
 @contextmanager
@@ -14,13 +27,21 @@ def progress(label: str, *, total: int, done: int = 0, quiet: bool = False) -> I
     if quiet:
         yield lambda: None
     elif sys.stderr.isatty():
-        from rich.console import Console
+        from rich.errors import LiveError
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(label, total=total, completed=done)
+        bar = Progress(*columns, console=_console(), transient=True)
+        task = bar.add_task(label, total=total, completed=done)
+        try:
+            bar.start()
+        except LiveError:  # a bar is on show already, from another thread or around this work
+            yield lambda: None
+            return
+        try:
             yield lambda: bar.advance(task)
+        finally:
+            bar.stop()
     else:
         last = time.monotonic()
 

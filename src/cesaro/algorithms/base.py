@@ -3,7 +3,11 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Scalar
+
+from cesaro.approximators import Function
 
 Params = Any  # a pytree of arrays
 Hyper = dict[str, Any]  # swept numbers by name, traced
@@ -71,3 +75,29 @@ class Algorithm(NamedTuple):
     step: Callable[[State, Batch, Hyper], tuple[State, Info]]
     report: Callable[[State], Params]
     minibatches: int
+
+
+def value_objective(
+    q: Function,
+    dual: Function | None,
+    lagrangian: Callable[[Params, Params, Params, Batch, Hyper], Scalar],
+    *,
+    defaults: dict[str, float | None] | None = None,
+    minibatches: int = 1,
+    projected: tuple[str, ...] = (),
+) -> Objective:
+    """An objective whose primal is a rate that starts at zero and a value function `q`, `{"rate": r̂, "values": …}`."""
+
+    def init(key: Array) -> tuple[Params, Params]:
+        primal_key, dual_key = jax.random.split(key) if dual is not None else (key, key)
+        return {"rate": jnp.zeros(()), "values": q.init(primal_key)}, {} if dual is None else dual.init(dual_key)
+
+    return Objective(
+        init=init,
+        lagrangian=lagrangian,
+        reward_rate=lambda primal: primal["rate"],
+        values=lambda primal, x: q.apply(primal["values"], x),
+        defaults={"step_size": 0.01, "ridge": 0.0, **(defaults or {})},
+        minibatches=minibatches,
+        projected=projected,
+    )

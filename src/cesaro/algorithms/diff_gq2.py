@@ -6,22 +6,17 @@
 rate is tracked beside the saddle point; in the projected variant it follows the averaged weights, through `target`.
 """
 
-import jax
 import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Scalar
 
-from cesaro.algorithms.base import Batch, Hyper, Objective, Params
+from cesaro.algorithms.base import Batch, Hyper, Objective, Params, value_objective
 from cesaro.approximators import Approximator, squared_norm
 
 
 def objective(approximator: Approximator, num_inputs: int) -> Objective:
     """The objective of Diff-GQ2."""
     q, tau = approximator(num_inputs, bias=False), approximator(num_inputs, bias=False)
-
-    def init(key: Array) -> tuple[Params, Params]:
-        primal_key, dual_key = jax.random.split(key)
-        return {"rate": jnp.zeros(()), "values": q.init(primal_key)}, tau.init(dual_key)
 
     def rho(values: Params, batch: Batch, i: int) -> Array:
         return batch.reward[i] + q.apply(values, batch.x_next[i]) - q.apply(values, batch.x[i])
@@ -36,12 +31,4 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
             + 0.5 * (goal - primal["rate"]) ** 2
         )
 
-    return Objective(
-        init=init,
-        lagrangian=lagrangian,
-        reward_rate=lambda primal: primal["rate"],
-        values=lambda primal, x: q.apply(primal["values"], x),
-        defaults={"step_size": 0.01, "rate_step_size": None, "ridge": 0.0},
-        minibatches=2,
-        projected=("values",),
-    )
+    return value_objective(q, tau, lagrangian, defaults={"rate_step_size": None}, minibatches=2, projected=("values",))

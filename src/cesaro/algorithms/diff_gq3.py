@@ -3,11 +3,10 @@
 ν += α (δ − xᵀν) x,   u += α ((y − y' + e₁) xᵀν − η u)
 """
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Scalar
+from jaxtyping import Scalar
 
-from cesaro.algorithms.base import Batch, Hyper, Objective, Params
+from cesaro.algorithms.base import Batch, Hyper, Objective, Params, value_objective
 from cesaro.approximators import Approximator, squared_norm
 
 
@@ -15,20 +14,10 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
     """The objective of Diff-GQ3."""
     q, tau = approximator(num_inputs, bias=False), approximator(num_inputs, bias=False)
 
-    def init(key: Array) -> tuple[Params, Params]:
-        primal_key, dual_key = jax.random.split(key)
-        return {"rate": jnp.zeros(()), "values": q.init(primal_key)}, tau.init(dual_key)
-
     def lagrangian(primal: Params, dual: Params, target: Params, batch: Batch, hyper: Hyper) -> Scalar:
         values = primal["values"]
         error = batch.reward - primal["rate"] + q.apply(values, batch.x_next) - q.apply(values, batch.x)
         weight = tau.apply(dual, batch.x)
         return jnp.mean(weight * error - 0.5 * weight**2) + 0.5 * hyper["ridge"] * squared_norm(primal)
 
-    return Objective(
-        init=init,
-        lagrangian=lagrangian,
-        reward_rate=lambda primal: primal["rate"],
-        values=lambda primal, x: q.apply(primal["values"], x),
-        defaults={"step_size": 0.01, "ridge": 0.0},
-    )
+    return value_objective(q, tau, lagrangian)

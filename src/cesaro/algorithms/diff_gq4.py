@@ -5,22 +5,17 @@
 Its mean dynamics need not be stable; `LinearProblem.stability("diff-gq4", ridge=…)` tells.
 """
 
-import jax
 import jax.numpy as jnp
 from jax.lax import stop_gradient
-from jaxtyping import Array, Scalar
+from jaxtyping import Scalar
 
-from cesaro.algorithms.base import Batch, Hyper, Objective, Params
+from cesaro.algorithms.base import Batch, Hyper, Objective, Params, value_objective
 from cesaro.approximators import Approximator, squared_norm
 
 
 def objective(approximator: Approximator, num_inputs: int) -> Objective:
     """The objective of Diff-GQ4."""
     q, tau = approximator(num_inputs, bias=False), approximator(num_inputs, bias=False)
-
-    def init(key: Array) -> tuple[Params, Params]:
-        primal_key, dual_key = jax.random.split(key)
-        return {"rate": jnp.zeros(()), "values": q.init(primal_key)}, tau.init(dual_key)
 
     def lagrangian(primal: Params, dual: Params, target: Params, batch: Batch, hyper: Hyper) -> Scalar:
         values = primal["values"]
@@ -32,10 +27,4 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
             + 0.5 * (stop_gradient(jnp.mean(rho)) - primal["rate"]) ** 2
         )
 
-    return Objective(
-        init=init,
-        lagrangian=lagrangian,
-        reward_rate=lambda primal: primal["rate"],
-        values=lambda primal, x: q.apply(primal["values"], x),
-        defaults={"step_size": 0.01, "ridge": 0.0},
-    )
+    return value_objective(q, tau, lagrangian)

@@ -8,18 +8,15 @@ goals use the target: `r̂ += α (R + q⁻(x') − q⁻(x) − r̂)`. It may div
 
 import jax.numpy as jnp
 from jax.lax import stop_gradient
-from jaxtyping import Array, Scalar
+from jaxtyping import Scalar
 
-from cesaro.algorithms.base import Batch, Hyper, Objective, Params
+from cesaro.algorithms.base import Batch, Hyper, Objective, Params, value_objective
 from cesaro.approximators import Approximator, squared_norm
 
 
 def objective(approximator: Approximator, num_inputs: int) -> Objective:
     """The objective of Diff-SGQ."""
     q = approximator(num_inputs, bias=False)
-
-    def init(key: Array) -> tuple[Params, Params]:
-        return {"rate": jnp.zeros(()), "values": q.init(key)}, {}
 
     def lagrangian(primal: Params, dual: Params, target: Params, batch: Batch, hyper: Hyper) -> Scalar:
         seen = stop_gradient(target)
@@ -32,10 +29,4 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
             + 0.5 * hyper["ridge"] * squared_norm(primal["values"])
         )
 
-    return Objective(
-        init=init,
-        lagrangian=lagrangian,
-        reward_rate=lambda primal: primal["rate"],
-        values=lambda primal, x: q.apply(primal["values"], x),
-        defaults={"step_size": 0.01, "ridge": 0.0},
-    )
+    return value_objective(q, None, lagrangian)

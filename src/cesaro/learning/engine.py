@@ -73,7 +73,7 @@ def sweep(
     dtype: str = "float32",
     checkpoint: str | os.PathLike[str] | None = None,
     workers: int | None = None,
-    quiet: bool = True,
+    quiet: bool = False,
 ) -> Sweep:
     """Run a method with every setting and seed, from i.i.d. samples of a known problem or of transitions.
 
@@ -100,7 +100,7 @@ def sweep(
         dtype: "float32" or "float64".
         checkpoint: a file to keep progress in; the same call resumes from it, bit for bit.
         workers: chunks that run at the same time on a CPU; default one per core. Results do not depend on it.
-        quiet: no progress bar.
+        quiet: no progress bar on stderr (elsewhere than on a terminal: no line every few seconds).
 
     Example:
         >>> import cesaro as cs

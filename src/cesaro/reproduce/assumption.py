@@ -8,7 +8,6 @@ which says that the projected operator has norm at most ξ: ‖G^{-1/2} M G^{-1/
 One norm per trial therefore answers for every ξ.
 """
 
-import csv
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -340,13 +339,8 @@ def _result(config: Config, pieces: Mapping[str, study.Arrays]) -> Result:
 
 
 def _write_csv(result: Result, file: Path) -> None:
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        columns = ("pairs", "sigma", "xi", "probability", "standard_error", "published", "difference", "trials")
-        writer.writerow(columns)
-        for cell in result.cells:
-            values = (getattr(cell, column) for column in columns)
-            writer.writerow(f"{value:.6g}" if isinstance(value, float) else value for value in values)  # None: empty
+    columns = ("pairs", "sigma", "xi", "probability", "standard_error", "published", "difference", "trials")
+    study.write_csv(file, columns, ((getattr(cell, column) for column in columns) for cell in result.cells))
 
 
 def _require(holds: bool, name: str, rule: str, value: Any) -> None:

@@ -176,6 +176,7 @@ def learn(config: Config, panel: tuple[float, float], method: str) -> Sweep:
         approximator=STARTS[config.start],
         radius=config.radius if method.startswith(_PROJECTED) else None,
         workers=1,
+        quiet=True,
     )
 
 

@@ -1,12 +1,12 @@
 """Figure 2 in numbers: CSV files, tables for the terminal, and the verdict in plain words."""
 
-import csv
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cesaro.learning.settings import Setting
+from cesaro.reproduce import study
 from cesaro.reproduce.boyan import Config
 from cesaro.reproduce.boyan_result import BASELINE, CLEAR, LABELS, PAPER_METHODS, Cell, Result
 
@@ -64,19 +64,13 @@ def _where(panel: tuple[float, float], method: str, setting: Mapping[str, float]
 
 
 def _write_csv(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        for number, row in enumerate(rows):
-            if number == 0:
-                writer.writerow(row)
-            writer.writerow(_shown(value) for value in row.values())
+    table = list(rows)
+    study.write_csv(file, table[0], (map(_rounded, row.values()) for row in table))
 
 
-def _shown(value: Any) -> Any:
-    """Six digits; empty for None, nan and infinity, and zero for what is zero to rounding."""
-    if not isinstance(value, float):
-        return value
-    return f"{0.0 if abs(value) < 1e-12 else value:.6g}" if math.isfinite(value) else None
+def _rounded(value: Any) -> Any:
+    """Zero for what is zero to rounding."""
+    return 0.0 if isinstance(value, float) and abs(value) < 1e-12 else value
 
 
 def print_tables(result: Result, console: "Console") -> None:
@@ -109,10 +103,7 @@ def _fit_table(result: Result) -> "Table":
 
 
 def _table(title: str) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table = study.plain_table(title)
     for name in ("pi0", "mu0"):
         table.add_column(name, justify="right", no_wrap=True)
     return table

@@ -1,12 +1,12 @@
 """Tables of the counterexample study: CSV files, what is printed, and the verdict."""
 
-import csv
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cesaro.reproduce import study
 from cesaro.reproduce.counterexample import CLEAR, EXPECTED_STEPS, METHODS, PROMISED_STEP, Cell, Result
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ LABELS = {"diff-sgq": "Diff-SGQ", "diff-gq1": "Diff-GQ1", "diff-gq2": "Diff-GQ2"
 def write_exponents(result: Result, file: Path) -> None:
     """A row per method and step size, with the fields of `Cell`."""
     names = list(Cell.__dataclass_fields__)
-    _write(file, names, [[getattr(cell, name) for name in names] for cell in result.cells])
+    study.write_csv(file, names, [[getattr(cell, name) for name in names] for cell in result.cells])
 
 
 def write_trajectories(result: Result, file: Path) -> None:
@@ -28,21 +28,12 @@ def write_trajectories(result: Result, file: Path) -> None:
         quantiles = np.quantile(found.sampled, [0.05, 0.5, 0.95], axis=0)
         columns = zip(found.samples.tolist(), found.expected.tolist(), *quantiles.tolist())
         rows += [[found.method, result.config.shown_step_size, *column] for column in columns]
-    _write(file, ["method", "step_size", "samples", "expected", "sampled_5", "sampled_50", "sampled_95"], rows)
+    study.write_csv(file, ["method", "step_size", "samples", "expected", "sampled_5", "sampled_50", "sampled_95"], rows)
 
 
 def print_tables(result: Result, console: "Console") -> None:
     """Eigenvalues and step limits, then exponents."""
-    from rich import box
-    from rich.table import Table
-
-    style: dict[str, Any] = {
-        "box": box.SIMPLE_HEAD,
-        "show_edge": False,
-        "padding": (0, 1, 0, 0),
-        "title_justify": "left",
-    }
-    table = Table(title="Eigenvalues of G; largest constant step, expected update and mean square", **style)
+    table = study.plain_table("Eigenvalues of G; largest constant step, expected update and mean square")
     table.add_column("method", no_wrap=True)
     table.add_column("eigenvalues", overflow="fold")
     table.add_column("expected", justify="right", no_wrap=True)
@@ -54,7 +45,7 @@ def print_tables(result: Result, console: "Console") -> None:
         table.add_row(LABELS[method], ", ".join(map(_show, found.eigenvalues.tolist())), *limits)
     console.print(table, "")
     title = "Lyapunov exponents: sampled (standard error); log rho(I + step G) of the expected update"
-    table = Table(title=title, **style)
+    table = study.plain_table(title)
     table.add_column("step", justify="right", no_wrap=True)
     for method in METHODS:
         table.add_column(LABELS[method], justify="right", no_wrap=True)
@@ -106,11 +97,3 @@ def _show(value: complex) -> str:
     if abs(value.imag) <= 1e-9 * abs(value):
         return f"{value.real:.4g}"
     return f"{value.real:.4g}{value.imag:+.4g}i"
-
-
-def _write(file: Path, names: list[str], rows: list[list[Any]]) -> None:
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(names)
-        for row in rows:
-            writer.writerow(f"{value:.6g}" if isinstance(value, float) else value for value in row)  # None: empty

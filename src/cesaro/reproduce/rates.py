@@ -324,6 +324,7 @@ def learn(config: Config, chosen: Chosen, method: str) -> Sweep:
         record=("weights", "last_reward_rate"),
         radius=config.radius_factor * chosen.size,
         workers=1,
+        quiet=True,
     )
 
 

@@ -1,11 +1,11 @@
 """Tables of the rates study: CSV files, what is printed, and the verdict."""
 
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cesaro.reproduce import study
 from cesaro.reproduce.rates import EXPECTED, GUARANTEED, METHODS, Result
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def write_errors(result: Result, file: Path) -> None:
                 spread = float(result.errors[method, "solution"][i, j].std(ddof=1) / np.sqrt(config.runs))
                 step = problem.step_size(config, method, horizon)
                 rows.append([method, problem.number, horizon, step, config.runs, *means, spread, problem.floor**2])
-    _write(file, names, rows)
+    study.write_csv(file, names, rows)
 
 
 def write_problems(result: Result, file: Path) -> None:
@@ -54,21 +54,12 @@ def write_problems(result: Result, file: Path) -> None:
         known += [result.config.radius_factor * problem.size, problem.rate_variance]
         known += [table[method] for table in (problem.max_steps, problem.time_constants) for method in METHODS]
         rows.append([problem.number, *known])
-    _write(file, names, rows)
+    study.write_csv(file, names, rows)
 
 
 def print_tables(result: Result, console: "Console") -> None:
     """Errors by horizon, then slopes."""
-    from rich import box
-    from rich.table import Table
-
-    style: dict[str, Any] = {
-        "box": box.SIMPLE_HEAD,
-        "show_edge": False,
-        "padding": (0, 1, 0, 0),
-        "title_justify": "left",
-    }
-    table = Table(title="Typical squared error to the TD fixed point; RMS error to the true rate", **style)
+    table = study.plain_table("Typical squared error to the TD fixed point; RMS error to the true rate")
     for name in ("samples", "GQ1 squared", "GQ2 squared", "GQ1 to truth", "GQ2 to truth"):
         table.add_column(name, justify="right", no_wrap=True)
     columns = [result.typical(method, "solution") for method in METHODS]
@@ -77,7 +68,7 @@ def print_tables(result: Result, console: "Console") -> None:
         table.add_row(str(horizon), *(f"{column[j]:.3g}" for column in columns))
     table.add_row("floor", "", "", *[f"{result.floor:.3g}"] * 2)
     console.print(table, "")
-    table = Table(title="Slope of log squared error against log samples, with 95 % interval", **style)
+    table = study.plain_table("Slope of log squared error against log samples, with 95 % interval")
     table.add_column("series", no_wrap=True)
     table.add_column("all horizons", justify="right", no_wrap=True)
     table.add_column("longer half", justify="right", no_wrap=True)
@@ -108,11 +99,3 @@ def verdict(result: Result) -> list[str]:
         f"at {result.config.horizons[-1]:,} samples (mean over problems)."
     )
     return lines
-
-
-def _write(file: Path, names: list[str], rows: list[list[Any]]) -> None:
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(names)
-        for row in rows:
-            writer.writerow(f"{value:.6g}" if isinstance(value, float) else value for value in row)  # None: empty

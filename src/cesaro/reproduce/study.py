@@ -1,12 +1,14 @@
 """What every study shares: a folder that resumes, pieces computed in parallel, a progress bar, a manifest."""
 
+import csv
 import json
+import math
 import os
 import platform
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -14,7 +16,7 @@ from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -23,6 +25,9 @@ from numpy.typing import NDArray
 from cesaro import __version__
 from cesaro.errors import InputError
 from cesaro.progress import progress
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -245,6 +250,28 @@ def manifest(
         "versions": versions,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def write_csv(file: Path, names: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """A table with six digits; None, nan and infinity are empty."""
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows([_shown(value) for value in row] for row in rows)
+
+
+def _shown(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return f"{value:.6g}" if math.isfinite(value) else None
+
+
+def plain_table(title: str) -> "Table":
+    """A table for the terminal that stays readable when piped."""
+    from rich import box
+    from rich.table import Table
+
+    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
 
 
 def _is_study(folder: Path) -> bool:

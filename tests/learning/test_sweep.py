@@ -901,7 +901,7 @@ def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str], monkeypatch
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "diff-sgq: 2 of 2 pieces" in captured.err
-    quiet = run()
+    quiet = run(quiet=True)
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "")
     assert_identical(loud, quiet)

@@ -141,13 +141,10 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_ctrl_c_is_one_line_and_the_same_command_resumes(tmp_path: Path) -> None:
     command = [*COMMAND, "reproduce", "assumption", "--trials", "500", "--quiet", "--out", str(tmp_path / "out")]
+    # A shell starts background jobs with interrupts ignored, and children inherit that.
+    heed = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
     process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell starts background jobs with interrupts ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        [sys.executable, "-c", heed, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     pieces = tmp_path / "out.partial" / "pieces"
     deadline = time.monotonic() + 30

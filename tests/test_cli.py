@@ -41,7 +41,9 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 
 def test_help_survives_a_terminal_without_unicode() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    subprocess.run([*COMMAND, "reproduce", "assumption", "--help"], capture_output=True, check=True, env=environment)
+    command = [*COMMAND, "reproduce", "assumption", "--help"]
+    done = subprocess.run(command, capture_output=True, check=True, env=environment)
+    assert b"--trials" in done.stdout
 
 
 def test_a_small_run_prints_tables_and_makes_no_promise(tmp_path: Path) -> None:

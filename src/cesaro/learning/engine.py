@@ -4,7 +4,7 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -132,9 +132,7 @@ def sweep(
             dtype,
             workers or os.cpu_count() or 1,
         )
-        identity = _identity(job, label, schedule, approximator, radius)
-        identity["recorded"] = sorted(map(str, record))
-        identity["program"] = None if checkpoint is None else _digest(job)
+        identity = {} if checkpoint is None else _identity(job, label, schedule, approximator, radius, record)
         chunks = _chunks(job)
         carries, records = _run(job, chunks, label, None if checkpoint is None else Path(checkpoint), identity, quiet)
     return _result(job, chunks, label, settings or [{}], carries, records, blocks)
@@ -352,7 +350,12 @@ def _digest(job: _Job) -> str:
 
 
 def _identity(
-    job: _Job, label: str, schedule: str, approximator: str | Approximator, radius: float | None
+    job: _Job,
+    label: str,
+    schedule: str,
+    approximator: str | Approximator,
+    radius: float | None,
+    record: Iterable[str],
 ) -> dict[str, Any]:
     """What a checkpoint must agree on to be continued."""
     digest = hashlib.sha256()
@@ -372,4 +375,6 @@ def _identity(
         "backend": jax.default_backend(),
         "jax": jax.__version__,
         "data": digest.hexdigest(),
+        "recorded": sorted(map(str, record)),
+        "program": _digest(job),
     }

@@ -37,9 +37,8 @@ class _Panel:
     start: int
     low: int
     high: int
-    pivots: Array  # [b]; 1 in place of the reference state's zero
     upper: Array  # I − T within the panel, [b, b]
-    lower: Array  # diag(s) − L within the panel, [b, b]
+    lower: Array  # diag(s) − L within the panel, [b, b]; 1 in place of the reference state's zero pivot
     above: Array  # T of the earlier states against the panel, [low − start, b]
     left: Array  # L of the panel against the earlier states, [b, low − start]
 
@@ -152,7 +151,7 @@ def _eliminate(window: Array, start: int, low: int, high: int) -> _Panel:
     np.fill_diagonal(lower, pivots)
     left = solve_triangular(upper, outside, unit_diagonal=True, check_finite=False)
     above = solve_triangular(lower, window[:first, first:].T, lower=True, trans="T", check_finite=False).T
-    return _Panel(start, low, high, pivots, upper, lower, np.ascontiguousarray(above), left)
+    return _Panel(start, low, high, upper, lower, np.ascontiguousarray(above), left)
 
 
 def _panel_logs(panel: _Panel, before: Array) -> Array:

@@ -8,7 +8,10 @@ WORKERS ?= auto
 .DELETE_ON_ERROR:
 
 demo: .venv/core
-	$(BIN)/python examples/known_mdp.py --out demo
+	$(BIN)/cesaro evaluate examples/queue.parquet --policy candidate=examples/queue_policy.py:candidate \
+	  --observation free_servers --observation priority --kind free_servers=category --trajectory agent \
+	  --unit "per customer" --out demo --force
+	$(BIN)/python examples/queue_truth.py demo
 
 test: lint types check
 

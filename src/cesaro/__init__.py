@@ -11,16 +11,28 @@ if TYPE_CHECKING:
     from cesaro import problems as problems
     from cesaro.algorithms import Objective as Objective
     from cesaro.data import FeatureTransitions as FeatureTransitions
+    from cesaro.data import Log as Log
+    from cesaro.data import Transitions as Transitions
+    from cesaro.data import read as read
     from cesaro.errors import CesaroError as CesaroError
+    from cesaro.errors import EvaluationWarning as EvaluationWarning
     from cesaro.errors import InputError as InputError
     from cesaro.errors import MultichainError as MultichainError
     from cesaro.errors import NoLimitError as NoLimitError
     from cesaro.errors import ToleranceError as ToleranceError
+    from cesaro.estimators import DiffLSTD as DiffLSTD
+    from cesaro.estimators import Learned as Learned
+    from cesaro.evaluation import Comparison as Comparison
+    from cesaro.evaluation import Evaluation as Evaluation
+    from cesaro.evaluation import compare as compare
+    from cesaro.evaluation import evaluate as evaluate
     from cesaro.learning import Sweep as Sweep
     from cesaro.learning import grid as grid
     from cesaro.learning import sweep as sweep
     from cesaro.linear import LinearProblem as LinearProblem
     from cesaro.mdp import TabularMDP as TabularMDP
+    from cesaro.policies import Policy as Policy
+    from cesaro.policies import policy as policy
 
 # The map: public name -> module that defines it. A name that is a module itself maps to "".
 _EXPORTS = {
@@ -33,12 +45,24 @@ _EXPORTS = {
     "grid": "learning",
     "Sweep": "learning",
     "Objective": "algorithms",
+    "read": "data",
+    "Log": "data",
+    "Transitions": "data",
     "FeatureTransitions": "data",
+    "policy": "policies",
+    "Policy": "policies",
+    "DiffLSTD": "estimators",
+    "Learned": "estimators",
+    "evaluate": "evaluation",
+    "compare": "evaluation",
+    "Evaluation": "evaluation",
+    "Comparison": "evaluation",
     "CesaroError": "errors",
     "InputError": "errors",
     "MultichainError": "errors",
     "NoLimitError": "errors",
     "ToleranceError": "errors",
+    "EvaluationWarning": "errors",
 }
 __all__ = ["__version__", *_EXPORTS]
 

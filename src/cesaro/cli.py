@@ -1,22 +1,31 @@
 """The command `cesaro`. Every command imports what it needs itself, so that `cesaro --help` answers at once."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cesaro import __version__
-from cesaro.errors import CesaroError, InputError
+from cesaro.commands import evaluate as evaluation
+from cesaro.commands.doctor import doctor
+from cesaro.commands.errors import one_line_errors as _one_line_errors
+from cesaro.errors import InputError
 
 if TYPE_CHECKING:
     from cesaro.reproduce import boyan_result
     from cesaro.reproduce import counterexample as counterexample_study
+    from cesaro.reproduce import coverage as coverage_study
+    from cesaro.reproduce import pendulum_result
     from cesaro.reproduce import rates as rates_study
     from cesaro.reproduce.assumption import Result
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+app.command()(evaluation.evaluate)
+app.command()(evaluation.compare)
+app.command()(doctor)
 reproduce = typer.Typer(no_args_is_help=True, invoke_without_command=True)
 app.add_typer(reproduce, name="reproduce")
 
@@ -32,6 +41,9 @@ Workers = Annotated[int, typer.Option(help="Threads; the results do not depend o
 
 def main() -> None:
     """The entry point of the `cesaro` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that lacks a letter is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     app(prog_name="cesaro")
 
 
@@ -278,6 +290,78 @@ def _print_rates(result: "rates_study.Result", out: Path) -> None:
     _print_study(result, out, print_tables, verdict, "rates.csv, problems.csv, rates.png")
 
 
+@reproduce.command()
+def coverage(
+    logs: Annotated[
+        int | None, typer.Option(help="Logs per chain and number of trajectories.", show_default="1000")
+    ] = None,
+    seed: Seed = 0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A glance in seconds: 40 logs, up to 150 autocorrelation times.")
+    ] = False,
+    out: Out = _OUT / "coverage",
+    force: Force = False,
+    quiet: Quiet = False,
+    workers: Workers = 2,
+) -> None:
+    """How often intervals hold what they are for: logs of a fast and a sticky chain, features that fit and that do not."""
+    with _one_line_errors():
+        from cesaro.reproduce.coverage import QUICK, Config, run
+        from cesaro.reproduce.study import check_workers
+
+        if quick and logs is not None:
+            raise InputError(
+                f"--quick means --logs {QUICK['logs']} and more; give one of the two. Got --logs {logs} as well."
+            )
+        size = QUICK if quick else {"logs": Config.logs if logs is None else logs}
+        config = Config(seed=seed, **size)
+        check_workers(workers)
+        _make_own_folder(out)
+        result = run(config, out, workers=workers, force=force, quiet=quiet)
+    _print_coverage(result, out)
+
+
+def _print_coverage(result: "coverage_study.Result", out: Path) -> None:
+    from cesaro.reproduce.coverage_tables import print_tables, verdict
+
+    _print_study(result, out, print_tables, verdict, "coverage.csv, series.csv, coverage.png")
+
+
+@reproduce.command()
+def pendulum(
+    logs: Annotated[int | None, typer.Option(help="Logs per controller and noise.", show_default="5")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the first log; the next log has the next.")] = 100,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A glance in seconds: 1 controller, 1 log of 20,000 rows, smaller maps.")
+    ] = False,
+    out: Out = _OUT / "pendulum",
+    force: Force = False,
+    quiet: Quiet = False,
+    workers: Workers = 2,
+) -> None:
+    """Continuous logs: what several feature maps, ridges and the default make of a pendulum's controllers."""
+    with _one_line_errors():
+        from cesaro.reproduce.pendulum import QUICK, Config, run
+        from cesaro.reproduce.study import check_workers
+
+        if quick and logs is not None:
+            raise InputError(
+                f"--quick means --logs {QUICK['logs']} and more; give one of the two. Got --logs {logs} as well."
+            )
+        size = QUICK if quick else {"logs": Config.logs if logs is None else logs}
+        config = Config(seed=seed, **size)
+        check_workers(workers)
+        _make_own_folder(out)
+        result = run(config, out, workers=workers, force=force, quiet=quiet)
+    _print_pendulum(result, out)
+
+
+def _print_pendulum(result: "pendulum_result.Result", out: Path) -> None:
+    from cesaro.reproduce.pendulum_tables import print_tables, verdict
+
+    _print_study(result, out, print_tables, verdict, "pendulum.csv, logs.csv, settings.csv, pendulum.png")
+
+
 def _print_study(
     result: Any,
     out: Path,
@@ -299,6 +383,8 @@ _PRINTERS: dict[str, Callable[[Any, Path], None]] = {
     "assumption": _print_assumption,
     "boyan": _print_boyan,
     "counterexample": _print_counterexample,
+    "coverage": _print_coverage,
+    "pendulum": _print_pendulum,
     "rates": _print_rates,
 }
 
@@ -306,22 +392,6 @@ _PRINTERS: dict[str, Callable[[Any, Path], None]] = {
 def _make_own_folder(out: Path) -> None:
     if out.parent == _OUT:
         _OUT.mkdir(exist_ok=True)
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """Turn what a user can mend into one line on stderr; a bug keeps its traceback."""
-    try:
-        yield
-    except CesaroError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from error
-    except OSError as error:
-        typer.echo(f"error: {error}; once that is mended, the same command resumes.", err=True)
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt as error:
-        typer.echo("interrupted: the same command resumes where this one stopped.", err=True)
-        raise typer.Exit(130) from error
 
 
 if __name__ == "__main__":

@@ -26,3 +26,7 @@ class ToleranceError(CesaroError, ArithmeticError):
 
 class NoLimitError(CesaroError, ArithmeticError):
     """The method has no limit at these settings; the message says why."""
+
+
+class EvaluationWarning(UserWarning):
+    """The answer stands, but something about it deserves a look."""

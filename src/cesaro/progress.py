@@ -53,3 +53,27 @@ def progress(label: str, *, total: int, done: int = 0, quiet: bool = False) -> I
                 print(f"{label}: {done} of {total} pieces", file=sys.stderr, flush=True)
 
         yield advance
+
+
+@contextmanager
+def stage(label: str, *, quiet: bool = False) -> Iterator[None]:
+    """Something that may take seconds and has no pieces to count: a spinner with its time, on a terminal only."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.errors import LiveError
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    spinner = Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=_console(), transient=True
+    )
+    spinner.add_task(label, total=None)
+    try:
+        spinner.start()
+    except LiveError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        spinner.stop()

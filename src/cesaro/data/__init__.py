@@ -1,5 +1,8 @@
 """Transitions in the forms that estimators and learners take."""
 
 from cesaro.data.feature_transitions import FeatureTransitions
+from cesaro.data.log import Block, Log, Transitions
+from cesaro.data.reader import read
+from cesaro.data.values import Categories, Values
 
-__all__ = ["FeatureTransitions"]
+__all__ = ["Block", "Categories", "FeatureTransitions", "Log", "Transitions", "Values", "read"]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.errors import InputError
-from cesaro.learning.result import read_arrays, write_arrays
 from cesaro.learning.run import Records
+from cesaro.storage import read_arrays, write_arrays
 
 SCHEMA = "cesaro-sweep-checkpoint/1"
 

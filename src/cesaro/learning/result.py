@@ -1,8 +1,6 @@
 """The result of a sweep: curves of every run, what diverged, and the best setting by a given truth."""
 
-import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from cesaro import checks
 from cesaro.checks import Array
 from cesaro.errors import CesaroError, InputError
 from cesaro.learning.settings import Setting
+from cesaro.storage import read_arrays, write_arrays
 
 SCHEMA = "cesaro-sweep/1"
 
@@ -123,33 +122,3 @@ class Sweep:
             records={name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)},
             **{name: a for name, a in arrays.items() if not name.startswith(prefix)},
         )
-
-
-def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """An `.npz` file with JSON metadata, replaced atomically."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with temporary.open("wb") as stream:
-            np.savez(stream, meta=np.array(json.dumps(meta)), **arrays)  # type: ignore[arg-type]
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"'{path}' cannot be written ({error.strerror}); choose another path.") from error
-
-
-def read_arrays(path: Path, schema: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The metadata and arrays of a file that `write_arrays` made with this schema."""
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            meta = dict(json.loads(str(stored["meta"])))
-            arrays = {name: stored[name] for name in stored.files if name != "meta"}
-    except FileNotFoundError:
-        raise InputError(f"'{path}' does not exist.") from None
-    except Exception as error:  # whatever is wrong with a file that should be an archive
-        raise InputError(
-            f"'{path}' is not a file of this package ({type(error).__name__}); it may be damaged."
-        ) from None
-    if meta.get("schema") != schema:
-        raise InputError(f"'{path}' holds {meta.get('schema')!r}, not {schema!r}.")
-    return meta, arrays

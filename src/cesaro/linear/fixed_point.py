@@ -8,7 +8,7 @@ import numpy as np
 from cesaro.checks import Array
 
 if TYPE_CHECKING:
-    from cesaro.linear.problem import LinearProblem
+    from cesaro.linear.system import LinearSystem
 
 # A singular value counts as zero below this share of the largest, after features are scaled to unit norm under d; and
 # below what rounding leaves of a matrix that is zero at that scale.
@@ -63,6 +63,12 @@ class Reduced:
         outside = float(np.linalg.norm(scaled - u @ inside)) / norm if norm > 0 else 0.0
         return columns * (v @ (inside / self.core)), outside
 
+    def solve_transposed(self, target: Array) -> Array:
+        """A solution of `Mᵀ x = target`, for a target in the row space of `M`."""
+        rows, columns = self._scale
+        u, v = self._factors
+        return np.asarray(rows * (u @ ((v.T @ (columns * target)) / self.core)))
+
 
 def reduce(matrix: Array, row_scale: Array, column_scale: Array) -> Reduced:
     """Factor `matrix` after multiplying rows and columns by the scales, so that units of features do not matter."""
@@ -83,7 +89,7 @@ def reduce(matrix: Array, row_scale: Array, column_scale: Array) -> Reduced:
     )
 
 
-def feature_scale(problem: "LinearProblem", ridge: float = 0.0) -> Array:
+def feature_scale(problem: "LinearSystem", ridge: float = 0.0) -> Array:
     """One over the root mean square of each feature under `d` (and the ridge beside it); one for a feature that has none."""
     norm = np.sqrt(problem.d @ problem.X**2 + ridge)
     return np.asarray(1 / np.where(norm > 0, norm, 1.0))
@@ -96,7 +102,7 @@ def least_norm(solution: Array, null: Array, part: slice) -> Array:
     return np.asarray(solution - null @ (vt[moves].T @ ((u[:, moves].T @ solution[part]) / s[moves])))
 
 
-def td_fixed_point(problem: "LinearProblem") -> FixedPoint:
+def td_fixed_point(problem: "LinearSystem") -> FixedPoint:
     """Eliminate the rate, `r̂ = dᵀ(r + (P−I) X w)`, and solve what is left by singular value decompositions.
 
     `A2 w + b2 = 0` says that `r + (P−I) X w` is orthogonal, under `d`, to the centered features. These are orthonormalized first,

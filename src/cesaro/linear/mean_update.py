@@ -13,6 +13,7 @@
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ from cesaro.checks import Array
 from cesaro.errors import InputError
 
 if TYPE_CHECKING:
-    from cesaro.linear.problem import LinearProblem
+    from cesaro.linear.system import LinearSystem
 
 METHODS = ("diff-sgq", "diff-gq1", "diff-gq2", "diff-gq3", "diff-gq4", "gradient-dice")
 # Numbers that one table of samples may hold: 1.6 GB.
@@ -63,31 +64,42 @@ class SampleUpdates:
     right: Array  # [N, R, m]
     constant: Array  # [m, m]
     cross: tuple[Array, Array, Array] | None = None  # first [N, m], other [N, m], covariance [m, m]
+    batch_size: int = 1  # independent samples that one update averages
 
     def second_moment(self, matrix: Array, *, transposed: bool = False) -> Array:
-        """`E[G_k M G_kᵀ]`, or `E[G_kᵀ M G_k]`."""
-        left, right, constant = self.left, self.right, self.constant
+        """`E[G_k M G_kᵀ]`, or `E[G_kᵀ M G_k]`, with `G_k` the mean over a batch."""
+        left, right, whole = self.left, self.right, self.mean
         if transposed:
-            left, right, constant = right, left, constant.T
-        weighted = self.weights[:, None, None] * left
+            left, right, whole = right, left, whole.T
+        constant = self.constant.T if transposed else self.constant
         inner = (right.reshape(-1, len(matrix)) @ matrix).reshape(right.shape) @ right.mT  # [N, R, R]
-        result = _sum_of_products(inner.mT @ weighted, left)
-        mean = _sum_of_products(weighted, right)
-        result += constant @ matrix @ mean.T + mean @ matrix @ constant.T + constant @ matrix @ constant.T
-        if self.cross is not None:
-            first, other, covariance = self.cross
+        result = _sum_of_products((self.weights[:, None, None] * inner.mT) @ left, left)
+        result += constant @ matrix @ whole.T + (whole - constant) @ matrix @ constant.T
+        if self._cross_products is not None and self.cross is not None:
+            first, other, mixed = self._cross_products
+            covariance = self.cross[2]
             if transposed:
-                first, other = other, first
-            weight = self.weights[:, None]
-            mixed = (weight * other).T @ first @ matrix @ covariance
-            result += (weight * other).T @ other * np.sum(matrix * covariance) - mixed - mixed.T
-            result += float(np.sum(((weight * first).T @ first) * matrix)) * covariance
+                first, other, mixed = other, first, mixed.T
+            mixed = mixed @ matrix @ covariance
+            result += other * np.sum(matrix * covariance) - mixed - mixed.T
+            result += float(np.sum(first * matrix)) * covariance
+        if self.batch_size > 1:
+            result = result / self.batch_size + (1 - 1 / self.batch_size) * (whole @ matrix @ whole.T)
         return np.asarray(result)
 
-    @property
+    @cached_property
     def mean(self) -> Array:
         """`E[G_k]`."""
         return _sum_of_products(self.weights[:, None, None] * self.left, self.right) + self.constant
+
+    @cached_property
+    def _cross_products(self) -> tuple[Array, Array, Array] | None:
+        """`E[first firstᵀ]`, `E[other otherᵀ]` and `E[other firstᵀ]`."""
+        if self.cross is None:
+            return None
+        first, other, _ = self.cross
+        weighted = self.weights[:, None] * other
+        return (self.weights[:, None] * first).T @ first, weighted.T @ other, weighted.T @ first
 
     def project(self, basis: Array) -> "SampleUpdates":
         """The same recursion in the coordinates of an orthonormal basis, `[m, k]`."""
@@ -116,14 +128,16 @@ class Settings:
     ridge: float = 0.0
     lam: float = 1.0
     rate_step_ratio: float = 1.0
+    batch_size: int = 1
 
 
-def settings(ridge: float, lam: float, rate_step_ratio: float = 1.0) -> Settings:
+def settings(ridge: float, lam: float, rate_step_ratio: float = 1.0, batch_size: int = 1) -> Settings:
     """Checked settings."""
     return Settings(
         checks.number("ridge", ridge, low=0.0),
         checks.number("lam", lam, low=0.0),
         checks.number("rate_step_ratio", rate_step_ratio, low=0.0, low_open=True),
+        checks.count("batch_size", batch_size),
     )
 
 
@@ -145,7 +159,7 @@ def layout(method: str, num_features: int) -> Layout:
     return Layout(dual + K + 1, dual, slice(dual + 1, dual + K + 1), slice(0, dual), (*nu, "reward_rate", *w))
 
 
-def mean_update(p: "LinearProblem", method: str, s: Settings) -> MeanUpdate:
+def mean_update(p: "LinearSystem", method: str, s: Settings) -> MeanUpdate:
     """`G` and `h` of a method in closed form."""
     order = layout(method, p.num_features)
     K, reward = p.num_features, p.mean_reward
@@ -184,22 +198,21 @@ def mean_update(p: "LinearProblem", method: str, s: Settings) -> MeanUpdate:
     return MeanUpdate(G, np.concatenate([np.zeros(K), [-lam], np.zeros(K + 1)]), order)
 
 
-def sample_updates(p: "LinearProblem", method: str, s: Settings) -> SampleUpdates:
+def sample_updates(p: "LinearSystem", method: str, s: Settings) -> SampleUpdates:
     """Every sample of `G`, for moments of second order."""
     order = layout(method, p.num_features)
-    pair, next_pair, weights = p.sample_space
-    if len(pair) * order.size * 8 > MAX_NUMBERS:
+    count = p.num_samples
+    if count * order.size * 8 > MAX_NUMBERS:
         raise InputError(
-            f"The sampled step limit enumerates every (s, a, s', a'): {len(pair)} tuples × {order.size} variables is too "
+            f"The sampled step limit enumerates every (s, a, s', a'): {count} tuples × {order.size} variables is too "
             "many; use fewer features, or max_step_expected."
         )
-    x = p.X[pair]
-    z = p.X[next_pair] - x
-    K, one = p.num_features, np.ones((len(pair), 1))
+    x, z, rewards, weights = p.samples
+    K, one = p.num_features, np.ones((count, 1))
 
     def at(*columns: tuple[int | slice, Array]) -> Array:
         """Vectors over `κ`, `[N, m]`, with the given columns filled."""
-        vector = np.zeros((len(pair), order.size))
+        vector = np.zeros((count, order.size))
         for where, value in columns:
             vector[:, slice(where, where + 1) if isinstance(where, int) else where] = value
         return vector
@@ -209,7 +222,7 @@ def sample_updates(p: "LinearProblem", method: str, s: Settings) -> SampleUpdate
         if cross is not None:
             shift = at((order.rate, 0.5 * s.rate_step_ratio * one))
             extra = (left[0], left[0] - shift, cross)
-        return SampleUpdates(weights, np.stack(left, axis=1), np.stack(right, axis=1), constant, extra)
+        return SampleUpdates(weights, np.stack(left, axis=1), np.stack(right, axis=1), constant, extra, s.batch_size)
 
     ridge = np.zeros(order.size)
     ridge[order.weights] = -s.ridge
@@ -220,10 +233,9 @@ def sample_updates(p: "LinearProblem", method: str, s: Settings) -> SampleUpdate
     if method == "gradient-dice":
         u, theta = K, order.weights
         dual_x, dual_z, primal_x = at((order.dual, x)), at((order.dual, z)), at((theta, x))
-        rewards = p.r[pair][:, None]
         diagonal = ridge.copy()
         diagonal[u], diagonal[order.rate] = -s.lam, -1.0
-        left = [primal_x, dual_z + at((u, s.lam * one), (order.rate, rewards)), dual_x]
+        left = [primal_x, dual_z + at((u, s.lam * one), (order.rate, rewards[:, None])), dual_x]
         return updates(left, [-dual_z - at((u, s.lam * one)), primal_x, -dual_x], np.diag(diagonal))
     dual = at((order.dual, np.hstack([one, x]) if method == "diff-gq1" else x))
     if method == "diff-gq4":

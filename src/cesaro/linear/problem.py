@@ -11,13 +11,12 @@ from scipy.linalg import lstsq
 from cesaro import checks, exact
 from cesaro.checks import Array
 from cesaro.errors import InputError
+from cesaro.linear.system import LinearSystem, Samples
 from cesaro.mdp import TabularMDP
 
 if TYPE_CHECKING:
     from cesaro.linear.assumptions import AssumptionReport
     from cesaro.linear.error_bounds import ErrorBounds
-    from cesaro.linear.fixed_point import FixedPoint
-    from cesaro.linear.stability import Limit, Stability
 
 
 class SampleSpace(NamedTuple):
@@ -28,7 +27,7 @@ class SampleSpace(NamedTuple):
     probability: Array  # [N]
 
 
-class LinearProblem:
+class LinearProblem(LinearSystem):
     """Off-policy evaluation with linear features on a known MDP.
 
     Args:
@@ -37,8 +36,7 @@ class LinearProblem:
         sampling: the distribution `d_μ` that the pairs are drawn from, `[S, A]`; need not belong to any policy.
         features: `x(s, a)`, `[S, A, K]`.
 
-    Matrices are computed on first use: `A, b, C` (with the rate as first unknown), `A2, b2, C2` (the rate eliminated),
-    `A3, b3` (dual features without the constant), and the pieces `B = XᵀD(P−I)X`, `c = Xᵀd`, `g = dᵀ(P−I)X`.
+    Matrices (`A, b, C`, `A2, b2, C2`, `A3, b3`, `B`, `c`, `g`), limits and stability come from `LinearSystem`.
 
     Example:
         >>> import cesaro as cs
@@ -83,13 +81,9 @@ class LinearProblem:
     # The pieces, over pairs.
 
     @property
-    def num_features(self) -> int:
-        return int(self.features.shape[2])
-
-    @property
     def X(self) -> Array:
         """Features, `[n, K]`."""
-        return self.features.reshape(-1, self.num_features)
+        return self.features.reshape(-1, self.features.shape[2])
 
     @property
     def d(self) -> Array:
@@ -136,85 +130,17 @@ class LinearProblem:
         row, next_action = row[order], next_action[order]
         return SampleSpace(pair[row], successor[row] * actions + next_action, probability[row, next_action])
 
-    # The matrices of MATHS: expectations over one sample of products of y = [1, x], z = x' − x and R.
-
-    @cached_property
-    def B(self) -> Array:
-        return self.X.T @ (self.d[:, None] * self.difference)
-
-    @cached_property
-    def c(self) -> Array:
-        return self.d @ self.X
-
-    @cached_property
-    def g(self) -> Array:
-        return self.d @ self.difference
-
-    @cached_property
-    def C2(self) -> Array:
-        return self.X.T @ (self.d[:, None] * self.X)
-
-    @cached_property
-    def b3(self) -> Array:
-        return self.X.T @ (self.d * self.r)
+    @property
+    def samples(self) -> Samples:
+        pair, next_pair, probability = self.sample_space
+        x = self.X[pair]
+        return Samples(x, self.X[next_pair] - x, self.r[pair], probability)
 
     @property
-    def mean_reward(self) -> float:
-        """`dᵀ r`: what sampling earns, not what the target policy does."""
-        return float(self.d @ self.r)
+    def num_samples(self) -> int:
+        return len(self.sample_space.probability)
 
-    @cached_property
-    def A(self) -> Array:
-        return np.block([[np.array([[-1.0]]), self.g[None]], [-self.c[:, None], self.B]])
-
-    @cached_property
-    def b(self) -> Array:
-        return np.concatenate([[self.mean_reward], self.b3])
-
-    @cached_property
-    def C(self) -> Array:
-        return np.block([[np.array([[1.0]]), self.c[None]], [self.c[:, None], self.C2]])
-
-    @cached_property
-    def A2(self) -> Array:
-        # Centered rows before the product: B − c gᵀ would subtract two large numbers where features have an offset.
-        return (self.X - self.c).T @ (self.d[:, None] * self.difference)
-
-    @cached_property
-    def b2(self) -> Array:
-        return (self.X - self.c).T @ (self.d * self.r)
-
-    @cached_property
-    def A3(self) -> Array:
-        return np.hstack([-self.c[:, None], self.B])
-
-    # What follows from them.
-
-    def td_fixed_point(self) -> "FixedPoint":
-        """The solutions of `A u + b = 0`: unique, none or many."""
-        from cesaro.linear.fixed_point import td_fixed_point
-
-        return td_fixed_point(self)
-
-    def limit(self, method: str, *, ridge: float = 0.0, lam: float = 1.0) -> "Limit":
-        """Where a method converges to from zero; raises `NoLimitError` with the reason where it does not.
-
-        `lam` is GradientDICE's weight of the normalization.
-        """
-        from cesaro.linear.stability import limit
-
-        return limit(self, method, ridge=ridge, lam=lam)
-
-    def stability(
-        self, method: str, *, ridge: float = 0.0, lam: float = 1.0, rate_step_ratio: float = 1.0
-    ) -> "Stability":
-        """Whether the mean dynamics of a method converge, how fast, and up to which step size.
-
-        `rate_step_ratio` is `β/α` of Diff-GQ2.
-        """
-        from cesaro.linear.stability import stability
-
-        return stability(self, method, ridge=ridge, lam=lam, rate_step_ratio=rate_step_ratio)
+    # What follows from the matrices.
 
     def mspbe(self, kind: int, reward_rate: float | None, weights: ArrayLike) -> float:
         """The mean squared projected Bellman error 1, 2, 3 or 4 at a rate and weights.

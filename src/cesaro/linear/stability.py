@@ -18,11 +18,11 @@ from cesaro.linear.fixed_point import Reduced
 from cesaro.linear.mean_update import MeanUpdate, SampleUpdates, Settings, mean_update, sample_updates, settings
 
 if TYPE_CHECKING:
-    from cesaro.linear.problem import LinearProblem
+    from cesaro.linear.system import LinearSystem
 
 # Methods whose non-zero eigenvalues have negative real parts on every problem (GradientDICE: with lam > 0): `G` is a saddle, a
-# negative semidefinite matrix plus a skew one, and what the first annihilates the second does not couple. Computed eigenvalues of
-# badly scaled features may say otherwise by rounding.
+# negative semidefinite matrix plus a skew one, and what the first annihilates the second does not couple. Their zero eigenvalues
+# are semisimple, and `h` is in the range. Rounding of nearly dependent features may say otherwise.
 SADDLES = frozenset({"diff-gq1", "diff-gq2", "diff-gq3", "gradient-dice"})
 # Methods whose rate is an output only: no other variable reads it.
 RATE_IS_READ_BY_NONE = frozenset({"diff-gq2", "gradient-dice"})
@@ -32,6 +32,8 @@ TD_METHODS = frozenset({"diff-sgq", "diff-gq1", "diff-gq2", "diff-gq4"})
 MARGIN = 1e-14
 # Smallest cosine between range and row space of G at which a zero eigenvalue counts as semisimple.
 SEMISIMPLE = 1e-8
+# Relative accuracy of the largest sampled step.
+TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,9 @@ class Stability:
     max_step_expected: float | None
     mean: MeanUpdate
     _reduced: Reduced = field(repr=False)
-    _problem: "LinearProblem" = field(repr=False)
+    _sampled: "LinearSystem" = field(repr=False)
     _settings: Settings = field(repr=False)
+    _tolerance: float = field(repr=False, default=TOLERANCE)
 
     @cached_property
     def max_step_sampled(self) -> float | None:
@@ -82,14 +85,13 @@ class Stability:
 
         The spectral radius of `E[(I + αG_k) ⊗ (I + αG_k)]` is at most one up to this `α` and above one beyond it.
         """
-        samples = sample_updates(self._problem, self.method, self._settings)
+        samples = sample_updates(self._sampled, self.method, self._settings)
         if self.method not in RATE_IS_READ_BY_NONE:
-            return largest_sampled_step(samples)
+            return largest_sampled_step(samples, self._tolerance)
         # By itself, r̂ forgets as 1 − β does, which is stable up to β = 2.
         ratio = self._settings.rate_step_ratio if self.method == "diff-gq2" else 1.0
-        step = largest_sampled_step(
-            samples.project(np.delete(np.eye(self.mean.layout.size), self.mean.layout.rate, axis=1))
-        )
+        others = np.delete(np.eye(self.mean.layout.size), self.mean.layout.rate, axis=1)
+        step = largest_sampled_step(samples.project(others), self._tolerance)
         return None if step is None else min(step, 2 / ratio)
 
     def time_constant(self, step_size: float) -> float:
@@ -102,10 +104,22 @@ class Stability:
 
 
 def stability(
-    problem: "LinearProblem", method: str, *, ridge: float, lam: float, rate_step_ratio: float = 1.0
+    problem: "LinearSystem",
+    method: str,
+    *,
+    ridge: float,
+    lam: float,
+    rate_step_ratio: float = 1.0,
+    batch_size: int = 1,
+    sampled: "LinearSystem | None" = None,
+    tolerance: float = TOLERANCE,
 ) -> Stability:
-    """Analyze the mean update of a method."""
-    chosen = settings(ridge, lam, rate_step_ratio)
+    """Analyze the mean update of a method.
+
+    `sampled` holds the single samples behind `max_step_sampled`, where those of `problem` are too many; `tolerance` is its
+    relative accuracy.
+    """
+    chosen = settings(ridge, lam, rate_step_ratio, batch_size)
     mean = mean_update(problem, method, chosen)
     rows, columns = _scales(problem, method, mean, chosen.ridge)
     reduced = fixed_point.reduce(mean.G, rows, columns)
@@ -114,7 +128,8 @@ def stability(
     zeros = mean.layout.size - len(nonzero)
     angle = np.linalg.svd(np.linalg.qr(reduced.right)[0].T @ np.linalg.qr(reduced.left)[0], compute_uv=False)
     outside = reduced.solve(mean.h)[1] if mean.h.any() else 0.0
-    if method in SADDLES and (method != "gradient-dice" or chosen.lam > 0):
+    is_saddle = method in SADDLES and (method != "gradient-dice" or chosen.lam > 0)
+    if is_saddle:
         nonzero = np.minimum(nonzero.real, -np.finfo(np.float64).eps * np.abs(nonzero)) + 1j * nonzero.imag
         unstable = nonzero[:0]
     else:
@@ -124,9 +139,9 @@ def stability(
         reason = (
             f"G has an eigenvalue {_show(worst)} whose real part is not negative, so that the expected update diverges."
         )
-    elif zeros and len(angle) and angle.min() < SEMISIMPLE:
+    elif not is_saddle and zeros and len(angle) and angle.min() < SEMISIMPLE:
         reason = "A zero eigenvalue of G is defective, so that the expected update grows without bound."
-    elif outside > fixed_point.RANGE_TOLERANCE:
+    elif not is_saddle and outside > fixed_point.RANGE_TOLERANCE:
         reason = "h is not in the range of G: there is no fixed point, and the expected update drifts forever."
     else:
         reason = f"All {len(nonzero)} non-zero eigenvalues of G have negative real parts."
@@ -146,12 +161,13 @@ def stability(
         max_step_expected=step,
         mean=mean,
         _reduced=reduced,
-        _problem=problem,
+        _sampled=problem if sampled is None else sampled,
         _settings=chosen,
+        _tolerance=tolerance,
     )
 
 
-def limit(problem: "LinearProblem", method: str, *, ridge: float, lam: float) -> Limit:
+def limit(problem: "LinearSystem", method: str, *, ridge: float, lam: float) -> Limit:
     """The fixed point of the mean update, where it attracts and determines the rate."""
     result = stability(problem, method, ridge=ridge, lam=lam)
     if method == "gradient-dice" and lam == 0:
@@ -182,7 +198,7 @@ def limit(problem: "LinearProblem", method: str, *, ridge: float, lam: float) ->
     )
 
 
-def largest_sampled_step(samples: SampleUpdates) -> float | None:
+def largest_sampled_step(samples: SampleUpdates, tolerance: float = TOLERANCE) -> float | None:
     """The largest `α` with `ρ(E[(I + αG_k) ⊗ (I + αG_k)]) ≤ 1`.
 
     At that step some positive semidefinite `Σ` satisfies `GΣ + ΣGᵀ + α E[G_k Σ G_kᵀ] = 0`; with `𝓛` the Lyapunov operator
@@ -206,15 +222,17 @@ def largest_sampled_step(samples: SampleUpdates) -> float | None:
         solution, scale, _ = trsyl(triangular, triangular, -forcing, tranb="C")
         return np.asarray((basis @ (scale * solution) @ basis.T).ravel())
 
-    return 1 / _spectral_radius(lyapunov_inverse, size * size)
+    return 1 / _spectral_radius(lyapunov_inverse, size * size, tolerance)
 
 
-def _spectral_radius(apply: Callable[[Array], Array], size: int) -> float:
+def _spectral_radius(apply: Callable[[Array], Array], size: int, tolerance: float) -> float:
     operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
     if size <= 16:
         return float(np.max(np.abs(np.linalg.eigvals(operator @ np.eye(size)))))
     start = np.eye(int(np.sqrt(size))).ravel()
-    return float(np.abs(eigs(operator, k=1, which="LM", v0=start, return_eigenvectors=False, tol=1e-10)[0]))
+    vectors = None if tolerance == TOLERANCE else 8  # few, where a rough answer will do
+    value = eigs(operator, k=1, which="LM", v0=start, return_eigenvectors=False, tol=tolerance, ncv=vectors)[0]
+    return float(np.abs(value))
 
 
 def _without_idle_directions(samples: SampleUpdates) -> SampleUpdates:
@@ -231,7 +249,7 @@ def _without_idle_directions(samples: SampleUpdates) -> SampleUpdates:
     return samples
 
 
-def _scales(problem: "LinearProblem", method: str, mean: MeanUpdate, ridge: float) -> tuple[Array, Array]:
+def _scales(problem: "LinearSystem", method: str, mean: MeanUpdate, ridge: float) -> tuple[Array, Array]:
     """Scales of the rows and columns of `G` under which units of features and rewards do not matter."""
     scale = np.ones(mean.layout.size)
     scale[mean.layout.weights] = fixed_point.feature_scale(problem, ridge)

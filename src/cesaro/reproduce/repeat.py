@@ -11,7 +11,10 @@ from cesaro.errors import InputError
 from cesaro.reproduce import study
 
 # Every study is a module with the names `Config` and `run`; the result of `run` has `summary()`.
-STUDIES = {name: f"cesaro.reproduce.{name}" for name in ("assumption", "boyan", "counterexample", "rates")}
+STUDIES = {
+    name: f"cesaro.reproduce.{name}"
+    for name in ("assumption", "boyan", "counterexample", "coverage", "pendulum", "rates")
+}
 
 
 class Recorded(NamedTuple):

@@ -15,8 +15,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from cesaro import __version__
 from cesaro.errors import InputError
+from cesaro.out_folder import ELSEWHERE, OutFolder, temporary, write, write_json
 from cesaro.progress import progress
 
 if TYPE_CHECKING:
@@ -32,58 +32,32 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 
 SCHEMA = "cesaro-study/1"
-_ELSEWHERE = "choose another output folder (--out)"
 
 
-class Workspace:
-    """The folder of one study: work happens in `OUT.partial/`, and a rename to `OUT` ends it.
+class Workspace(OutFolder):
+    """The folder of one study, which resumes.
 
     Work is kept as named pieces, each a few arrays. The same settings find the pieces of an interrupted run again;
-    other settings are refused. A kill at any moment leaves either no piece or a whole one, and either no `OUT`
-    or a complete one.
+    other settings are refused. A kill at any moment leaves either no piece or a whole one.
 
     Args:
         out: the folder that will hold the results; it must not exist unless `force`.
         settings: everything that the results depend on, as JSON values.
-        force: replace an `OUT` that a study wrote; the old one stays until the new one is complete.
-
-    Use it as a context manager. Result files go to `path`, under the names they will have in `OUT`.
-
-    Raises:
-        InputError: `OUT` is in the way or cannot be made, or `OUT.partial/` is in use or not this study's.
+        force: replace an `OUT` that a study wrote.
     """
 
     def __init__(self, out: str | os.PathLike[str], settings: Mapping[str, Any], *, force: bool = False) -> None:
-        self.out = Path(os.path.abspath(out))
-        self.path = self.out.parent / f"{self.out.name}.partial"
-        self.force = force
+        super().__init__(out, force=force)
         # Through JSON once, so that what is compared is what would be read back; the version, because other code
         # may compute other pieces.
         self.settings: dict[str, Any] = json.loads(json.dumps({**settings, "cesaro": __version__}))
-        self._lock: int | None = None
 
-    def __enter__(self) -> Self:
-        self._check_out()
-        try:
-            self.path.mkdir(exist_ok=True)
-        except OSError as error:
-            raise InputError(f"The folder '{self.path}' cannot be made ({error.strerror}); {_ELSEWHERE}.") from error
-        self._acquire()
-        try:
-            self._check_settings()
-            self._pieces.mkdir(exist_ok=True)
-        except OSError as error:
-            self._release()
-            raise InputError(f"The folder '{self.path}' cannot be used ({error.strerror}); {_ELSEWHERE}.") from error
-        except InputError:
-            self._release()
-            raise
-        return self
+    def refusal(self) -> str | None:
+        return None if _is_study(self.out) else "was not written by a study"
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._release()
+    def prepare(self) -> None:
+        self._check_settings()
+        self._pieces.mkdir(exist_ok=True)
 
     def load(self, name: str) -> Arrays | None:
         """The piece of that name, or `None` if it is yet to be computed (or the disk has spoiled it)."""
@@ -98,52 +72,31 @@ class Workspace:
         """Keep a piece, whole or not at all."""
         buffer = BytesIO()
         np.savez(buffer, **piece)  # type: ignore[arg-type] # the stubs take every keyword for `allow_pickle`
-        _write(self._pieces / f"{name}.npz", buffer.getvalue())
+        write(self._pieces / f"{name}.npz", buffer.getvalue())
 
     def finish(self, manifest: Mapping[str, Any]) -> Path:
         """Add `manifest.json`, rename the folder to `OUT` and return `OUT`."""
-        self._check_out()  # again: hours may have passed
-        _write_json(self.path / "manifest.json", manifest)
-        replaced = self.out.with_name(f".{self.out.name}.replaced")
-        shutil.rmtree(replaced, ignore_errors=True)
-        if self.out.exists():
-            self.out.rename(replaced)
-        self.path.rename(self.out)
+        self.check()
+        write_json(self.path / "manifest.json", manifest)
+        self.rename()
         shutil.rmtree(self.out / "pieces")
         (self.out / "settings.json").unlink()
-        shutil.rmtree(replaced, ignore_errors=True)
         return self.out
 
     @property
     def _pieces(self) -> Path:
         return self.path / "pieces"
 
-    def _check_out(self) -> None:
-        parent = self.out.parent
-        if not parent.is_dir():
-            what = "is not a folder" if parent.exists() else "does not exist"
-            raise InputError(f"The folder '{parent}', which would hold the results, {what}; create it or {_ELSEWHERE}.")
-        if not os.access(parent, os.W_OK | os.X_OK):
-            raise InputError(f"The folder '{parent}', which would hold the results, is not writable; {_ELSEWHERE}.")
-        if not os.path.lexists(self.out):
-            return
-        if self.out.is_symlink() or not self.out.is_dir():
-            raise InputError(f"'{self.out}' exists and is not a folder; {_ELSEWHERE}.")
-        if not self.force:
-            raise InputError(f"'{self.out}' exists; add --force to replace it, or {_ELSEWHERE}.")
-        if not _is_study(self.out):
-            raise InputError(f"'{self.out}' was not written by a study, so that --force leaves it alone; {_ELSEWHERE}.")
-
     def _check_settings(self) -> None:
         file = self.path / "settings.json"
         if not file.exists():
             # A kill between the first two steps leaves an empty folder or a half-written temporary file.
-            if any(entry.name != _temporary(file).name for entry in self.path.iterdir()):
+            if any(entry.name != temporary(file).name for entry in self.path.iterdir()):
                 raise InputError(
                     f"'{self.path}' holds no settings.json, so that nothing tells which study its files belong to; "
-                    f"delete that folder or {_ELSEWHERE}."
+                    f"delete that folder or {ELSEWHERE}."
                 )
-            _write_json(file, self.settings)
+            write_json(file, self.settings)
             return
         try:
             stored = json.loads(file.read_text(encoding="utf-8"))
@@ -152,7 +105,7 @@ class Workspace:
         if not isinstance(stored, dict):
             raise InputError(
                 f"'{file}' is not readable JSON, so that nothing tells which study its pieces belong to; "
-                f"delete the folder '{self.path}' or {_ELSEWHERE}."
+                f"delete the folder '{self.path}' or {ELSEWHERE}."
             )
         differences = [
             f"{key} is {stored.get(key, 'unset')} there and {self.settings.get(key, 'unset')} here"
@@ -162,28 +115,8 @@ class Workspace:
         if differences:
             raise InputError(
                 f"'{self.path}' holds unfinished work with other settings ({'; '.join(differences)}); "
-                f"repeat that command to resume it, delete that folder to start afresh, or {_ELSEWHERE}."
+                f"repeat that command to resume it, delete that folder to start afresh, or {ELSEWHERE}."
             )
-
-    def _acquire(self) -> None:
-        """Lock the folder, where the system can; the lock dies with the process, even on kill -9."""
-        try:
-            import fcntl
-        except ImportError:  # Windows
-            return
-        self._lock = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self._release()
-            raise InputError(f"Another run is at work in '{self.path}'; wait for it or {_ELSEWHERE}.") from error
-        except OSError:  # some network file systems have no locks
-            self._release()
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
 
 
 def check_workers(workers: int) -> None:
@@ -279,21 +212,3 @@ def _is_study(folder: Path) -> bool:
         found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         return isinstance(found, dict) and str(found.get("schema", "")).startswith("cesaro-study/")
     return False
-
-
-def _temporary(file: Path) -> Path:
-    return file.with_name(f".{file.name}.tmp")
-
-
-def _write(file: Path, data: bytes) -> None:
-    """Write a file so that a kill or a power cut leaves the old state or the new one, nothing between."""
-    temporary = _temporary(file)
-    with temporary.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, file)
-
-
-def _write_json(file: Path, data: Mapping[str, Any]) -> None:
-    _write(file, (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode())

@@ -1,0 +1,153 @@
+"""Evaluation from logs: fitting, reading and the whole default evaluation of 10⁶ rows, beside what bounds them.
+
+The baseline of a fit is the bare NumPy time of its two matrix products; of reading, pyarrow's own read of the file. Ratios come
+from the same run. Every case runs in a fresh process, so that its peak memory is its own.
+"""
+
+import multiprocessing
+import resource
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.signal import lfilter
+
+import cesaro as cs
+
+ROWS = 1_000_000
+FEATURES = 64
+
+
+def timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def peak() -> float:
+    """GiB of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def fit(folder: Path) -> list[str]:
+    """`DiffLSTD.fit` on ready features, against `xᵀx` and `xᵀx'`."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((ROWS, FEATURES))
+    data = cs.FeatureTransitions(
+        x, x[:, 0] + rng.standard_normal(ROWS), 0.5 * x + rng.standard_normal((ROWS, FEATURES))
+    )
+    size = (data.x.nbytes + data.x_next.nbytes) / 2**30
+    estimator = cs.DiffLSTD(standard_errors="long-run", quiet=True)
+    estimator.fit(data)  # warm caches and imports
+    before = peak()
+    pairs = [
+        (timed(lambda: (data.x.T @ data.x, data.x.T @ data.x_next)), timed(lambda: estimator.fit(data)))
+        for _ in range(5)
+    ]
+    bare, ours = (min(times) for times in zip(*pairs))
+    flops = 2 * 2 * ROWS * FEATURES**2
+    return [
+        f"DiffLSTD.fit, {ROWS:,} × {FEATURES}: {ours:.2f} s; two bare products {bare:.2f} s ({flops / bare / 1e9:.0f} Gflop/s): "
+        f"{ours / bare:.2f} × (limit 3 ×)",
+        f"  data {size:.2f} GiB; the fit adds {peak() - before:.2f} GiB",
+    ]
+
+
+def write_log(path: Path, rows: int) -> None:
+    """A log as a monitoring system would write it: eight observation columns, two action columns, float32."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(1)
+    noise = rng.standard_normal((rows, 8)).astype(np.float32)
+    action = rng.standard_normal((rows, 2)).astype(np.float32)
+    state = np.empty_like(noise)
+    for column in range(8):
+        drive = 0.4 * noise[:, column] + 0.2 * action[:, column % 2]
+        state[:, column] = lfilter([1.0], [1.0, -0.9], drive)
+    columns: dict[str, Any] = {f"obs_{i}": state[:, i] for i in range(8)}
+    columns |= {f"action_{i}": action[:, i] for i in range(2)}
+    columns["reward"] = -(state**2).mean(axis=1)
+    columns["trajectory"] = np.arange(rows) // 1_000
+    columns["time"] = np.arange(rows) % 1_000
+    pq.write_table(pa.table(columns), path)
+
+
+def read(folder: Path) -> list[str]:
+    """`cs.read(...).load()` against pyarrow's own read."""
+    import pyarrow.parquet as pq
+
+    path = folder / "log.parquet"
+    small = folder / "small.parquet"
+    pq.write_table(pq.ParquetFile(path).read_row_group(0).slice(0, 1_000), small)
+    size = sum(pq.read_schema(path).field(i).type.bit_width for i in range(13)) / 8 * ROWS / 2**30
+    cs.read(small).load()  # imports
+    before = peak()
+    log = cs.read(path).load()
+    grown = peak() - before
+    assert len(log) == ROWS - ROWS // 1_000
+    pairs = [(timed(lambda: pq.read_table(path)), timed(lambda: cs.read(path).load())) for _ in range(5)]
+    bare, ours = (min(times) for times in zip(*pairs))
+    return [
+        f"read, {ROWS:,} rows × 13 columns ({size:.3f} GiB): {ours:.2f} s; pyarrow's read {bare:.2f} s: {ours / bare:.2f} × "
+        "(limit 3 ×)",
+        f"  memory grows by {grown:.3f} GiB, {grown / size:.2f} × the data (limit 3 ×)",
+    ]
+
+
+def evaluate(folder: Path) -> list[str]:
+    """The default evaluation of a continuous log, diagnostics included."""
+    path = folder / "log.parquet"
+
+    def controller(observations: Any) -> Any:
+        return -0.1 * observations[:, :2]
+
+    log = cs.read(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        seconds = timed(lambda: cs.evaluate(log, controller, quiet=True))
+    return [
+        f"default evaluation of {ROWS:,} rows, diagnostics included: {seconds:.1f} s (limit 90 s)",
+        f"  peak of the process {peak():.2f} GiB",
+    ]
+
+
+def discrete(folder: Path) -> list[str]:
+    """A discrete log with 10⁵ pairs."""
+    places, rows = 50_000, ROWS
+    rng = np.random.default_rng(2)
+    state, action = np.repeat(np.arange(places), rows // places), np.arange(rows) % 2
+    up = np.arange(rows) // 2 % 10 < 3
+    after = np.clip(state + np.where(up, 1, -1), 0, places - 1)
+    order = rng.permutation(rows)
+    rewards = rng.standard_normal(rows) - np.minimum(state, 50)
+    log = cs.Transitions(state[order], action[order], rewards[order], after[order])
+    estimator = cs.DiffLSTD(standard_errors="independent", quiet=True)
+    seconds = timed(lambda: estimator.fit(log, "constant:0"))
+    return [f"discrete log, {rows:,} rows, {2 * places:,} pairs: {seconds:.1f} s with its standard error"]
+
+
+CASES = {"fit": fit, "read": read, "evaluate": evaluate, "discrete": discrete}
+
+
+def case(name: str, folder: str) -> list[str]:
+    return CASES[name](Path(folder))
+
+
+def main() -> None:
+    print("Evaluation from logs")
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        write_log(Path(folder) / "log.parquet", ROWS)
+        for name in CASES:
+            with context.Pool(1) as pool:
+                for line in pool.apply(case, (name, folder)):
+                    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

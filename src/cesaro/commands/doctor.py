@@ -1,0 +1,174 @@
+"""`cesaro doctor`: is this installation what it should be, and as fast as it should be?"""
+
+import os
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from cesaro import __version__
+from cesaro.commands.errors import one_line_errors
+
+_PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "pyarrow", "matplotlib", "typer", "rich")
+# Module, what it is for, the extra that brings it.
+_OPTIONAL = (
+    ("h5py", "HDF5 logs", "hdf5"),
+    ("minari", "Minari data sets", "minari"),
+    ("onnxruntime", "ONNX policies", "onnx"),
+    ("gymnasium", "simulation", "mujoco"),
+    ("stable_baselines3", "Stable-Baselines3 policies", "targets"),
+)
+_FEATURES, _ROWS = 64, 131_072
+# Below these, something is wrong with the machine or its libraries rather than merely old.
+_SLOW_ROWS, _SLOW_UPDATES, _LITTLE_MEMORY = 5e5, 2e5, 2 * 2**30
+
+
+class Finding(NamedTuple):
+    """What was looked at, what was found, and what to do where that looks wrong."""
+
+    what: str
+    found: str
+    advice: str = ""
+
+
+def doctor() -> None:
+    """Versions, device, memory and a speed test of a few seconds, each with what to do where it looks wrong."""
+    with one_line_errors(resumes=False):
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for column in ("what", "found", "what to do"):
+            table.add_column(column, overflow="fold")
+        for finding in _findings():
+            table.add_row(Text(finding.what), Text(finding.found), Text(finding.advice, style="yellow"))
+        Console(highlight=False).print(table)
+
+
+def _findings() -> Iterator[Finding]:
+    yield Finding("cesaro", __version__)
+    yield Finding("python", f"{platform.python_version()}, {platform.system()} {platform.machine()}")
+    yield from map(_package, _PACKAGES)
+    yield from (_optional(*optional) for optional in _OPTIONAL)
+    yield from _machine()
+    yield from _device()
+    yield _moments_speed()
+    yield _learning_speed()
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding(name, version(name))
+    except PackageNotFoundError:
+        return Finding(name, "missing", "pip install cesaro brings it")
+
+
+def _optional(module: str, purpose: str, extra: str) -> Finding:
+    if find_spec(module) is None:
+        return Finding(module, "not installed", f"for {purpose}: pip install 'cesaro[{extra}]'")
+    return _package(module.replace("_", "-"))
+
+
+def _machine() -> Iterator[Finding]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limits = [
+        f"{name}={os.environ[name]}" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS") if name in os.environ
+    ]
+    yield Finding(
+        "cores",
+        f"{cores} of {os.cpu_count()}" + (f" ({', '.join(limits)})" if limits else ""),
+        "unset these variables to use all cores" if limits and cores > 1 else "",
+    )
+    if hasattr(os, "getloadavg"):
+        load = os.getloadavg()[0]
+        busy = "other programs are at work: close them before you measure anything" if load > cores else ""
+        yield Finding("load", f"{load:.1f}", busy)
+    free, total = _memory()
+    if total:
+        little = free < _LITTLE_MEMORY
+        advice = "close other programs, or read fewer columns: a log takes about three times its size" if little else ""
+        yield Finding("memory", f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB free", advice)
+
+
+def _memory() -> tuple[float, float]:
+    """Free and total bytes, within the limit of a container; zeros where the system does not say."""
+    free = total = 0.0
+    with suppress(OSError, ValueError, IndexError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        sizes = {line.split(":")[0]: 1024 * float(line.split()[1]) for line in lines}
+        free, total = sizes.get("MemAvailable", 0.0), sizes.get("MemTotal", 0.0)
+    if not total:
+        with suppress(AttributeError, OSError, ValueError):
+            page = os.sysconf("SC_PAGE_SIZE")
+            free, total = page * os.sysconf("SC_AVPHYS_PAGES"), page * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):
+        limit = float(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
+        used = float(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii"))
+        free, total = min(free, max(0.0, limit - used)), min(total, limit)
+    return free, total
+
+
+def _device() -> Iterator[Finding]:
+    import jax
+
+    try:
+        devices = jax.devices()
+    except RuntimeError as error:
+        yield Finding("device", f"none: {error}".splitlines()[0], "unset JAX_PLATFORMS, or set it to cpu")
+        return
+    found = f"{devices[0].platform}, {len(devices)} × {devices[0].device_kind}"
+    gpu = Path("/proc/driver/nvidia/version").exists() and devices[0].platform == "cpu"
+    chosen = os.environ.get("JAX_PLATFORMS")
+    advice = ""
+    if gpu:
+        advice = (
+            f"JAX_PLATFORMS={chosen} hides the GPU; unset it to use it"
+            if chosen
+            else "learning could use the GPU: pip install 'jax[cuda13]', or 'jax[cuda12]' for older drivers"
+        )
+    yield Finding("device of JAX", found, advice)
+
+
+def _moments_speed() -> Finding:
+    import numpy as np
+
+    from cesaro.estimators.moments import Moments, Rows
+
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((_ROWS, _FEATURES), dtype=np.float32)
+    rows = Rows(x, rng.standard_normal(_ROWS), np.roll(x, 1, axis=0), x, None)
+    moments, best = Moments(), np.inf
+    end = time.monotonic() + 0.7
+    while time.monotonic() < end:
+        start = time.perf_counter()
+        moments.add(rows)
+        best = min(best, time.perf_counter() - start)
+    rate = _ROWS / best
+    advice = ""
+    if rate < _SLOW_ROWS:
+        advice = (
+            "slow: look for other programs at work and for a limit on BLAS threads; reinstall numpy from its wheels"
+        )
+    return Finding("closed form", f"{rate / 1e6:.1f} million rows/s at {_FEATURES} features", advice)
+
+
+def _learning_speed() -> Finding:
+    import cesaro as cs
+
+    chain, seeds, budget = cs.problems.boyan_chain(pi0=0.5, mu0=0.5), 30, 5_000
+    settings = cs.grid(step_size=[0.01, 0.02], ridge=[0.0])
+    times = []
+    for _ in range(2):
+        start = time.perf_counter()
+        cs.sweep("diff-gq1", chain, settings=settings, seeds=seeds, budget=budget, quiet=True)
+        times.append(time.perf_counter() - start)
+    rate = 2 * seeds * budget / times[-1]
+    advice = "slow: close other programs, and see whether the device above is the one you expect"
+    found = f"{rate / 1e6:.1f} million updates/s, {times[0] - times[-1]:.1f} s to compile"
+    return Finding("learning", found, advice if rate < _SLOW_UPDATES else "")

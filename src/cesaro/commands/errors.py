@@ -1,0 +1,33 @@
+"""What a user can mend, in one line."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from cesaro.errors import CesaroError
+
+
+@contextmanager
+def one_line_errors(*, resumes: bool = True) -> Iterator[None]:
+    """Turn what a user can mend into one line on stderr; a bug keeps its traceback."""
+    try:
+        yield
+    except CesaroError as error:
+        _say(f"error: {error}")
+        raise typer.Exit(2) from error
+    except OSError as error:
+        _say(f"error: {error}; once that is mended, {'the same command resumes' if resumes else 'run it again'}.")
+        raise typer.Exit(1) from error
+    except MemoryError as error:
+        _say(f"error: not enough memory ({error}); take fewer rows or features, or a larger machine.")
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt as error:
+        _say(f"interrupted: {'the same command resumes where this one stopped' if resumes else 'nothing was written'}.")
+        raise typer.Exit(130) from error
+
+
+def _say(line: str) -> None:
+    from cesaro.report.escape import visible
+
+    typer.echo(visible(line), err=True)

@@ -1,0 +1,312 @@
+"""`cesaro evaluate` and `cesaro compare`: a log and policies in, the answer out."""
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cesaro.commands.errors import one_line_errors
+from cesaro.errors import InputError
+
+if TYPE_CHECKING:
+    from cesaro.policies import Policy
+
+# What `cesaro.read` takes, by the names of the options.
+_ROLES = (
+    *("observation", "action", "reward", "next_observation", "trajectory", "time", "terminated", "truncated"),
+    *("weight", "available"),
+)
+_LOG_SETTINGS = ("reward_lag", "on_termination", "on_truncation")
+# What goes to the estimator as it is, where it is given.
+_ESTIMATOR_SETTINGS = ("dual_features", "standard_errors", "draws")
+
+
+def _option(panel: str, help: str, *names: str, metavar: str | None = None, default: str | bool = False) -> Any:
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel, show_default=default)
+
+
+def _column(help: str) -> Any:
+    return _option("Columns of the log (found by their usual names where not given)", help, metavar="COLUMN")
+
+
+_LOG, _ESTIMATE, _OUTPUT = "How the log is read", "How the rate is estimated", "Output"
+_FOUND = "the log's, or"
+
+LogPath = Annotated[
+    str,
+    typer.Argument(
+        metavar="LOG", help="Parquet, CSV, Arrow, NPZ or HDF5: a file, a folder or a pattern; or minari:ID."
+    ),
+]
+Policies = Annotated[
+    list[str],
+    typer.Option(
+        metavar="[NAME=]SPEC",
+        help="uniform, constant:ACTION, logged, file.py:NAME, or a .csv, .onnx, .safetensors or .zip file.",
+    ),
+]
+Observation = Annotated[list[str] | None, _column("What the policy sees; may be repeated; 'obs_*' is a vector.")]
+Action = Annotated[list[str] | None, _column("What was done; may be repeated where it is several numbers.")]
+Reward = Annotated[str | None, _column("What it earned.")]
+NextObservation = Annotated[list[str] | None, _column("What was seen next; else that of the next row.")]
+Trajectory = Annotated[str | None, _column("Which rows belong together: an agent, a machine, an episode.")]
+Time = Annotated[str | None, _column("Orders the rows of a trajectory and shows gaps; else the order of the file.")]
+Terminated = Annotated[str | None, _column("True where the row ended an episode.")]
+Truncated = Annotated[str | None, _column("True where a time limit ended an episode.")]
+Weight = Annotated[str | None, _column("How much a row counts.")]
+Available = Annotated[list[str] | None, _column("Which actions were possible: a list, or 'available_*' columns.")]
+Ignore = Annotated[
+    list[str] | None,
+    _option(_LOG, "Take no column for this role (messages say: ROLE=False); may be repeated.", metavar="ROLE"),
+]
+Kind = Annotated[
+    list[str] | None,
+    _option(
+        _LOG, "COLUMN=category for labels that look like numbers, or COLUMN=number; may be repeated.", metavar="C=K"
+    ),
+]
+RewardLag = Annotated[int, _option(_LOG, "1 where a reward is logged one row late.", metavar="0|1", default="0")]
+OnTermination = Annotated[
+    str | None,
+    _option(_LOG, "What follows the end of an episode: restart, keep or drop.", default=f"{_FOUND} restart"),
+]
+OnTruncation = Annotated[
+    str | None, _option(_LOG, "What follows a time limit: keep, restart or drop.", default=f"{_FOUND} keep")
+]
+Features = Annotated[
+    str,
+    _option(_ESTIMATE, "auto, one-hot, linear, fourier[:N], polynomial:N or file.py:NAME.", default="auto"),
+]
+DualFeatures = Annotated[
+    str | None, _option(_ESTIMATE, "The same choice for the dual features, or same.", default="auto")
+]
+Method = Annotated[
+    str,
+    _option(_ESTIMATE, "auto (the closed form diff-lstd), or a learned method such as diff-gq1.", default="auto"),
+]
+Ridge = Annotated[str | None, _option(_ESTIMATE, "auto, or a number of at least 0.", default="auto")]
+StandardErrors = Annotated[str | None, _option(_ESTIMATE, "auto, independent, clustered or long-run.", default="auto")]
+Draws = Annotated[
+    int | None, _option(_ESTIMATE, "Actions drawn per state where the policy gives no probabilities.", default="1")
+]
+Set = Annotated[
+    list[str] | None,
+    _option(_ESTIMATE, "Another setting of the method, such as steps=1000000; may be repeated.", metavar="NAME=VALUE"),
+]
+Confidence = Annotated[float, _option(_ESTIMATE, "Level of the intervals.", default="0.95")]
+Seed = Annotated[int, _option(_ESTIMATE, "Seed of everything random.", default="0")]
+Trust = Annotated[bool, _option(_ESTIMATE, "Allow policy files that run pickled code.", "--trust")]
+Unit = Annotated[str | None, _option(_OUTPUT, "Of a reward per step, such as '€ per minute'.")]
+Out = Annotated[Path | None, _option(_OUTPUT, "Write the answer to this folder as well: JSON, text, picture.")]
+Force = Annotated[bool, _option(_OUTPUT, "Replace the folder of an earlier answer.", "--force")]
+Json = Annotated[bool, _option(_OUTPUT, "Print one JSON document instead of text.", "--json")]
+Quiet = Annotated[bool, _option(_OUTPUT, "No progress bar.", "--quiet")]
+
+
+def evaluate(
+    log: LogPath,
+    policy: Policies,
+    observation: Observation = None,
+    action: Action = None,
+    reward: Reward = None,
+    next_observation: NextObservation = None,
+    trajectory: Trajectory = None,
+    time: Time = None,
+    terminated: Terminated = None,
+    truncated: Truncated = None,
+    weight: Weight = None,
+    available: Available = None,
+    ignore: Ignore = None,
+    kind: Kind = None,
+    reward_lag: RewardLag = 0,
+    on_termination: OnTermination = None,
+    on_truncation: OnTruncation = None,
+    features: Features = "auto",
+    dual_features: DualFeatures = None,
+    method: Method = "auto",
+    ridge: Ridge = None,
+    standard_errors: StandardErrors = None,
+    draws: Draws = None,
+    set: Set = None,
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
+    trust: Trust = False,
+    unit: Unit = None,
+    out: Out = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """What would this policy earn per step, in the long run? The answer from a log, with its interval and what to check."""
+    _run(locals(), several=False)
+
+
+def compare(
+    log: LogPath,
+    policy: Policies,
+    observation: Observation = None,
+    action: Action = None,
+    reward: Reward = None,
+    next_observation: NextObservation = None,
+    trajectory: Trajectory = None,
+    time: Time = None,
+    terminated: Terminated = None,
+    truncated: Truncated = None,
+    weight: Weight = None,
+    available: Available = None,
+    ignore: Ignore = None,
+    kind: Kind = None,
+    reward_lag: RewardLag = 0,
+    on_termination: OnTermination = None,
+    on_truncation: OnTruncation = None,
+    features: Features = "auto",
+    dual_features: DualFeatures = None,
+    method: Method = "auto",
+    ridge: Ridge = None,
+    standard_errors: StandardErrors = None,
+    draws: Draws = None,
+    set: Set = None,
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
+    trust: Trust = False,
+    unit: Unit = None,
+    out: Out = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Several policies on one log, with all paired differences: repeat --policy."""
+    _run(locals(), several=True)
+
+
+def _run(given: dict[str, Any], *, several: bool) -> None:
+    with one_line_errors(resumes=False):
+        settings = _settings(given)
+        kinds, roles = _kinds(given["kind"] or ()), _roles(given)
+        if not several and len(given["policy"]) > 1:
+            raise InputError(f"evaluate takes one --policy. Got {len(given['policy'])}; for several: cesaro compare.")
+        if several and len(given["policy"]) < 2:
+            raise InputError("compare takes at least two --policy options. Got 1; for one: cesaro evaluate.")
+
+        from cesaro import evaluation
+        from cesaro.data import read
+        from cesaro.report import folder as report
+
+        out = None if given["out"] is None else report.ReportFolder(given["out"], force=given["force"])
+        if out is not None:
+            out.check()
+        policies = _policies(given["policy"], given["trust"])
+        log = read(given["log"], **roles, kinds=kinds, **{name: given[name] for name in _LOG_SETTINGS})
+        if several:
+            answer: Any = evaluation.compare(log, policies, **settings)
+        else:
+            ((name, target),) = policies.items()
+            answer = evaluation.evaluate(log, target, name=name, **settings)
+        files = []
+        if out is not None:
+            files = (report.write_comparison if several else report.write_evaluation)(answer, out)
+        _print(answer, several, as_json=given["json"])
+        if out is not None:
+            from cesaro.report.escape import visible
+
+            typer.echo(visible(f"Results: {given['out']} ({', '.join(files)})"), err=given["json"])
+
+
+def _print(answer: Any, several: bool, *, as_json: bool) -> None:
+    from cesaro.report import text
+    from cesaro.report.escape import visible
+
+    if as_json:
+        typer.echo(json.dumps(answer.to_dict(), indent=2, allow_nan=False))
+        evaluations = answer.evaluations.values() if several else [answer]
+        for one in evaluations:
+            for warning in one.warnings:
+                typer.echo(visible(f"warning: {one.name}: {warning}"), err=True)
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for part in (text.render_comparison if several else text.render_evaluation)(answer):
+        console.print(part)
+
+
+def _settings(given: dict[str, Any]) -> dict[str, Any]:
+    """What `cesaro.evaluate` takes beside the log and the policy; the estimator's own only where given."""
+    settings = {name: given[name] for name in _ESTIMATOR_SETTINGS if given[name] is not None}
+    options = {*given, "random_state"}
+    for text in given["set"] or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier() or name in settings:
+            raise InputError(f"--set must be NAME=VALUE, each name once. Got {text!r}.")
+        if name in options:
+            option = "seed" if name == "random_state" else name.replace("_", "-")
+            raise InputError(f"--set is for settings without an option of their own. Got {text!r}; use --{option}.")
+        settings[name] = _value(value)
+    if given["ridge"] is not None:
+        settings["ridge"] = _ridge(given["ridge"])
+    named = {name: given[name] for name in ("features", "method", "confidence", "quiet")}
+    return {**settings, **named, "random_state": given["seed"], "unit": given["unit"] or None}
+
+
+def _ridge(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"--ridge must be auto or a number ≥ 0. Got {text!r}.") from None
+
+
+def _value(text: str) -> int | float | str:
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _kinds(given: Sequence[str]) -> dict[str, str]:
+    kinds: dict[str, str] = {}
+    for text in given:
+        column, equals, kind = text.rpartition("=")
+        if not equals or not column or kind not in ("category", "number"):
+            raise InputError(f"--kind must be COLUMN=category or COLUMN=number. Got {text!r}.")
+        if kinds.setdefault(column, kind) != kind:
+            raise InputError(f"--kind must say one thing about the column {column!r}. Got category and number.")
+    return kinds
+
+
+def _roles(given: dict[str, Any]) -> dict[str, Any]:
+    roles = {}
+    for role in _ROLES:
+        names = given[role]
+        # One name may be a prefix such as obs_*, which a list may not hold.
+        roles[role] = names[0] if isinstance(names, list) and len(names) == 1 else names or None
+    for role in given["ignore"] or ():
+        found = role.replace("-", "_")
+        if found not in _ROLES or found in ("observation", "action", "reward"):
+            optional = ", ".join(_ROLES[3:])
+            raise InputError(f"--ignore must be one of {optional}. Got {role!r}.")
+        if roles[found] is not None:
+            raise InputError(
+                f"--ignore {role} and --{found.replace('_', '-')} exclude each other; give one of the two."
+            )
+        roles[found] = False
+    return roles
+
+
+def _policies(given: Sequence[str], trust: bool) -> "dict[str, Policy]":
+    from cesaro.policies import parse, policy
+
+    found: dict[str, Policy] = {}
+    for text in given:
+        name, spec = parse(text)
+        made = policy(spec, name=name, trust=trust)
+        if made.name in found:
+            raise InputError(
+                f"--policy must have different names. Got {made.name!r} twice; write --policy NAME={spec}."
+            )
+        found[made.name] = made
+    return found

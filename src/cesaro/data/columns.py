@@ -1,0 +1,262 @@
+"""Arrow columns of numbers as NumPy arrays: exact, checked, and with the row in every complaint.
+
+A missing entry becomes NaN where the caller allows it (a next observation or a reward that no transition uses).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cesaro.data.printable import printable
+from cesaro.errors import InputError
+
+EXACT = 2**53  # up to here every whole number is a float64
+_CHECKED = 1 << 18  # entries per pass of a check
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a column comes from, for messages; rows are counted from 0 within their file."""
+
+    log: str
+    column: str
+    files: tuple[tuple[str, int], ...]  # (file name, rows)
+
+    def row(self, index: int) -> str:
+        for file, rows in self.files:
+            if index < rows:
+                return f"row {index}{f' of {file}' if len(self.files) > 1 else ''} (counted from 0)"
+            index -= rows
+        raise IndexError(index)
+
+    def error(self, rule: str, got: str, remedy: str) -> InputError:
+        return InputError(printable(f'{self.log}: column "{self.column}" {rule}. Got {got}; {remedy}.'))
+
+
+@dataclass(frozen=True)
+class _Entries(Place):
+    """The same, for the flattened entries of lists."""
+
+    width: int
+    start: int
+
+    def row(self, index: int) -> str:
+        return super().row(self.start + index // self.width)
+
+
+def basic_type(kind: pa.DataType) -> pa.DataType:
+    """The type that `unwrapped` gives, views aside."""
+    while True:
+        if isinstance(kind, pa.BaseExtensionType) and _is_plain_extension(kind):
+            kind = kind.storage_type
+        elif pa.types.is_run_end_encoded(kind) or pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        else:
+            return kind
+
+
+def unwrapped(column: pa.ChunkedArray, place: Place) -> pa.ChunkedArray:
+    """The column without dictionary, run-end, view or extension encoding."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        if not _is_plain_extension(kind):
+            raise place.error("must have a basic type", f"type {kind}", "convert it to numbers, text or lists")
+        return unwrapped(pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type), place)
+    if pa.types.is_run_end_encoded(kind):
+        return unwrapped(pa.chunked_array([pc.run_end_decode(c) for c in column.chunks], kind.value_type), place)
+    if pa.types.is_dictionary(kind):
+        return unwrapped(cast(column, kind.value_type, place, "valid dictionary codes"), place)
+    if pa.types.is_string_view(kind):
+        return cast(column, pa.large_string(), place, "text")
+    if pa.types.is_binary_view(kind):
+        return cast(column, pa.large_binary(), place, "text")
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        return cast(column, pa.large_list(kind.value_type), place, "lists")
+    return column
+
+
+def _is_plain_extension(kind: pa.BaseExtensionType) -> bool:
+    name = getattr(kind, "extension_name", "")
+    if name == "arrow.fixed_shape_tensor":
+        return len(kind.shape) == 1
+    return name in ("arrow.uuid", "arrow.json")
+
+
+def is_list(kind: pa.DataType) -> bool:
+    types = pa.types
+    plain = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return plain or types.is_list_view(kind) or types.is_large_list_view(kind)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    binary = types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
+    return text or binary or types.is_fixed_size_binary(kind)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+
+
+def cast(column: pa.ChunkedArray, kind: pa.DataType, place: Place, what: str, remedy: str = "") -> pa.ChunkedArray:
+    """An exact cast; a value that does not survive it is named with its row."""
+    if column.type == kind:
+        return column
+    try:
+        return column.cast(kind)
+    except pa.ArrowException:
+        row = _first_failure(column, kind)
+        raise place.error(
+            f"must hold {what}", f"{shown(column[row])} at {place.row(row)}", remedy or "correct that entry"
+        ) from None
+
+
+def _first_failure(column: pa.ChunkedArray, kind: pa.DataType) -> int:
+    """The first row that cannot be cast, by halving."""
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            column.slice(low, middle - low).cast(kind)
+            low = middle
+        except pa.ArrowException:
+            high = middle
+    return low
+
+
+def shown(value: pa.Scalar) -> str:
+    """One entry, short; dates that Python cannot hold and broken text included."""
+    try:
+        text = repr(value.as_py())
+    except (ValueError, OverflowError, pa.ArrowException):
+        text = "a value that cannot be shown"
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def example(column: pa.ChunkedArray, place: Place) -> str:
+    """The first entry, for a column whose type is wrong as a whole."""
+    if column.null_count == len(column):
+        return f"no entry at all (type {column.type})"
+    row = first_true(pc.is_valid(column))
+    return f"{shown(column[row])} at {place.row(row)} (type {column.type})"
+
+
+def first_true(mask: pa.ChunkedArray) -> int:
+    return int(pc.index(mask, pa.scalar(True)).as_py())
+
+
+def reject_missing(column: pa.ChunkedArray, place: Place) -> None:
+    if column.null_count:
+        row = first_true(pc.is_null(column))
+        raise place.error("must not have missing entries", f"none at {place.row(row)}", "fill in or remove that row")
+
+
+def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Without a copy where it is possible; missing floats become NaN."""
+    if column.num_chunks == 1 and not column.null_count:
+        return column.chunk(0).to_numpy(zero_copy_only=False)
+    return column.to_numpy()
+
+
+def floats(column: pa.ChunkedArray, place: Place, *, missing: bool = False, exact: bool = True) -> NDArray[Any]:
+    """Numbers as float32 (from float16 and float32) or float64 (all others).
+
+    `missing` allows gaps; without `exact` integers over 2⁵³ are rounded.
+    """
+    column = unwrapped(column, place)
+    kind = column.type
+    if not (is_number(kind) or pa.types.is_boolean(kind)) and not (missing and pa.types.is_null(kind)):
+        remedy = "convert it or name another column"
+        if pa.types.is_temporal(kind):
+            remedy = "turn the date or time into numbers, for example into the hour"
+        raise place.error("must hold numbers", example(column, place), remedy)
+    if not missing:
+        reject_missing(column, place)
+    if pa.types.is_float16(kind):
+        column = column.cast(pa.float32())
+    elif pa.types.is_boolean(kind):
+        column = column.cast(pa.uint8()).cast(pa.float64())
+    elif pa.types.is_null(kind) or (pa.types.is_integer(kind) and not exact):
+        column = column.cast(pa.float64(), safe=False)
+    elif not pa.types.is_floating(kind):
+        remedy = f'if these are labels, pass kinds={{"{place.column}": "category"}}'
+        column = cast(column, pa.float64(), place, "numbers that a float64 holds exactly (at most 2**53)", remedy)
+    return to_numpy(column)
+
+
+def vectors(column: pa.ChunkedArray, place: Place, *, missing: bool = False) -> NDArray[Any]:
+    """Lists of numbers of one length as `[n, d]`."""
+    column = unwrapped(column, place)
+    if not missing:
+        reject_missing(column, place)
+    inner = basic_type(column.type.value_type)
+    if not (is_number(inner) or pa.types.is_boolean(inner)):
+        raise place.error("must hold lists of numbers", f"type {column.type}", "flatten it into lists of numbers")
+    width = list_width(column, place)
+    narrow = pa.types.is_float16(inner) or pa.types.is_float32(inner)
+    result = None
+    start = 0
+    for chunk in column.chunks:
+        entries = _Entries(place.log, place.column, place.files, width, start)
+        values = floats(pa.chunked_array([chunk.flatten()]), entries, missing=missing).reshape(-1, width)
+        if column.num_chunks == 1 and not chunk.null_count:
+            return values
+        if result is None:
+            result = np.full((len(column), width), np.nan, np.float32 if narrow else np.float64)
+        rows = result[start : start + len(chunk)]
+        rows[chunk.is_valid().to_numpy(zero_copy_only=False) if chunk.null_count else slice(None)] = values
+        start += len(chunk)
+    assert result is not None
+    return result
+
+
+def list_width(column: pa.ChunkedArray, place: Place) -> int:
+    """The common length of all lists."""
+    if pa.types.is_fixed_size_list(column.type):
+        width = int(column.type.list_size)
+    else:
+        lengths = pc.list_value_length(column)
+        extremes = pc.min_max(lengths).as_py()
+        width = extremes["max"] or 0
+        if extremes["min"] != extremes["max"]:
+            usual = pc.mode(lengths)[0].as_py()["mode"]
+            row = first_true(pc.fill_null(pc.not_equal(lengths, usual), False))
+            raise place.error(
+                f"must hold lists of one length (most have {usual})",
+                f"{lengths[row].as_py()} entries at {place.row(row)}",
+                "pad or remove that row",
+            )
+    if width < 1:
+        raise place.error("must hold lists with at least one entry", "empty lists", "name another column")
+    return width
+
+
+def nonfinite_rows(array: NDArray[Any]) -> NDArray[np.bool_] | None:
+    """Which rows of `[n]` or `[n, d]` hold a NaN or an infinity; None: none does."""
+    with np.errstate(all="ignore"):
+        if np.isfinite(array.sum()):  # no sum with a NaN or an infinity is finite
+            return None
+    wrong = None
+    step = max(1, _CHECKED // (array.shape[1] if array.ndim == 2 else 1))
+    for start in range(0, len(array), step):
+        finite = np.isfinite(array[start : start + step])
+        if not finite.all():
+            wrong = np.zeros(len(array), dtype=np.bool_) if wrong is None else wrong
+            wrong[start : start + step] = ~(finite.all(axis=1) if array.ndim == 2 else finite)
+    return wrong
+
+
+def reject_nonfinite(array: NDArray[Any], place: Place) -> None:
+    wrong = nonfinite_rows(array)
+    if wrong is not None:
+        row = int(np.argmax(wrong))
+        entry, value = "", array[row]
+        if array.ndim == 2:
+            column = int(np.argmin(np.isfinite(value)))
+            entry, value = f", entry {column}", value[column]
+        raise place.error("must be finite", f"{value} at {place.row(row)}{entry}", "replace it or remove that row")

@@ -1,0 +1,247 @@
+"""Log files: Parquet, CSV and Arrow. Opening reads names, types and sizes; the data wait."""
+
+import glob
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.parquet as pq
+
+from cesaro.data.array_files import Hdf5Source, NpzSource
+from cesaro.data.columns import EXACT
+from cesaro.data.roles import Roles
+from cesaro.data.settings import carried_settings
+from cesaro.data.sources import Files, Source, check_names, reading
+from cesaro.errors import InputError
+
+PARQUET = (".parquet", ".parq", ".pq")
+CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".csv.bz2")
+ARROW = (".arrow", ".feather", ".ipc", ".arrows")
+HDF5 = (".hdf5", ".h5", ".hdf")
+_MAGIC = ((b"PAR1", PARQUET[0]), (b"ARROW1", ARROW[0]), (b"PK\x03\x04", ".npz"), (b"\x89HDF", HDF5[0]))
+
+
+def open_path(text: str) -> Source:
+    """The source behind a path: a file, a folder of Parquet files or a pattern."""
+    path = Path(text)
+    name = path.name or text
+    try:
+        exists, folder = path.exists(), path.is_dir()
+    except (OSError, ValueError):
+        exists = folder = False
+    if folder:
+        files = sorted(
+            file
+            for file in path.rglob("*")
+            if file.suffix.lower() in PARQUET
+            and file.is_file()
+            and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
+        )
+        if not files:
+            raise InputError(
+                f"{name} must hold Parquet files. Got a folder without any; name a file or another folder."
+            )
+        return ParquetSource(name, files)
+    if not exists and glob.has_magic(text):
+        files = sorted(Path(file) for file in glob.glob(text, recursive=True))
+        if not files:
+            raise InputError(f"{text} must match files. Got none; check the folder and the pattern.")
+        other = next((file for file in files if file.suffix.lower() not in PARQUET), None)
+        if other is not None:
+            raise InputError(f"{text} must match Parquet files only. Got {other.name}; narrow the pattern.")
+        return ParquetSource(name, files)
+    if not exists:
+        raise InputError(f"{text} must be an existing file, folder or pattern. Got no such file; check the path.")
+    return _open_file(path)
+
+
+def _open_file(path: Path) -> Source:
+    with reading(path.name, "a readable file"), path.open("rb") as file:
+        start = file.read(8)
+    if not start:
+        raise InputError(f"{path.name} must hold a log. Got an empty file; write it again.")
+    lower = path.name.lower()
+    if lower.endswith(CSV):
+        return CsvSource(path)
+    suffix = path.suffix.lower()
+    if suffix not in (*PARQUET, *ARROW, *HDF5, ".npz"):
+        suffix = next((known for magic, known in _MAGIC if start.startswith(magic)), "")
+    if suffix in PARQUET:
+        return ParquetSource(path.name, [path])
+    if suffix in ARROW:
+        return ArrowSource(path)
+    if suffix == ".npz":
+        return NpzSource(path)
+    if suffix in HDF5:
+        return Hdf5Source(path)
+    raise InputError(
+        f"{path.name} must be Parquet, CSV, Arrow/Feather, NPZ or HDF5. Got {path.suffix or 'no file ending'}; "
+        "rename it to say what it is, or read it yourself and pass the table."
+    )
+
+
+class ParquetSource(Source):
+    """One or several Parquet files of one schema, in the order of their names."""
+
+    def __init__(self, name: str, files: Sequence[Path]) -> None:
+        self._files = files
+        rows = []
+        first: pa.Schema | None = None
+        for file in files:
+            with reading(file.name, "a complete Parquet file"), pq.ParquetFile(file) as opened:
+                schema = opened.schema_arrow
+                names = schema.names
+                rows.append(int(opened.metadata.num_rows))
+            check_names(file.name, names)
+            if first is None:
+                first = schema
+            else:
+                _same_schema(files[0], first, file, schema)
+        assert first is not None
+        super().__init__(name, first.names, carried_settings(name, first.metadata))
+        self.types = first
+        self.num_rows = sum(rows)
+
+    def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
+        columns = roles.columns()
+        assert self.types is not None
+        text = [name for name in columns if pa.types.is_string(self.types.field(name).type)]
+        tables = []
+        for file in self._files:
+            with (
+                reading(file.name, "a complete Parquet file"),
+                pq.ParquetFile(file, memory_map=True, read_dictionary=text, page_checksum_verification=True) as opened,
+            ):
+                tables.append(opened.read(columns=columns).select(columns))
+        files = tuple((file.name, len(table)) for file, table in zip(self._files, tables))
+        with reading(self.name, "Parquet files of one schema"):
+            return pa.concat_tables(tables, promote_options="default"), files
+
+
+def _same_schema(file: Path, first: pa.Schema, other: Path, schema: pa.Schema) -> None:
+    if sorted(first.names) == sorted(schema.names):
+        for name in first.names:
+            mine, theirs = first.field(name).type, schema.field(name).type
+            if mine != theirs:
+                raise InputError(
+                    f"{other.name} must have the schema of {file.name}. Got type {theirs} instead of {mine} in column "
+                    f'"{name}"; write both alike.'
+                )
+        return
+    name = sorted(set(first.names) ^ set(schema.names) or {schema.names[0]})[0]
+    has = other.name if name in schema.names else file.name
+    raise InputError(
+        f'{other.name} must have the columns of {file.name}. Got "{name}" only in {has}; '
+        "write both alike or read them apart."
+    )
+
+
+class CsvSource(Source):
+    """A CSV file with a header; types come from the whole column, ids stay text."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with (
+            reading(path.name, "a CSV file with a header"),
+            pyarrow.csv.open_csv(path, **self._options(path)) as opened,
+        ):
+            names = opened.schema.names
+        super().__init__(path.name, names)
+
+    @staticmethod
+    def _options(path: Path) -> dict[str, Any]:
+        tabs = ".tsv" in path.name.lower()
+        return {"parse_options": pyarrow.csv.ParseOptions(delimiter="\t" if tabs else ",")}
+
+    def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
+        text = {roles.trajectory} if roles.trajectory is not None else set()
+        table = self._read(roles.columns(), text)
+        large = {column for column in roles.columns() if _has_large_whole(table[column])}
+        exact = {column for column in large if kinds.get(column) == "category"}
+        if exact:
+            table = self._read(roles.columns(), text | exact)
+        for column in (*roles.observation.columns, *roles.action.columns):
+            if column in large - exact and kinds.get(column) is None:
+                raise InputError(
+                    f'{self.name}: column "{column}" must be clear about its kind. Got whole numbers over 2**53; pass '
+                    f'kinds={{"{column}": "category"}} for ids or kinds={{"{column}": "number"}} for numbers.'
+                )
+        for column in table.column_names:
+            if pa.types.is_string(table[column].type) and column not in exact:
+                self._check_text(column, table[column], kinds.get(column) == "category" or column in text)
+        return table, ((self.name, len(table)),)
+
+    def _read(self, columns: Sequence[str], text: set[str]) -> pa.Table:
+        convert = pyarrow.csv.ConvertOptions(include_columns=columns, column_types=dict.fromkeys(text, pa.string()))
+        with reading(self.name, "a CSV file with a header"):
+            return pyarrow.csv.read_csv(self._path, convert_options=convert, **self._options(self._path))
+
+    def _check_text(self, column: str, values: pa.ChunkedArray, labels: bool) -> None:
+        """Empty text is a missing entry; numbers and text in one column are more likely a mistake than labels."""
+        levels = values.unique().to_pylist()
+        wrong = "" if "" in levels else None
+        if wrong is None and not labels:
+            numbers = [level for level in levels if _is_number(level)]
+            others = [level for level in levels if not _is_number(level)]
+            wrong = others[0] if numbers and others else None
+        if wrong is None:
+            return
+        row = pc.index(values, pa.scalar(wrong, values.type)).as_py()
+        if wrong == "":
+            raise InputError(
+                f'{self.name}: column "{column}" must not have missing entries. Got none at row {row} (counted from 0); '
+                "fill in or remove that row."
+            )
+        raise InputError(
+            f'{self.name}: column "{column}" must hold numbers or text, not both. Got {wrong!r} at row {row} (counted '
+            f'from 0); correct it, or pass kinds={{"{column}": "category"}} if these are labels.'
+        )
+
+
+def _has_large_whole(column: pa.ChunkedArray) -> bool:
+    if not pa.types.is_floating(column.type) or not len(column):
+        return False
+    values = column.to_numpy()
+    finite = values[np.isfinite(values)]
+    return bool(len(finite)) and bool(np.abs(finite).max() > EXACT) and bool((finite == np.round(finite)).all())
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+class ArrowSource(Source):
+    """An Arrow file or stream, also Feather. The data are copied out of the file, never mapped."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with reading(path.name, "a complete Arrow file"), pa.OSFile(str(path)) as file:
+            self.types = self._open(file).schema
+            names = self.types.names
+        super().__init__(path.name, names, carried_settings(path.name, self.types.metadata))
+
+    @staticmethod
+    def _open(file: Any, fields: list[int] | None = None) -> Any:
+        is_file = file.read(6) == b"ARROW1"
+        file.seek(0)
+        options = pyarrow.ipc.IpcReadOptions(included_fields=fields)
+        return (
+            pyarrow.ipc.open_file(file, options=options) if is_file else pyarrow.ipc.open_stream(file, options=options)
+        )
+
+    def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
+        columns = roles.columns()
+        fields = sorted(self.names.index(column) for column in columns)
+        with reading(self.name, "a complete Arrow file"), pa.OSFile(str(self._path)) as file:
+            table = self._open(file, fields).read_all().select(columns)
+            table.validate(full=True)
+        return table, ((self.name, len(table)),)

@@ -1,0 +1,200 @@
+"""Arrow columns of labels, flags, ids and times as NumPy arrays. No id passes through a float."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cesaro.data.columns import (
+    EXACT,
+    Place,
+    cast,
+    example,
+    floats,
+    is_number,
+    is_text,
+    reject_missing,
+    reject_nonfinite,
+    to_numpy,
+    unwrapped,
+)
+
+
+class _Encoded(NamedTuple):
+    codes: NDArray[Any]  # −1: missing
+    values: pa.Array  # bool, int64 or large_string; different, not sorted
+
+
+@dataclass(frozen=True, eq=False)
+class _Coded(Place):
+    """The same, for the values of a dictionary: the first row that has the value."""
+
+    codes: NDArray[Any]
+
+    def row(self, index: int) -> str:
+        return super().row(int(np.argmax(self.codes == index)))
+
+
+def labels(columns: Sequence[pa.ChunkedArray], places: Sequence[Place]) -> tuple[list[NDArray[np.int32]], NDArray[Any]]:
+    """Codes of every column in one common set of sorted levels; only columns after the first may have gaps (−1)."""
+    encoded = [_encoded(columns[0], places[0], None)]
+    kind = encoded[0].values.type
+    encoded += [_encoded(column, place, kind) for column, place in zip(columns[1:], places[1:])]
+    every = pa.concat_arrays([part.values for part in encoded])
+    union = every.dictionary_encode()
+    order = pc.sort_indices(union.dictionary).to_numpy()
+    try:
+        levels = union.dictionary.to_numpy(zero_copy_only=False)[order]
+    except UnicodeDecodeError:
+        raise places[0].error("must hold text in UTF-8", "other bytes", "write the file again as UTF-8") from None
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    ranks = rank[union.indices.to_numpy()]
+    ends = np.cumsum([len(part.values) for part in encoded])[:-1]
+    return [_mapped(part.codes, own) for part, own in zip(encoded, np.split(ranks, ends))], levels
+
+
+def _mapped(codes: NDArray[Any], ranks: NDArray[np.int32]) -> NDArray[np.int32]:
+    if np.array_equal(ranks, np.arange(len(ranks))):
+        return codes.astype(np.int32, copy=False)
+    return np.append(ranks, np.int32(-1))[codes]
+
+
+def _encoded(column: pa.ChunkedArray, place: Place, kind: pa.DataType | None) -> _Encoded:
+    """Codes and the values that occur; `kind`: the type they must have, for a column that may have gaps."""
+    if kind is None:
+        reject_missing(column, place)
+    if pa.types.is_dictionary(column.type):
+        whole = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        codes = whole.indices.cast(pa.int64()).fill_null(-1).to_numpy()
+        values = pa.chunked_array([whole.dictionary])
+        used = np.zeros(len(values) + 1, dtype=np.bool_)
+        used[codes] = True
+        if not used[:-1].all():
+            values = pa.chunked_array([whole.dictionary.take(pa.array(np.flatnonzero(used[:-1])))])
+            codes = np.append(np.cumsum(used[:-1]) - 1, -1)[codes]
+        inner = _encoded(values, _Coded(place.log, place.column, place.files, codes), kind)
+        return _Encoded(np.append(inner.codes, -1)[codes], inner.values)
+    column = _as_labels(unwrapped(column, place), place, kind)
+    if kind is None:
+        reject_missing(column, place)
+    if pa.types.is_integer(column.type) and not column.null_count:
+        dense = _dense(to_numpy(column))
+        if dense is not None:
+            return dense
+    whole = column.dictionary_encode().combine_chunks()
+    codes = whole.indices if not whole.null_count else whole.indices.fill_null(-1)
+    return _Encoded(codes.to_numpy(), whole.dictionary)
+
+
+def _dense(values: NDArray[np.int64]) -> _Encoded | None:
+    """Integers within a range no longer than the column, without a hash table."""
+    low, high = int(values.min()), int(values.max())
+    if high - low >= len(values):
+        return None
+    codes = np.empty(len(values), dtype=np.int32)
+    np.subtract(values, low, out=codes, casting="unsafe")
+    used = np.zeros(high - low + 1, dtype=np.bool_)
+    used[codes] = True
+    if not used.all():
+        codes = (np.cumsum(used, dtype=np.int32) - np.int32(1))[codes]
+    return _Encoded(codes, pa.array(np.flatnonzero(used) + low))
+
+
+def _as_labels(column: pa.ChunkedArray, place: Place, kind: pa.DataType | None) -> pa.ChunkedArray:
+    """Labels as bool, int64 or text."""
+    found = column.type
+    if pa.types.is_null(found) and kind is not None:
+        return column.cast(kind)
+    if pa.types.is_integer(found):
+        column = cast(column, pa.int64(), place, "labels of at most 2**63 − 1", "store such ids as text")
+    elif pa.types.is_floating(found):
+        column = _whole(column, place)
+    elif pa.types.is_decimal(found):
+        column = cast(column, pa.int64(), place, "labels that are whole numbers", "store such labels as text")
+    elif is_text(found):
+        column = cast(column, pa.large_string(), place, "text in UTF-8")
+    elif not pa.types.is_boolean(found):
+        raise place.error(
+            "must hold labels (text, whole numbers or true/false)", example(column, place), "convert it to text"
+        )
+    if kind is not None and column.type != kind:
+        raise place.error(
+            f"must hold labels of the type of the column it belongs to ({kind})",
+            example(column, place),
+            "convert one of the two",
+        )
+    return column
+
+
+def _whole(column: pa.ChunkedArray, place: Place) -> pa.ChunkedArray:
+    """Whole floats as int64: what pandas makes of integers with gaps."""
+    values = column.cast(pa.float64()).to_numpy()
+    gaps = np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        wrong = ~gaps & ~((np.abs(values) <= EXACT) & (values == np.round(values)))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise place.error(
+            "must hold whole numbers of at most 2**53 to be labels",
+            f"{values[row]:g} at {place.row(row)}",
+            "store the labels as integers or text",
+        )
+    return pa.chunked_array([pa.array(np.where(gaps, 0, values).astype(np.int64), mask=gaps)])
+
+
+def flags(column: pa.ChunkedArray, place: Place) -> NDArray[np.bool_]:
+    column = unwrapped(column, place)
+    reject_missing(column, place)
+    if pa.types.is_boolean(column.type):
+        return to_numpy(column)
+    rule, remedy = "must be true/false or 0/1", "write it as a Boolean column"
+    if not is_number(column.type):
+        raise place.error(rule, example(column, place), remedy)
+    values = floats(column, place, exact=False)
+    wrong = ~((values == 0) | (values == 1))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise place.error(rule, f"{values[row]:g} at {place.row(row)}", remedy)
+    return values == 1
+
+
+def identities(column: pa.ChunkedArray, place: Place) -> NDArray[np.int32]:
+    """Codes of ids in order of first appearance."""
+    if pa.types.is_dictionary(column.type) and is_text(column.type.value_type):
+        codes = _encoded(column, place, None).codes
+        return pa.array(codes).dictionary_encode().indices.to_numpy()
+    column = unwrapped(column, place)
+    reject_missing(column, place)
+    if pa.types.is_floating(column.type):
+        column = _whole(column, place)
+        reject_missing(column, place)
+    if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
+        raise place.error("must hold one id per row", f"type {column.type}", "name a column of numbers or text")
+    if pa.types.is_interval(column.type):
+        raise place.error("must hold ids", example(column, place), "name a column of numbers or text")
+    return column.dictionary_encode().combine_chunks().indices.to_numpy()
+
+
+def times(column: pa.ChunkedArray, place: Place) -> NDArray[Any]:
+    """Sortable times: int64 (exact, for integers, dates and timestamps) or float64."""
+    column = unwrapped(column, place)
+    kind, types = column.type, pa.types
+    clock = types.is_time(kind) or types.is_interval(kind)
+    if clock or not (is_number(kind) or types.is_temporal(kind)):
+        remedy = "parse it into timestamps or numbers" if is_text(kind) else "give numbers, dates or timestamps"
+        raise place.error("must hold times that can be subtracted", example(column, place), remedy)
+    reject_missing(column, place)
+    if types.is_uint64(kind):
+        return (to_numpy(column) ^ np.uint64(1 << 63)).view(np.int64)  # keeps the order and every difference
+    if types.is_date32(kind):
+        column = column.cast(pa.int32())
+    if types.is_integer(kind) or types.is_temporal(kind):
+        return to_numpy(column.cast(pa.int64()))
+    values = floats(column, place, exact=False).astype(np.float64, copy=False)
+    reject_nonfinite(values, place)
+    return values

@@ -1,0 +1,115 @@
+"""Open a log, whatever holds it."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from cesaro.data import minari_source
+from cesaro.data.files import open_path
+from cesaro.data.log import Log
+from cesaro.data.minari_source import MinariSource
+from cesaro.data.roles import Given, check_kinds, find_roles
+from cesaro.data.settings import check_settings
+from cesaro.data.sources import ArraySource, FrameSource, Source, TableSource
+from cesaro.errors import InputError
+
+
+def read(
+    source: Any,
+    *,
+    observation: Given = None,
+    action: Given = None,
+    reward: Given = None,
+    next_observation: Given = None,
+    trajectory: Given = None,
+    time: Given = None,
+    terminated: Given = None,
+    truncated: Given = None,
+    weight: Given = None,
+    available: Given = None,
+    kinds: Mapping[str, str] | None = None,
+    reward_lag: int = 0,
+    on_termination: str | None = None,
+    on_truncation: str | None = None,
+) -> Log:
+    """Open a log. Its columns are checked now, its data are read on first use.
+
+    Args:
+        source: path of a Parquet file, a folder of them or a pattern; of a CSV, Arrow/Feather, NPZ or HDF5 file; the id of
+            a Minari data set on this machine (also `minari:ID`); a pyarrow table, a pandas or Polars frame, or a dict of
+            arrays.
+        observation: one column, a list of columns, or a prefix `"obs_*"` whose columns are the entries of one vector.
+        action: likewise; several columns must be numbers.
+        next_observation: like `observation`, in the same order. Without it the next row of the trajectory is the next
+            observation.
+        reward, trajectory, time, terminated, truncated, weight: one column each.
+        available: a column of lists of the actions that were possible, or a prefix `"available_*"` of flags per action.
+        kinds: "number" or "category" per column, where the type alone would say the other.
+        reward_lag: 1 where the reward of a row is logged on the next one.
+        on_termination, on_truncation: what the last row of an episode becomes, see `Transitions`. None: what the log's
+            own metadata say, else "restart" and "keep".
+
+    A role that is not given takes a column with one of its usual names, if there is exactly one: `observation(s)`, `obs`,
+    `state(s)` (or these with `_0`, `_1`, …); `action(s)`; `reward(s)`; `next_` before the observation's names;
+    `trajectory`, `trajectory_id`, `episode`, `episode_id`; `time`, `timestamp`, `step`; `terminated`, `terminations`,
+    `terminal(s)`; `truncated`, `truncations`, `timeout(s)`; `available`. False says that the log has no such column.
+    `done` and `weight` are never taken unasked. What was used stands in `Log.schema`.
+
+    Example:
+        >>> from cesaro.data import read
+        >>> log = read({"state": ["idle", "busy", "idle"], "action": [0, 1, 0], "reward": [0.0, 2.0, 0.0]})
+        >>> log.load()
+        Transitions(2 transitions, 3 rows)
+        >>> log.notes
+        ('Dropped 1 of 3 rows: 1 at the end of a trajectory without a next observation.',)
+    """
+    opened = _open(source)
+    given: dict[str, Given] = {
+        "observation": observation,
+        "action": action,
+        "reward": reward,
+        "next_observation": next_observation,
+        "trajectory": trajectory,
+        "time": time,
+        "terminated": terminated,
+        "truncated": truncated,
+        "weight": weight,
+        "available": available,
+    }
+    if observation is not None and next_observation is None:
+        fixed = {role: columns for role, columns in opened.roles.items() if role != "next_observation"}
+    else:
+        fixed = dict(opened.roles)
+    given = {role: fixed.get(role) if value is None else value for role, value in given.items()}
+    settings = check_settings(opened.name, reward_lag, on_termination, on_truncation, opened.options)
+    roles, notes = find_roles(opened.name, opened.names, given)
+    used = (*roles.observation.columns, *roles.action.columns)
+    known = {column: kind for column, kind in opened.kinds.items() if column in used}
+    chosen = known | check_kinds(opened.name, kinds, roles)
+    return Log(opened, roles, chosen, settings, tuple(notes))
+
+
+def _open(source: Any) -> Source:
+    if isinstance(source, str | os.PathLike):
+        path = os.fspath(source)
+        if not isinstance(path, str):
+            path = os.fsdecode(path)
+        if path.startswith(minari_source.PREFIX):
+            return MinariSource(path.removeprefix(minari_source.PREFIX))
+        if not os.path.lexists(path) and minari_source.local_path(path) is not None:
+            return MinariSource(path)
+        return open_path(path)
+    if isinstance(source, pa.Table):
+        return TableSource("table", source)
+    if isinstance(source, pa.RecordBatch):
+        return TableSource("table", pa.Table.from_batches([source]))
+    if isinstance(source, Mapping):
+        return ArraySource("arrays", source)
+    if type(source).__module__.split(".")[0] in ("pandas", "polars") and type(source).__name__ == "DataFrame":
+        return FrameSource("frame", source)
+    raise InputError(
+        "A log must be a path, a pyarrow table, a pandas or Polars frame or a dict of arrays. "
+        f"Got a {type(source).__name__}; convert it to one of these."
+    )

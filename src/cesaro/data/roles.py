@@ -1,0 +1,311 @@
+"""Which column plays which part: given by name, or found by a default name where there is no doubt."""
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cesaro.data.printable import printable
+from cesaro.errors import InputError
+
+Given = str | Sequence[str] | Literal[False] | None
+
+# Names that stand for a role where the caller gives none.
+STATES = ("observation", "observations", "obs", "state", "states")
+DEFAULTS: dict[str, tuple[str, ...]] = {
+    "observation": STATES,
+    "action": ("action", "actions"),
+    "reward": ("reward", "rewards"),
+    "next_observation": tuple(f"next_{name}" for name in STATES),
+    "trajectory": ("trajectory", "trajectory_id", "episode", "episode_id"),
+    "time": ("time", "timestamp", "step"),
+    "terminated": ("terminated", "terminations", "terminal", "terminals"),
+    "truncated": ("truncated", "truncations", "timeout", "timeouts"),
+    "available": ("available",),
+}
+PREFIXED = ("observation", "action", "next_observation")
+# Names that could mean something else: said, never taken.
+DONE = ("done", "dones")
+WEIGHTS = ("weight", "weights")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The columns of one role and how they were named: one, by a prefix (the entries of one vector), or as a list."""
+
+    columns: tuple[str, ...]
+    how: Literal["single", "prefixed", "several"] = "single"
+
+
+@dataclass(frozen=True)
+class Roles:
+    observation: Chosen
+    action: Chosen
+    reward: str
+    next_observation: Chosen | None = None
+    trajectory: str | None = None
+    time: str | None = None
+    terminated: str | None = None
+    truncated: str | None = None
+    weight: str | None = None
+    available: Chosen | None = None
+
+    def items(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Role and columns of every role that the log has."""
+        found = []
+        for role, value in vars(self).items():
+            if value is not None:
+                found.append((role, value.columns if isinstance(value, Chosen) else (value,)))
+        return found
+
+    def columns(self) -> list[str]:
+        """Every column in use, once."""
+        return list(dict.fromkeys(column for _, columns in self.items() for column in columns))
+
+
+def find_roles(log: str, names: Sequence[str], given: Mapping[str, Given]) -> tuple[Roles, list[str]]:
+    """The roles of a log with these columns, and sentences on columns that were left out on purpose."""
+    return _Finder(log, tuple(names), given).find()
+
+
+class _Finder:
+    def __init__(self, log: str, names: tuple[str, ...], given: Mapping[str, Given]) -> None:
+        self.log, self.names, self.given = log, names, given
+        self.taken: dict[str, str] = {}
+        for role, value in given.items():
+            if value is not None and value is not False:
+                self._claim(role, self._given(role))
+
+    def find(self) -> tuple[Roles, list[str]]:
+        observation = self._chosen("observation")
+        action = self._chosen("action")
+        reward = self._single("reward")
+        if observation is None or action is None or reward is None:
+            found = {"observation": observation, "action": action, "reward": reward}
+            raise self._unknown([role for role, chosen in found.items() if chosen is None])
+        self._claim("observation", observation)
+        roles = Roles(
+            observation,
+            action,
+            reward,
+            self._next(observation),
+            trajectory=self._single("trajectory"),
+            time=self._single("time"),
+            terminated=self._single("terminated"),
+            truncated=self._single("truncated"),
+            weight=self._single("weight"),
+            available=self._available(),
+        )
+        self._check(roles)
+        self._check_done(roles)
+        notes = [
+            f'The column "{name}" was not used: pass weight="{name}" if rows shall count by it.'
+            for name in self.names
+            if name in WEIGHTS and self.given.get("weight") is None and name not in self.taken
+        ]
+        return roles, notes
+
+    def _claim(self, role: str, chosen: Chosen | None) -> None:
+        for column in chosen.columns if chosen else ():
+            self.taken[column] = role
+
+    def _chosen(self, role: str) -> Chosen | None:
+        if self.given.get(role) is False:
+            return None
+        if self.given.get(role) is not None:
+            return self._given(role)
+        return self._default(role, DEFAULTS.get(role, ()))
+
+    def _single(self, role: str) -> str | None:
+        chosen = self._chosen(role)
+        if chosen is None:
+            return None
+        if len(chosen.columns) > 1:
+            raise InputError(
+                f"{self.log}: {role} must be one column. Got {', '.join(chosen.columns)}; name the one that holds it."
+            )
+        return chosen.columns[0]
+
+    def _given(self, role: str) -> Chosen:
+        value = self.given[role]
+        if isinstance(value, str):
+            if value in self.names:
+                return Chosen((value,))
+            if value.endswith("*"):
+                return self._prefixed(role, value)
+            return Chosen((self._known(role, value),))
+        if not isinstance(value, Sequence) or not value or not all(isinstance(name, str) for name in value):
+            raise InputError(
+                f'{role} must be a column name, a list of names or a prefix such as "obs_*". Got {value!r}.'
+            )
+        columns = tuple(self._known(role, name) for name in value)
+        repeated = {name for name in columns if columns.count(name) > 1}
+        if repeated:
+            raise InputError(f'{role} must name each column once. Got "{sorted(repeated)[0]}" twice; remove one.')
+        return Chosen(columns, "several" if len(columns) > 1 else "single")
+
+    def _known(self, role: str, name: str) -> str:
+        if name not in self.names:
+            close = difflib.get_close_matches(name, self.names, n=1)
+            raise InputError(
+                f'{self.log} must have the column "{name}" that {role}= names. Got {_listed(self.names)}; '
+                + (f'did you mean "{close[0]}"?' if close else "name one of these.")
+            )
+        return name
+
+    def _prefixed(self, role: str, pattern: str) -> Chosen:
+        prefix = pattern[:-1]
+        found = {name: name[len(prefix) :] for name in self.names if name.startswith(prefix) and name != prefix}
+        numbered = [name for name, end in found.items() if _is_index(end)]
+        if not found:
+            raise InputError(
+                f'{self.log} must have columns that begin with "{prefix}", as {role}="{pattern}" says. '
+                f"Got {_listed(self.names)}; check the prefix."
+            )
+        if numbered and len(numbered) < len(found):
+            other = next(name for name in found if name not in numbered)
+            raise InputError(
+                f'{self.log}: {role}="{pattern}" must match numbered columns or named ones, not both. '
+                f'Got "{numbered[0]}" and "{other}"; list the columns instead.'
+            )
+        if numbered:
+            return self._numbered(role, prefix, found)
+        return Chosen(tuple(found), "prefixed")
+
+    def _numbered(self, role: str, prefix: str, found: Mapping[str, str]) -> Chosen:
+        """Columns in the order of their numbers, which must have no hole."""
+        columns = sorted(found, key=lambda name: int(found[name]))
+        numbers = [int(found[name]) for name in columns]
+        start = numbers[0]
+        for position, number in enumerate(numbers):
+            if start not in (0, 1) or number != start + position:
+                raise InputError(
+                    f'{self.log}: the columns "{prefix}…" of {role} must be numbered from 0 without a hole. '
+                    f'Got "{columns[position]}" in place {position}; add or list the columns.'
+                )
+        return Chosen(tuple(columns), "prefixed")
+
+    def _default(self, role: str, candidates: Sequence[str]) -> Chosen | None:
+        free = [name for name in self.names if name not in self.taken]
+        found = [(f'"{name}"', Chosen((name,))) for name in candidates if name in free]
+        if role in PREFIXED:
+            for name in candidates:
+                prefix = f"{name}_"
+                ends = {n: n[len(prefix) :] for n in free if n.startswith(prefix) and _is_index(n[len(prefix) :])}
+                if ends:
+                    found.append((f'"{prefix}*"', self._numbered(role, prefix, ends)))
+        if len(found) > 1:
+            raise InputError(
+                f"{self.log}: {role} must be clear from the column names. "
+                f"Got {' and '.join(text for text, _ in found)}; pass {role}={found[0][0]} or the other."
+            )
+        return found[0][1] if found else None
+
+    def _next(self, observation: Chosen) -> Chosen | None:
+        """What is given, else `next_` before every observation column, else a default name where that is no guess."""
+        given = self.given.get("next_observation")
+        if given is not None:
+            return self._chosen("next_observation")
+        wanted = tuple(f"next_{column}" for column in observation.columns)
+        there = [column for column in wanted if column in self.names and column not in self.taken]
+        if len(there) == len(wanted):
+            return Chosen(wanted, observation.how)
+        if there:
+            lost = next(column for column in wanted if column not in there)
+            raise InputError(
+                f"{self.log} must have a next column for every observation column, or for none. "
+                f'Got "{there[0]}" but no "{lost}"; add it, or pass next_observation= (False: take the next row).'
+            )
+        found = self._default("next_observation", DEFAULTS["next_observation"])
+        if found is not None and self.given.get("observation") is not None:
+            raise InputError(
+                f"{self.log}: next_observation must be given where observation is. "
+                f'Got the column "{found.columns[0]}"; pass its name, or next_observation=False to take the next row.'
+            )
+        return found
+
+    def _available(self) -> Chosen | None:
+        chosen = self._chosen("available")
+        flags = [name for name in self.names if name.startswith("available_") and name not in self.taken]
+        if self.given.get("available") is not None or not flags:
+            return chosen
+        if chosen is not None:
+            raise InputError(
+                f"{self.log}: available must be clear from the column names. "
+                f'Got "{chosen.columns[0]}" and "{flags[0]}"; pass available="available" or available="available_*".'
+            )
+        return Chosen(tuple(flags), "prefixed")
+
+    def _check(self, roles: Roles) -> None:
+        if roles.next_observation is not None:
+            observed, then = roles.observation.columns, roles.next_observation.columns
+            if len(observed) != len(then):
+                raise InputError(
+                    f"{self.log}: next_observation must have the columns of observation. Got {len(then)} against "
+                    f"{len(observed)}; name the columns of both in the same order."
+                )
+            twice = set(observed) & set(then)
+            if twice:
+                raise InputError(
+                    f"{self.log}: observation and next_observation must not share a column. "
+                    f'Got "{sorted(twice)[0]}"; leave next_observation out to take the next row.'
+                )
+        if roles.terminated is not None and roles.terminated == roles.truncated:
+            raise InputError(
+                f'{self.log}: terminated and truncated must not be one column. Got "{roles.terminated}" for both; '
+                "say which of the two it means."
+            )
+
+    def _check_done(self, roles: Roles) -> None:
+        """A `done` column mixes both ways to end; only the caller knows which it means."""
+        done = next((name for name in DONE if name in self.names and name not in roles.columns()), None)
+        open_roles = [
+            role
+            for role in ("terminated", "truncated")
+            if getattr(roles, role) is None and self.given.get(role) is None
+        ]
+        if done is not None and open_roles:
+            raise InputError(
+                f'{self.log}: the column "{done}" may mean termination or a time limit, which are treated differently. '
+                f'Got no {" and no ".join(open_roles)}; pass {open_roles[0]}="{done}", or {open_roles[0]}=False to '
+                "leave it out."
+            )
+
+    def _unknown(self, missing: Sequence[str]) -> InputError:
+        call = ", ".join(f'{role}="…"' for role in missing)
+        separator = next((s for s in (";", "\t", "|") if len(self.names) == 1 and s in self.names[0]), None)
+        hint = f" (the one column name holds {separator!r}: write the file with commas)" if separator else ""
+        return InputError(
+            f"{self.log}: the columns of {' and '.join(missing)} must be known. Got {_listed(self.names)}{hint}; "
+            f"call read(…, {call})."
+        )
+
+
+def _is_index(text: str) -> bool:
+    return re.fullmatch(r"0|[1-9][0-9]{0,8}", text) is not None
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = printable(", ".join(f'"{name}"' for name in names[:20]))
+    return f"the columns {shown}{f' and {len(names) - 20} more' if len(names) > 20 else ''}"
+
+
+def check_kinds(log: str, kinds: Mapping[str, Any] | None, roles: Roles) -> dict[str, str]:
+    """`kinds` per column: a key is a column, or "observation" or "action" for all columns of that role."""
+    by_role = {"observation": roles.observation.columns, "action": roles.action.columns}
+    known = [column for columns in by_role.values() for column in columns]
+    result: dict[str, str] = {}
+    if kinds is not None and not isinstance(kinds, Mapping):
+        raise InputError(f'kinds must map columns to "number" or "category". Got {kinds!r}.')
+    for key, kind in (kinds or {}).items():
+        if kind not in ("number", "category"):
+            raise InputError(f'kinds of "{key}" must be "number" or "category". Got {kind!r}; choose one of the two.')
+        columns = (key,) if key in known else by_role.get(key, ())
+        if not columns:
+            raise InputError(
+                f"{log}: kinds must name columns of the observation or the action. "
+                f'Got "{key}"; choose among {", ".join(known[:20])}.'
+            )
+        result.update({column: str(kind) for column in columns})
+    return result

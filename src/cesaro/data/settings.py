@@ -1,0 +1,52 @@
+"""The settings that say how rows become transitions."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from cesaro.errors import InputError
+
+OnTermination = Literal["restart", "keep", "drop"]
+OnTruncation = Literal["keep", "restart", "drop"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`reward_lag` rows lie between a transition and its reward; the others say what an episode's last row becomes."""
+
+    reward_lag: int = 0
+    on_termination: OnTermination = "restart"
+    on_truncation: OnTruncation = "keep"
+
+
+def check_settings(
+    log: str, reward_lag: Any, on_termination: Any, on_truncation: Any, carried: Mapping[str, Any] | None = None
+) -> Settings:
+    """The caller's choice, else what the log carries, else restart and keep."""
+    if isinstance(reward_lag, bool) or not isinstance(reward_lag, int) or reward_lag not in (0, 1):
+        raise InputError(f"reward_lag must be 0 or 1. Got {reward_lag!r}; shift the reward column yourself for more.")
+    chosen: dict[str, Any] = {}
+    for name, given, allowed, default in (
+        ("on_termination", on_termination, get_args(OnTermination), "restart"),
+        ("on_truncation", on_truncation, get_args(OnTruncation), "keep"),
+    ):
+        where, value = ("", given) if given is not None else (f"{log}: metadata ", (carried or {}).get(name, default))
+        if not isinstance(value, str) or value not in allowed:
+            raise InputError(f"{where}{name} must be one of {', '.join(allowed)}. Got {value!r}.")
+        chosen[name] = value
+    return Settings(reward_lag, chosen["on_termination"], chosen["on_truncation"])
+
+
+def carried_settings(log: str, metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
+    """What a log written by `collect` says about itself in its schema's metadata."""
+    raw = (metadata or {}).get(b"cesaro")
+    if raw is None:
+        return {}
+    try:
+        settings = json.loads(raw)
+    except ValueError:
+        settings = None
+    if not isinstance(settings, dict):
+        raise InputError(f'{log}: metadata "cesaro" must be a JSON object. Got {raw[:60]!r}; remove or correct it.')
+    return settings

@@ -1,0 +1,193 @@
+"""Where the columns of a log come from. A source knows its columns at once and gives their data on demand."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cesaro.data.printable import printable
+from cesaro.data.roles import Roles
+from cesaro.data.settings import carried_settings
+from cesaro.errors import CesaroError, InputError
+
+Files = tuple[tuple[str, int], ...]
+
+
+class Source(ABC):
+    """Columns of a log.
+
+    Attributes:
+        name: what messages call it.
+        names: its columns.
+        types: their Arrow types; None where only the data tell.
+        num_rows: None where only the data tell.
+        options: settings that the log itself carries, such as `on_termination`.
+        roles, kinds: what the format itself says about its columns; the caller's choice goes before.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    types: pa.Schema | None = None
+    num_rows: int | None = None
+    options: Mapping[str, Any]
+    roles: Mapping[str, Any]
+    kinds: Mapping[str, str]
+
+    def __init__(self, name: str, names: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
+        self.name = name
+        self.names = tuple(names)
+        self.options = options or {}
+        self.roles = {}
+        self.kinds = {}
+        check_names(name, self.names)
+
+    @abstractmethod
+    def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
+        """The columns of `roles`, in file order, and the files with their rows."""
+
+
+def check_names(log: str, names: Sequence[str]) -> None:
+    if not names:
+        raise InputError(f"{log} must have columns. Got none; write the log again.")
+    seen = set()
+    for name in names:
+        if name in seen:
+            shown = printable(name)
+            raise InputError(f'{log} must have different column names. Got "{shown}" twice; rename one of the two.')
+        seen.add(name)
+
+
+@contextmanager
+def reading(name: str, what: str, *families: type[Exception]) -> Iterator[None]:
+    """Whatever a parser says about a broken input becomes one sentence."""
+    try:
+        yield
+    except CesaroError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, MemoryError, *families) as error:
+        said = printable(" ".join(str(error).split()).rstrip(".")) or type(error).__name__
+        said = said if len(said) <= 200 else said[:197] + "…"
+        raise InputError(
+            f"{printable(name)} must be {what}. Got: {said}; check that it is complete and has the format its name says."
+        ) from None
+
+
+class TableSource(Source):
+    """An Arrow table in memory."""
+
+    def __init__(self, name: str, table: pa.Table) -> None:
+        with reading(name, "a table with names in UTF-8"):
+            names = table.column_names
+        super().__init__(name, names, carried_settings(name, table.schema.metadata))
+        self._table = table
+        self.types = table.schema
+        self.num_rows = table.num_rows
+
+    def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
+        return self._table.select(roles.columns()), ((self.name, self._table.num_rows),)
+
+
+class ArraySource(Source):
+    """Arrays by name: `[n]`, or `[n, d]` for a vector. Those in use are copied on demand."""
+
+    def __init__(self, name: str, arrays: Mapping[str, Any]) -> None:
+        super().__init__(name, [str(key) for key in arrays])
+        self._arrays = {str(key): array for key, array in arrays.items()}
+
+    def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
+        columns = {column: array_column(self.name, column, self._arrays[column]) for column in roles.columns()}
+        rows = same_length(self.name, {name: len(column) for name, column in columns.items()})
+        return pa.table(columns), ((self.name, rows),)
+
+
+def same_length(log: str, lengths: Mapping[str, int]) -> int:
+    first = next(iter(lengths))
+    for name, length in lengths.items():
+        if length != lengths[first]:
+            raise InputError(
+                f'{log}: all columns must have the same number of rows. Got {lengths[first]} in "{first}" and {length} '
+                f'in "{name}"; check which rows are missing.'
+            )
+    return lengths[first]
+
+
+def array_column(log: str, name: str, values: Any, copy: bool = True) -> pa.ChunkedArray:
+    """Array-likes as an Arrow column: `[n]`, or `[n, d]` as fixed-size lists. Later changes of `values` do no harm."""
+    where = f'{log}: "{name}"'
+    if isinstance(values, pa.ChunkedArray):
+        return values
+    if isinstance(values, pa.Array):
+        return pa.chunked_array([values])
+    if isinstance(values, str | bytes | Mapping) or values is None:
+        raise InputError(f"{where} must be an array. Got a {type(values).__name__}; give one value per row.")
+    with reading(where, "an array of numbers, text or true/false", TypeError, OverflowError, AttributeError):
+        if isinstance(values, list | tuple | range):
+            # Not by NumPy, which would turn a list of numbers and text into text.
+            if not (values and isinstance(values[0], np.ndarray | np.generic | list | tuple)):
+                return pa.chunked_array([pa.array(list(values))])
+            values = _stacked(where, values)
+            if isinstance(values, pa.Array):
+                return pa.chunked_array([values])
+        elif _module(values) == "pandas":
+            converted = pa.Array.from_pandas(values)
+            return converted if isinstance(converted, pa.ChunkedArray) else pa.chunked_array([converted])
+        elif _module(values) == "polars":
+            return pa.chunked_array([values.to_arrow()])
+        return _from_numpy(where, values, copy)
+
+
+def _stacked(where: str, values: Sequence[Any]) -> Any:
+    """A list of rows or NumPy scalars; rows of different length stay lists, and are refused with their row later."""
+    if isinstance(values[0], np.generic):
+        return pa.array([value.item() if isinstance(value, np.generic) else value for value in values])
+    return pa.array([list(row) if isinstance(row, tuple | np.ndarray) else row for row in values])
+
+
+def _from_numpy(where: str, values: Any, copy: bool) -> pa.ChunkedArray:
+    array = values if isinstance(values, np.ndarray) else np.asarray(values)
+    if array.ndim not in (1, 2):
+        raise InputError(f"{where} must have shape [row] or [row, entry]. Got {array.shape}; flatten it.")
+    if array.dtype.kind not in "biufOUSMm" or (array.dtype.itemsize > 8 and array.dtype.kind == "f"):
+        raise InputError(f"{where} must hold numbers, text or true/false. Got dtype {array.dtype}; convert it first.")
+    mask = np.ma.getmaskarray(array) if np.ma.isMaskedArray(array) else None
+    array = np.array(np.ma.getdata(array), copy=copy or None, order="C")
+    if array.dtype.byteorder not in "=|" and array.dtype.kind not in "US":
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.ndim == 1:
+        return pa.chunked_array([pa.array(array, mask=mask, from_pandas=False)])
+    if not array.shape[1]:
+        raise InputError(f"{where} must have at least one entry per row. Got shape {array.shape}.")
+    entries = pa.array(array.reshape(-1), mask=None if mask is None else mask.reshape(-1), from_pandas=False)
+    return pa.chunked_array([pa.FixedSizeListArray.from_arrays(entries, array.shape[1])])
+
+
+def _module(value: Any) -> str:
+    return type(value).__module__.split(".")[0]
+
+
+class FrameSource(Source):
+    """A pandas or Polars frame; columns are converted one by one, so that a complaint can name one."""
+
+    def __init__(self, name: str, frame: Any) -> None:
+        index = getattr(getattr(frame, "index", None), "names", [None])
+        if all(level is not None for level in index):
+            with reading(name, "a frame whose index has other names than its columns"):
+                frame = frame.reset_index()
+        super().__init__(name, [str(column) for column in frame.columns])
+        self._frame = frame
+        self._by_name = {str(column): column for column in frame.columns}
+        self.num_rows = len(frame)
+
+    def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
+        columns = {}
+        for column in roles.columns():
+            series = self._frame[self._by_name[column]]
+            if str(series.dtype) == "Object":
+                raise InputError(
+                    f'{self.name}: "{column}" must hold numbers, text or true/false. Got Python objects; convert it.'
+                )
+            columns[column] = array_column(self.name, column, series)
+        return pa.table(columns), ((self.name, len(self._frame)),)

@@ -1,0 +1,82 @@
+"""One role's data: observations or actions, as numbers, labels or both."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Form = Literal["lone", "vector", "named"]
+Index = slice | NDArray[Any]
+
+
+class Categories(NamedTuple):
+    """A column of labels: row i holds `levels[codes[i]]`. The levels are sorted: int64, bool or text (object)."""
+
+    codes: NDArray[Any]
+    levels: NDArray[Any]
+
+    def labels(self) -> NDArray[Any]:
+        return self.levels[self.codes]
+
+
+Column = NDArray[Any] | Categories
+
+
+@dataclass(frozen=True)
+class Values:
+    """Rows of one role.
+
+    Args:
+        form: "lone" (one column), "vector" (one array `[n, d]`) or "named" (several columns of mixed kinds).
+        names: the columns' names; a vector has the name of its column, or those of the d columns it was made of.
+        columns: floats `[n]` or `Categories` each; for a vector one float array `[n, d]`.
+    """
+
+    form: Form
+    names: tuple[str, ...]
+    columns: tuple[Column, ...]
+
+    def __len__(self) -> int:
+        return len(_array(self.columns[0]))
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether every column holds labels."""
+        return all(isinstance(column, Categories) for column in self.columns)
+
+    def take(self, index: Index) -> "Values":
+        """The rows of `index`; a slice copies nothing."""
+        return Values(self.form, self.names, tuple(_take(column, index) for column in self.columns))
+
+    def plain(self) -> Any:
+        """What policies and feature maps get: an array `[n]` or `[n, d]`, or for named columns a dict of arrays `[n]`."""
+        arrays = [column.labels() if isinstance(column, Categories) else column for column in self.columns]
+        return dict(zip(self.names, arrays)) if self.form == "named" else arrays[0]
+
+    def joint(self) -> Categories:
+        """All columns as one: a lone column as it is, several as sorted tuples of labels (those that occur)."""
+        columns = [column for column in self.columns if isinstance(column, Categories)]
+        if len(columns) != len(self.columns):
+            raise TypeError("joint() needs labels in every column.")
+        if len(columns) == 1:
+            return columns[0]
+        codes = np.zeros(len(self), dtype=np.int64)
+        used: list[NDArray[np.int64]] = []  # per column, the code of every combination so far
+        for column in columns:
+            found, codes = np.unique(codes * len(column.levels) + column.codes, return_inverse=True)
+            before, own = np.divmod(found, len(column.levels))
+            used = [part[before] for part in used] + [own]
+        levels = np.empty(len(used[0]), dtype=object)
+        levels[:] = list(zip(*(column.levels[part].tolist() for column, part in zip(columns, used))))
+        return Categories(codes.astype(np.int64, copy=False), levels)
+
+
+def _array(column: Column) -> NDArray[Any]:
+    return column.codes if isinstance(column, Categories) else column
+
+
+def _take(column: Column, index: Index) -> Column:
+    if isinstance(column, Categories):
+        return Categories(column.codes[index], column.levels)
+    return column[index]

@@ -1,0 +1,118 @@
+"""What every estimator shares: parameters, the answer, values, files."""
+
+import os
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from cesaro.checks import Array
+from cesaro.errors import EvaluationWarning
+from cesaro.estimators import stored
+from cesaro.estimators.diagnostics import Diagnostic
+from cesaro.estimators.influence import Estimate, Sampling
+from cesaro.estimators.pipeline import Prepared
+
+
+class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+    """A reward rate from a log. Constructors store their arguments; `fit` validates; learned attributes end in `_`.
+
+    Attributes:
+        reward_rate_: the estimate.
+        standard_error_: of it, from the influence series; NaN for methods that have none.
+        sampling_: the formula of the standard error, and why.
+        features_: the features that were used, in words.
+    """
+
+    prepared_: Prepared
+    estimate_: Estimate
+    behavior_: Estimate
+    influence_: Array
+    behavior_influence_: Array
+    sampling_: Sampling
+    features_: str
+    _summary: dict[str, Any]
+    _rule: str
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimate_")
+
+    def _fitted(self) -> None:
+        if not hasattr(self, "estimate_"):
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit(log, policy) first.")
+
+    @property
+    def reward_rate_(self) -> float:
+        self._fitted()
+        return self.estimate_.value
+
+    @property
+    def standard_error_(self) -> float:
+        self._fitted()
+        return self.estimate_.standard_error
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Two-sided interval for the limit in the chosen features at the chosen ridge; representation error is not covered."""
+        self._fitted()
+        return self.estimate_.interval(confidence)
+
+    def _sampling_words(self) -> str:
+        return f"{self.sampling_.rule} ({self.sampling_.reason})"
+
+    def _fit_logged(self) -> Self:
+        """The policy `logged`: what the log earned."""
+        self.estimate_, self.influence_ = self.behavior_, self.behavior_influence_
+        self._summary = {"method": "mean logged reward", "standard_errors": self._sampling_words()}
+        warnings.warn(
+            "'logged' is the mean logged reward: the rate of the logging policies only if the log is stationary, or complete "
+            "from restart to restart.",
+            EvaluationWarning,
+            stacklevel=3,
+        )
+        return self
+
+    # What a file keeps beside the parameters; enough for the answer and for values, not for the series.
+    _STORED: tuple[str, ...] = ("estimate_", "behavior_", "features_", "_rule", "_summary", "_diagnostics")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to one file, without pickle; features must be our own."""
+        self._fitted()
+        self._diagnostics = self.diagnostics_
+        self._rule = self._sampling_words()
+        fitted = {name: getattr(self, name) for name in self._STORED if hasattr(self, name)}
+        stored.save(path, type(self).__name__, {"parameters": self.get_params(), "fitted": fitted})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """What `save` wrote: rate, interval, diagnostics and `predict`; the series over rows are not kept."""
+        content = stored.load(path, cls.__name__)
+        result = cls(**content["parameters"])
+        for name, value in content["fitted"].items():
+            setattr(result, name, value)
+        return result
+
+    def summary_(self) -> dict[str, Any]:
+        """What was used, in words and numbers."""
+        self._fitted()
+        return dict(self._summary)
+
+    @property
+    def diagnostics_(self) -> tuple[Diagnostic, ...]:
+        raise NotImplementedError
+
+    def fit(self, data: Any, policy: Any = None) -> Self:
+        raise NotImplementedError
+
+    def predict(self, observations: Any, actions: Any) -> Array:
+        raise NotImplementedError
+
+
+def behavior(prepared: Prepared, sampling: Sampling) -> tuple[Estimate, Array]:
+    """The mean logged reward, with its influence series `R − R̄`."""
+    rewards = prepared.rewards
+    weights = np.ones(len(rewards)) if prepared.weights is None else prepared.weights
+    mean = float(weights @ rewards / weights.sum())
+    influence = (rewards - mean) * weights * (len(rewards) / weights.sum())
+    return sampling.over_time().estimate(mean, influence), influence

@@ -1,0 +1,185 @@
+"""Do the equations of the closed form have a clear answer?"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cesaro.checks import Array
+from cesaro.estimators import closed_form, tabular
+from cesaro.estimators.checks_subject import Subject, at_most, finding, percent, spectrum
+from cesaro.estimators.closed_form import IDENTIFIED, IDENTIFIED_SINGLE, Solution
+from cesaro.estimators.diagnostics import Diagnostic, Verdict
+from cesaro.estimators.moments import Moments
+from cesaro.features import OneHot
+
+# Rows whose pairs lead to pairs without data do not count. A hundredth changes little; a fifth is another log.
+LOST_CAUTION, LOST_BAD = 0.01, 0.2
+# The part of a constant that features miss, root mean square: a tenth is a level that values may need and cannot have.
+MISSED_CONSTANT = 0.1
+# A pair's transitions from fewer rows are a guess, and the estimate is not linear in it.
+FEW_ROWS = 10
+GUESSED_CAUTION, GUESSED_BAD = 0.05, 0.3
+# The interval should cover what another ridge would say: one standard error is visible, three are outside of it, and
+# a tenth of the rate matters.
+MOVE_CAUTION, MOVE_BAD, MATERIAL = 1.0, 3.0, 0.1
+# A log without noise has no standard error.
+ROUNDING = 1e-6
+# Features are single precision above this; a ridge of these parts of their mean square is not meant to matter.
+SINGLE, TINY_SINGLE, TINY = 1e-10, 1e-6, 1e-12
+# The comparison decomposes matrices as large as the fit's own; above this it takes many seconds.
+MOST_FEATURES = 1_024
+
+
+def equations(subject: Subject) -> Iterator[Diagnostic]:
+    """Identification; rank and conditioning, or rows per pair; the constant; the ridge."""
+    solution, moments, chosen = subject.solution, subject.moments, subject.prepared.map
+    if solution is None or moments is None:
+        return
+    if isinstance(chosen, OneHot):
+        yield identification_of_pairs(chosen, solution, moments)
+        yield rows_per_pair(solution, moments)
+        if solution.ridge > 0:
+            yield ridge(subject, chosen, solution, moments)
+        return
+    yield identification(solution, moments)
+    if len(solution.weights) <= MOST_FEATURES:
+        yield conditioning(subject, solution, moments)
+    yield constant(subject, moments)
+
+
+def identification(solution: Solution, moments: Moments) -> Diagnostic:
+    value, name = solution.unidentified, "identification"
+    most = IDENTIFIED_SINGLE if moments.precision > SINGLE else IDENTIFIED
+    if solution.is_identified:
+        return finding(name, value, "ok", f"The log determines the rate; {value:.1g} of it is left open.")
+    return finding(
+        name,
+        value,
+        "bad",
+        f"The log does not determine the rate in these features: {value:.2g} of it is left open, against at most {most:g}; "
+        "the ridge chose the answer.",
+        "Collect data where the target goes, take fewer features, or a policy closer to the log.",
+    )
+
+
+def identification_of_pairs(one_hot: OneHot, solution: Solution, moments: Moments) -> Diagnostic:
+    name = "identification"
+    if solution.ridge > 0:
+        try:
+            solution = tabular.solve(moments, 0.0, one_hot.label)
+        except tabular.NotIdentified as problem:
+            return finding(
+                name,
+                1.0,
+                "bad",
+                f"{str(problem).partition(';')[0]}; the ridge chose the answer.",
+                "Collect data there, take a policy closer to the log, or features that generalize.",
+            )
+    shares = np.asarray(moments.mean("v"))
+    logged = shares > 0
+    lost = float(shares[~solution.known].sum()) if solution.known is not None else 0.0
+    pairs = int((logged & ~solution.known).sum()) if solution.known is not None else 0
+    verdict = at_most(lost, LOST_CAUTION, LOST_BAD)
+    if pairs == 0:
+        sentence = f"The log determines the rate and the values of all {logged.sum():,} logged pairs."
+        return finding(name, lost, verdict, sentence)
+    return finding(
+        name,
+        lost,
+        verdict,
+        f"The log determines the rate from the pairs that the target never leaves; {pairs:,} of {logged.sum():,} logged pairs, "
+        f"with {percent(lost)} of the rows, lead to pairs without data and do not count.",
+        "Collect data at the pairs that the finding on support names.",
+    )
+
+
+def rows_per_pair(solution: Solution, moments: Moments) -> Diagnostic:
+    """How much of the target's time is spent on pairs that were logged a few times only."""
+    shares = np.asarray(moments.mean("v"))
+    time = np.abs(solution.rate_row[0][1:] * shares)
+    rows = shares * moments.rows
+    guessed = float(time[(rows > 0) & (rows < FEW_ROWS)].sum() / time.sum())
+    verdict = at_most(guessed, GUESSED_CAUTION, GUESSED_BAD)
+    return finding(
+        "rows per pair",
+        guessed,
+        verdict,
+        f"The target spends {percent(guessed)} of its time on pairs with fewer than {FEW_ROWS} rows (median over its time: "
+        f"{_weighted_median(rows, time):,.0f} rows).",
+        "Collect more data there, or merge states; intervals do not cover guesses from few rows.",
+    )
+
+
+def conditioning(subject: Subject, solution: Solution, moments: Moments) -> Diagnostic:
+    """Whether directions that the log barely determines decide: a little ridge takes their weight away."""
+    tiny = TINY_SINGLE if moments.precision > SINGLE else TINY
+    more = 10 * solution.ridge if solution.ridge > 0 else tiny * float(np.mean(moments.mean("xx")))
+    what = "ten times the ridge" if solution.ridge > 0 else f"a ridge of {tiny:g} of the features' mean square"
+    move = closed_form.solve(moments, more).reward_rate - solution.reward_rate
+    error = subject.estimate.standard_error
+    return finding(
+        "rank and conditioning",
+        solution.conditioning,
+        _verdict(move, error, subject.scale),
+        f"The equations have rank {solution.rank:,} of {1 + len(solution.weights):,}, conditioning {solution.conditioning:.1e}; "
+        f"{what} would move the rate by {move:+.2g}, against a standard error of {error:.2g}.",
+        "Compare fewer features and several ridges: directions that the log barely determines decide.",
+    )
+
+
+def constant(subject: Subject, moments: Moments) -> Diagnostic:
+    """The distance of a constant from the span of the features, root mean square over the log."""
+    mean, gram = first_moments(subject, moments)
+    values, vectors, scale = spectrum(gram)
+    kept = values > 100 * moments.precision * values[-1]
+    along = vectors[:, kept].T @ (scale * mean)
+    missed = float(np.sqrt(max(0.0, 1 - float(along**2 @ (1 / values[kept])))))
+    verdict = at_most(missed, MISSED_CONSTANT, np.inf)
+    return finding(
+        "constant in the span",
+        missed,
+        verdict,
+        f"A constant is in the span of the features up to {missed:.1g}, so that values have a free constant; the rate has none."
+        if verdict == "ok"
+        else f"The features miss {percent(missed)} of a constant: they must fit the level of the values too, which is arbitrary, "
+        "and GradientDICE needs a constant.",
+        "Add a feature that is one everywhere.",
+    )
+
+
+def first_moments(subject: Subject, moments: Moments | None) -> tuple[Array, Array]:
+    """The mean of `x` and of `x xᵀ`, from all rows where the moments hold them."""
+    if moments is not None and moments.same:
+        return np.asarray(moments.mean("v")), np.asarray(moments.mean("vv"))
+    rows = subject.sample
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    x = rows.x
+    weighted = x * weights.astype(x.dtype)[:, None] / weights.sum().astype(x.dtype)
+    return weighted.sum(axis=0, dtype=np.float64), (weighted.T @ x).astype(np.float64)
+
+
+def ridge(subject: Subject, one_hot: OneHot, solution: Solution, moments: Moments) -> Diagnostic:
+    """What ten times the ridge would answer."""
+    more = 10 * solution.ridge
+    move = tabular.solve(moments, more, one_hot.label).reward_rate - solution.reward_rate
+    error = subject.estimate.standard_error
+    return finding(
+        "ridge",
+        move,
+        _verdict(move, error, subject.scale),
+        f"Ten times the ridge ({more:.2g}) would move the rate by {move:+.3g}, against a standard error of {error:.2g}.",
+        "Compare several ridges; the interval holds at the chosen one only.",
+    )
+
+
+def _verdict(move: float, error: float, scale: float) -> Verdict:
+    """On what a choice that should not matter does to the rate."""
+    if abs(move) <= MOVE_CAUTION * error + ROUNDING * scale:
+        return "ok"
+    return "bad" if abs(move) > max(MOVE_BAD * error, MATERIAL * scale) else "caution"
+
+
+def _weighted_median(values: Array, weights: Array) -> float:
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])

@@ -1,0 +1,180 @@
+"""Would other features, or another method, say the same?"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from cesaro.data import FeatureTransitions, Transitions
+from cesaro.errors import InputError
+from cesaro.estimators import closed_form, tabular
+from cesaro.estimators.checks_subject import SecondMap, Subject, finding, subset
+from cesaro.estimators.closed_form import Solution
+from cesaro.estimators.diagnostics import Diagnostic, Verdict
+from cesaro.estimators.influence import Estimate, Sampling
+from cesaro.estimators.moments import Moments
+from cesaro.estimators.pipeline import DUAL_MULTIPLE, Prepared
+from cesaro.estimators.plug_in import PlugIn, plug_in, problem_of
+from cesaro.estimators.series import influence_series
+from cesaro.features import FeatureMap, OneHot, sample_rows
+from cesaro.features.base import Fourier
+from cesaro.features.encoder import Encoder
+from cesaro.features.maps import EncodedStates, Joint, PerAction
+
+# The second map gets its own random numbers, and a kernel wider by this factor: with the same width it would err alike.
+SECOND_SEED, WIDER = 104_729, 2.0
+# Most features of the second map, over all actions (100,000 rows take a second or two), and the rows that each must have.
+SECOND_SIZE, ROWS_PER_FEATURE = 200, 50
+# A difference beyond its own noise, and beyond the interval of the estimate; and the parts of the rate from which it matters, and
+# from which noise is no excuse.
+CLEAR, OUTSIDE = 3.0, 2.0
+SMALL, LARGE = 0.02, 0.1
+# The part of the rate that other features may leave open before the comparison means nothing.
+OPEN = 0.1
+# Plug-in stability of every method takes seconds up to here.
+MOST_FEATURES, PLUG_IN_ROWS = 64, 20_000
+METHODS = ("diff-sgq", "diff-gq1", "diff-gq2", "diff-gq3", "diff-gq4", "gradient-dice")
+
+
+def agreement(subject: Subject) -> Iterator[Diagnostic]:
+    """The estimate against one from a second feature map on at most 100,000 rows; left out for one-hot and ready features."""
+    prepared = subject.prepared
+    if prepared.log is None or prepared.map is None or isinstance(prepared.map, OneHot):
+        return
+    if not np.isfinite(subject.influence).all():
+        return
+    index = sample_rows(subject.num_rows, prepared.random_state)
+    for second_map in (_pairs, _wider):
+        try:
+            other = second_map(subject, prepared.log)
+            if other is None:
+                continue
+            second = subset(prepared, index, other)
+            found = _fit(second, other.map, _relative_ridge(subject))
+        except InputError:  # too many levels or pairs, or pairs without data
+            continue
+        yield _compared(subject, second, found, other.map, index)
+        return
+
+
+def _pairs(subject: Subject, log: Transitions) -> SecondMap | None:
+    """Pairs themselves where they are discrete."""
+    if not (log.actions.is_discrete and log.observations.is_discrete):
+        return None
+    return SecondMap(OneHot(log.observations, log.next_observations, log.actions), None)
+
+
+def _wider(subject: Subject, log: Transitions) -> SecondMap | None:
+    """Fourier features of a wider kernel, with other random numbers and the default's larger dual."""
+    actions = 1 if log.action_levels is None else len(log.action_levels)
+    name = subject.features.partition(":")[0] if isinstance(subject.features, str) else ""
+    like = subject.prepared.num_features if name in ("auto", "fourier") else subject.num_rows // ROWS_PER_FEATURE
+    size = max(1, min(SECOND_SIZE, like) // actions)
+    rows = sample_rows(subject.num_rows, subject.prepared.random_state)
+    state = Encoder(log.observations.take(rows))
+    action = Encoder(log.actions.take(rows)) if log.action_levels is None else None
+    inputs = state(log.observations.take(rows))
+    if action is not None:
+        inputs = np.concatenate([inputs, action(log.actions.take(rows))], axis=1)
+    pair: list[PerAction | Joint] = []
+    for multiple in (1, DUAL_MULTIPLE):
+        base = Fourier(inputs, size * multiple, subject.prepared.random_state + SECOND_SEED, WIDER)
+        pair.append(PerAction(EncodedStates(state, base), actions) if action is None else Joint((state, action), base))
+    return SecondMap(pair[0], pair[1])
+
+
+def _relative_ridge(subject: Subject) -> float:
+    """The ridge over the mean square of features."""
+    if subject.solution is None or subject.moments is None:
+        return 0.0
+    return subject.solution.ridge / float(np.mean(subject.moments.mean("xx")))
+
+
+def _fit(prepared: Prepared, other: FeatureMap, relative_ridge: float) -> Solution:
+    """The closed form in the second map."""
+    moments = Moments()
+    for rows in prepared.rows():
+        moments.add(rows)
+    if isinstance(other, OneHot):
+        return tabular.solve(moments, 0.0, other.label)
+    return closed_form.solve(moments, relative_ridge * float(np.mean(moments.mean("xx"))))
+
+
+def _compared(subject: Subject, second: Prepared, found: Solution, other: FeatureMap, index: Any) -> Diagnostic:
+    """Both on the same rows: the first map's estimate there is its influence series' mean away from the whole log's."""
+    series = influence_series(second, found)
+    here = subject.influence[index]
+    weights = subject.prepared.weights
+    share = 1.0 if weights is None else float(weights[index].mean() / weights.mean())
+    value = found.reward_rate + series.correction - subject.estimate.value - float(here.mean()) / share
+    deviations = series.influence - (here - here.mean()) / share
+    groups = subject.sampling.groups
+    codes = None if groups is None else np.unique(groups[index], return_inverse=True)[1]
+    difference = Sampling(subject.sampling.rule, codes, "").over_time().estimate(value, deviations)
+    verdict = _verdict(difference, subject.estimate.standard_error, subject.scale)
+    if found.unidentified > OPEN:
+        return finding(
+            "agreement of features",
+            None,
+            "caution",
+            f"Other features ({other.description}) leave the rate open ({found.unidentified:.2g} of it).",
+            "The log may not determine it beyond what the chosen features assume: compare more maps and ridges.",
+        )
+    return finding(
+        "agreement of features",
+        value,
+        verdict,
+        f"Other features ({other.description}) give a rate that is {value:+.3g} from this one, with a standard error of the "
+        f"difference of {difference.standard_error:.2g} and rates of size {subject.scale:.3g}.",
+        "Compare more maps and sizes; the interval does not cover what features cannot express.",
+    )
+
+
+def _verdict(difference: Estimate, error: float, scale: float) -> Verdict:
+    size = abs(difference.value)
+    clear = size > CLEAR * difference.standard_error
+    if size > max(OUTSIDE * error, LARGE * scale):
+        return "bad" if clear else "caution"
+    return "caution" if clear and size > max(OUTSIDE * error, SMALL * scale) else "ok"
+
+
+def learned_methods(subject: Subject) -> Iterator[Diagnostic]:
+    """Would each learned method converge on this log, and with which steps? The closed form does not depend on it."""
+    name = "learned methods"
+    if subject.prepared.num_features > MOST_FEATURES:
+        yield Diagnostic(
+            name,
+            None,
+            "ok",
+            f"Steps and stability of learned methods are left out above {MOST_FEATURES} features; there are "
+            f"{subject.prepared.num_features:,}.",
+        )
+        return
+    rows = subject.sample
+    kept = slice(None, None, -(-len(rows) // PLUG_IN_ROWS))
+    weights = None if rows.weights is None else rows.weights[kept]
+    problem = problem_of(FeatureTransitions(rows.x[kept], rows.rewards[kept], rows.x_next[kept], weights=weights))
+    ridge = 0.0 if subject.solution is None else subject.solution.ridge
+    for method in METHODS:
+        yield _method(method, plug_in(problem, method, ridge=ridge, lam=1.0))
+
+
+def _method(method: str, stability: PlugIn) -> Diagnostic:
+    name = f"learning by {method}"
+    step = stability.max_step_sampled
+    if not stability.converges or step is None:
+        return Diagnostic(
+            name,
+            None,
+            "caution",
+            f"{method} would not converge on this log: {stability.reason}",
+            f"Do not use {method} here; the closed form is not affected.",
+        )
+    steps = stability.time_constant(step / 2)
+    count = f"{steps:,.0f}" if steps < 1e7 else f"{steps:.0e}"
+    return Diagnostic(
+        name,
+        step,
+        "ok",
+        f"{method} converges on this log with steps up to {step:.2g}; at half of that, errors shrink by e every {count} steps.",
+    )

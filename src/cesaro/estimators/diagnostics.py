@@ -1,0 +1,70 @@
+"""What could be wrong with an estimate: each finding has a value, a verdict, one sentence and a remedy."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from cesaro.estimators.base import Estimator
+
+Verdict: TypeAlias = Literal["ok", "caution", "bad"]
+SEVERITY: dict[str, int] = {"bad": 0, "caution": 1, "ok": 2}
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding.
+
+    Attributes:
+        name: such as "effective sample size".
+        value: the number behind it; None where there is none.
+        verdict: "ok", "caution" or "bad".
+        sentence: what was found.
+        remedy: what to do about it; empty where nothing need be done.
+    """
+
+    name: str
+    value: float | None
+    verdict: Verdict
+    sentence: str
+    remedy: str = ""
+
+    @property
+    def severity(self) -> int:
+        """Zero is worst."""
+        return SEVERITY[self.verdict]
+
+    def to_dict(self) -> dict[str, Any]:
+        value = self.value if self.value is None or np.isfinite(self.value) else None
+        return {
+            "name": self.name,
+            "value": value,
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "remedy": self.remedy,
+        }
+
+
+def worst(diagnostics: Iterable[Diagnostic]) -> Verdict:
+    """The verdict of all together."""
+    return min((entry.verdict for entry in diagnostics), key=lambda verdict: SEVERITY[verdict], default="ok")
+
+
+def diagnose(estimator: "Estimator") -> tuple[Diagnostic, ...]:
+    """Everything that can be said of a fitted estimator, from at most 100,000 rows where it takes features.
+
+    What needs a log is left out after a fit on ready features; of the policy `logged` only the rows are looked at.
+    """
+    from cesaro.estimators.checks_equations import equations
+    from cesaro.estimators.checks_maps import agreement, learned_methods
+    from cesaro.estimators.checks_rows import over_rows
+    from cesaro.estimators.checks_subject import Subject
+    from cesaro.estimators.checks_support import support
+
+    subject = Subject.of(estimator)
+    if subject.prepared.is_logged:
+        return tuple(over_rows(subject))
+    checks = (equations, support, agreement, over_rows, learned_methods)
+    return tuple(found for check in checks for found in check(subject))

@@ -1,0 +1,190 @@
+"""`DiffLSTD`: the closed form, from one pass of moments and one of influence."""
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+
+from cesaro import checks
+from cesaro.checks import Array
+from cesaro.errors import EvaluationWarning, InputError
+from cesaro.estimators import closed_form, tabular
+from cesaro.estimators.base import Estimator, behavior
+from cesaro.estimators.closed_form import Solution
+from cesaro.estimators.diagnostics import Diagnostic, diagnose
+from cesaro.estimators.inputs import Inputs
+from cesaro.estimators.moments import Moments
+from cesaro.estimators.pipeline import Prepared
+from cesaro.estimators.series import influence_series
+from cesaro.estimators.support import without_data
+from cesaro.features import OneHot
+from cesaro.progress import progress
+
+
+class DiffLSTD(Estimator):
+    """Differential least-squares temporal differences: where Diff-GQ1 and Diff-GQ2 converge to, without iterating.
+
+    Solves `mean v (R − r̂ + x̄'ᵀw − xᵀw) = 0` for the rate `r̂` and the weights `w`; with more dual features `v` than unknowns, or a
+    ridge, it minimizes the residual in the norm of the inverse Gram matrix of `v`, plus `η‖w‖²`.
+
+    Args:
+        features: "auto" (one-hot for discrete logs, random Fourier features for the rest), "one-hot", "linear", "fourier",
+            "fourier:200", "polynomial:2", a scikit-learn transformer, a function, or "file.py:name".
+        dual_features: the same choice for `v`; "same" takes the primal features, and so does "auto", but for Fourier features,
+            which get twice as many dual ones.
+        ridge: `η ≥ 0`; "auto" is none.
+        standard_errors: "auto", "independent", "clustered" or "long-run".
+        draws: actions drawn per next state where the policy only samples.
+        random_state: seed of random features, samples and draws.
+        quiet: no progress bar.
+
+    Attributes:
+        reward_rate_: the rate of the target policy.
+        standard_error_: of it.
+        ridge_: the ridge that was used.
+        features_: the features that were used, in words.
+        density_ratio_: `d_π/d_μ` at every row, as the closed form implies it.
+        diagnostics_: what could be wrong, with remedies.
+
+    Example:
+        >>> import numpy as np, cesaro as cs
+        >>> rng = np.random.default_rng(0)
+        >>> state = np.cumsum(rng.integers(0, 2, 5000)) % 3
+        >>> log = cs.Transitions(state, rng.integers(0, 2, 5000), rewards=(state == 2).astype(float))
+        >>> est = cs.DiffLSTD().fit(log, "uniform")
+        >>> round(est.reward_rate_, 1)
+        0.3
+    """
+
+    _STORED = (*Estimator._STORED, "ridge_", "weights_", "level_", "_known", "_inputs", "_map")
+
+    def __init__(
+        self,
+        features: Any = "auto",
+        dual_features: Any = "auto",
+        ridge: float | str = "auto",
+        standard_errors: str = "auto",
+        draws: int = 1,
+        random_state: int = 0,
+        quiet: bool = False,
+    ) -> None:
+        self.features = features
+        self.dual_features = dual_features
+        self.ridge = ridge
+        self.standard_errors = standard_errors
+        self.draws = draws
+        self.random_state = random_state
+        self.quiet = quiet
+
+    def fit(self, data: Any, policy: Any = None) -> Self:
+        """Evaluate `policy` on a log, or on ready features without one."""
+        ridge = self.ridge if self.ridge == "auto" else checks.number("ridge", self.ridge, low=0.0)
+        prepared = Prepared(
+            data,
+            policy,
+            features=self.features,
+            dual_features=self.dual_features,
+            draws=checks.count("draws", self.draws),
+            random_state=checks.count("random_state", self.random_state, low=0),
+        )
+        sampling = prepared.sampling(self.standard_errors)
+        self.prepared_, self.features_, self.sampling_ = prepared, prepared.description, sampling
+        self.behavior_, self.behavior_influence_ = behavior(prepared, sampling)
+        if prepared.is_logged:
+            return self._fit_logged()
+        moments = Moments()
+        with progress("moments", total=prepared.num_blocks, quiet=self.quiet) as advance:
+            for rows in prepared.rows():
+                moments.add(rows)
+                advance()
+        self.ridge_ = 0.0 if isinstance(ridge, str) else ridge
+        solution = _solve(prepared, moments, self.ridge_, chosen=not isinstance(ridge, str))
+        if not np.isfinite(solution.reward_rate):
+            raise InputError("The closed form overflowed; scale rewards and features to moderate numbers.")
+        series = influence_series(prepared, solution)
+        self.moments_, self.solution_, self.series_ = moments, solution, series
+        self.weights_, self.level_ = solution.weights, series.level
+        self.estimate_ = sampling.estimate(solution.reward_rate + series.correction, series.influence)
+        self.influence_ = series.influence
+        self._summary = {
+            "method": "DiffLSTD (closed form)",
+            "features": self.features_,
+            "ridge": self.ridge_,
+            **({"dual_jitter": solution.jitter} if solution.jitter else {}),
+            "standard_errors": self._sampling_words(),
+            **({"draws": self.draws} if prepared.draws_are_used else {}),
+            "random_state": self.random_state,
+        }
+        self._known = solution.known
+        self._inputs = None if prepared.log is None else Inputs.of(prepared.log)
+        self._map = prepared.map
+        if sampling.rule == "independent" and self.standard_errors == "auto":
+            warnings.warn(
+                f"Standard errors take rows as independent ({sampling.reason}); if they come from one system over time, name the "
+                "columns of trajectory and time, or take standard_errors='long-run'.",
+                EvaluationWarning,
+                stacklevel=2,
+            )
+        return self
+
+    @property
+    def diagnostics_(self) -> tuple[Diagnostic, ...]:
+        self._fitted()
+        if not hasattr(self, "_diagnostics"):
+            self._diagnostics = diagnose(self)
+        return self._diagnostics
+
+    @property
+    def density_ratio_(self) -> Array:
+        self._fitted()
+        return self.series_.ratio
+
+    def predict(self, observations: Any, actions: Any = None) -> Array:
+        """Differential values `q(s, a)` with mean zero under the target, `[n]`; NaN where the log determines none.
+
+        After a fit on ready features, `observations` are features `[n, K]`.
+        """
+        self._fitted()
+        if self._map is None or self._inputs is None:
+            x = checks.float_array("x", observations, ("row", "feature"), (None, len(self.weights_)))
+            return np.asarray(x @ self.weights_ - self.level_)
+        pairs = self._inputs.pairs(observations, actions)
+        features = self._map.pairs(*pairs)
+        values = np.asarray(features @ self.weights_ - self.level_)
+        return values if self._known is None else np.where(features @ self._known > 0.5, values, np.nan)
+
+
+def _solve(prepared: Prepared, moments: Moments, ridge: float, chosen: bool) -> Solution:
+    """The closed form, or the reason why there is none."""
+    if isinstance(prepared.map, OneHot):
+        return _tabular(prepared.map, moments, ridge)
+    solution = closed_form.solve(moments, ridge)
+    if solution.is_identified:
+        return solution
+    pairs = without_data(prepared)
+    where = f": the target goes to (s', a') = {', '.join(pairs)}, where the log has no data" if pairs else ""
+    problem = f"The log does not identify the rate of this policy in these features{where}"
+    if chosen and ridge > 0:
+        _warn_ridge(problem)
+        return solution
+    raise tabular.NotIdentified(
+        f"{problem}; collect data there, take fewer features, or a policy closer to the log; a ridge of your own (ridge=1e-6, "
+        "--ridge 1e-6) answers anyway."
+    )
+
+
+def _tabular(one_hot: OneHot, moments: Moments, ridge: float) -> Solution:
+    if ridge > 0:
+        try:
+            tabular.solve(moments, 0.0, one_hot.label)
+        except tabular.NotIdentified as problem:
+            _warn_ridge(str(problem).partition(";")[0])
+    return tabular.solve(moments, ridge, one_hot.label)
+
+
+def _warn_ridge(problem: str) -> None:
+    warnings.warn(
+        f"{problem}; the answer comes from the ridge, not from data, and its interval says nothing about that.",
+        EvaluationWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,62 @@
+"""The rows that `Learned` draws from: dense, and enough to identify the rate."""
+
+import warnings
+
+import numpy as np
+
+from cesaro.data import FeatureTransitions
+from cesaro.errors import EvaluationWarning, InputError
+from cesaro.estimators.closed_form import IDENTIFIED
+from cesaro.estimators.pipeline import Prepared
+from cesaro.estimators.support import without_data
+from cesaro.estimators.tabular import NotIdentified
+from cesaro.linear import EmpiricalProblem
+from cesaro.linear.fixed_point import feature_scale, reduce
+
+MAX_FEATURES = 4_096
+# Numbers of one feature matrix.
+MAX_NUMBERS = 65_000_000
+
+
+def dense(prepared: Prepared) -> FeatureTransitions:
+    """All rows at once, because runs draw them at random."""
+    rows, size = prepared.num_rows, prepared.num_features
+    remedy = "take fewer features (features='fourier:100', say), a part of the log, or DiffLSTD"
+    if size > MAX_FEATURES:
+        raise InputError(
+            f"Learned methods take at most {MAX_FEATURES:,} features. Got {size:,} ({prepared.description}); {remedy}."
+        )
+    if rows * size > MAX_NUMBERS:
+        raise InputError(
+            f"Learned methods keep all features in memory, at most {MAX_NUMBERS:,} numbers. Got {rows:,} rows × {size:,}; "
+            f"{remedy}."
+        )
+    x, x_next, start = np.empty((rows, size)), np.empty((rows, size)), 0
+    for block in prepared.rows():
+        part = slice(start, start + len(block))
+        for matrix, features in ((x, block.x), (x_next, block.x_next)):
+            matrix[part] = features if isinstance(features, np.ndarray) else features.toarray()
+        start = part.stop
+    return FeatureTransitions(x, prepared.rewards, x_next, weights=prepared.weights)
+
+
+def check_identified(problem: EmpiricalProblem, prepared: Prepared, ridge: float) -> None:
+    """The rate must follow from the equations themselves, as for the closed form."""
+    scale = np.concatenate([[1.0], feature_scale(problem)])
+    ones = np.ones(len(scale))
+    null = reduce(scale[:, None] * problem.A * scale, ones, ones).null
+    if float(np.linalg.norm(null[0])) <= IDENTIFIED:
+        return
+    pairs = without_data(prepared)
+    where = f": the target goes to (s', a') = {', '.join(pairs)}, where the log has no data" if pairs else ""
+    said = f"The log does not identify the rate of this policy in these features{where}"
+    if ridge == 0:
+        raise NotIdentified(
+            f"{said}; collect data there, take fewer features, or a policy closer to the log; a ridge of your own (ridge=1e-6, "
+            "--ridge 1e-6) answers anyway."
+        )
+    warnings.warn(
+        f"{said}; the answer comes from the ridge, not from data, and its interval says nothing about that.",
+        EvaluationWarning,
+        stacklevel=4,
+    )

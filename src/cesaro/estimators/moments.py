@@ -1,0 +1,131 @@
+"""`Moments`: the only accumulator. Everything that the closed form needs to know of a log.
+
+With `v` the dual features, `z = x' − x` and `w` the weight of a row, the sums over rows of `w`, `w v`, `w z`, `w R`, `w v zᵀ`,
+`w v vᵀ` and `w v R`. Blocks are merged in their order, so that every way of running gives the same bits.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from cesaro.checks import Array
+from cesaro.features import Features
+
+# Numbers of one array in a piece of a block, and the least rows of one: pieces stay near the cache, products of many features are
+# worth the sums of their results.
+PIECE, PIECE_ROWS = 2**19, 2_048
+
+
+class Rows(NamedTuple):
+    """A block of transitions as features; `v is x` where the dual features are the primal ones."""
+
+    x: Features  # [n, K]
+    rewards: Array  # [n]
+    x_next: Features  # [n, K]
+    v: Features  # [n, L]
+    weights: Array | None = None  # [n]
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    def pieces(self) -> "list[Rows]":
+        """The same rows in cache-sized pieces; sparse ones stay whole."""
+        if isinstance(self.x, sp.csr_array):
+            return [self]
+        size = max(PIECE_ROWS, PIECE // max(self.x.shape[1], self.v.shape[1], 1))
+        return [self.part(slice(start, start + size)) for start in range(0, len(self), size)]
+
+    def part(self, rows: slice) -> "Rows":
+        x = self.x[rows]
+        return Rows(
+            x,
+            self.rewards[rows],
+            self.x_next[rows],
+            x if self.v is self.x else self.v[rows],
+            None if self.weights is None else self.weights[rows],
+        )
+
+
+class Moments:
+    """Sums over rows, dense or sparse as the features are."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.precision = float(np.finfo(np.float64).eps)  # of the features
+        self.same = True
+        self._sums: dict[str, Any] = {}
+
+    def add(self, rows: Rows) -> None:
+        """Count a block in."""
+        block: dict[str, Any] = {}
+        for piece in rows.pieces():
+            _accumulate(block, _sums(piece))
+        _accumulate(self._sums, block)
+        self.rows += len(rows)
+        self.same &= rows.v is rows.x
+        if not isinstance(rows.x, sp.csr_array):
+            self.precision = max(self.precision, *(float(np.finfo(part.dtype).eps) for part in (rows.x, rows.v)))
+
+    def merge(self, other: "Moments") -> None:
+        """Count in what another accumulator holds, as if its blocks came next."""
+        _accumulate(self._sums, other._sums)
+        self.rows += other.rows
+        self.same &= other.same
+        self.precision = max(self.precision, other.precision)
+
+    @property
+    def weight(self) -> float:
+        """The sum of weights: the number of rows where there are none."""
+        return float(self._sums["w"])
+
+    def mean(self, name: str) -> Any:
+        """One of `R`, `v`, `z`, `vz`, `vv`, `vR`, `xx` (squares, entry by entry) as a mean over rows."""
+        return self._sums[name] / self.weight
+
+    @property
+    def A(self) -> Array:
+        """`mean v zᵀ` with the rate as first unknown and the constant as first dual feature, `[1 + L, 1 + K]`."""
+        return np.block([[np.array([[-1.0]]), self.mean("z")[None]], [-self.mean("v")[:, None], self.mean("vz")]])
+
+    @property
+    def b(self) -> Array:
+        """`[1 + L]`."""
+        return np.concatenate([[self.mean("R")], self.mean("vR")])
+
+    @property
+    def C(self) -> Array:
+        """`[1 + L, 1 + L]`."""
+        mean = self.mean("v")
+        return np.block([[np.array([[1.0]]), mean[None]], [mean[:, None], self.mean("vv")]])
+
+
+def _accumulate(total: dict[str, Any], sums: dict[str, Any]) -> None:
+    for name, value in sums.items():
+        total[name] = total[name] + value if name in total else value
+
+
+def _sums(rows: Rows) -> dict[str, Any]:
+    x, v, rewards = rows.x, rows.v, rows.rewards
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    result: dict[str, Any] = {"w": weights.sum(), "R": weights @ rewards}
+    if isinstance(x, sp.csr_array):
+        z = sp.csr_array(rows.x_next - x)
+        weighted = v if rows.weights is None else sp.csr_array(sp.diags_array(weights) @ v)
+        products = {"vz": sp.csr_array(weighted.T @ z), "vv": sp.csr_array(weighted.T @ v)}
+        sums = {"v": v.T @ weights, "z": z.T @ weights, "vR": v.T @ (weights * rewards), "xx": (x * x).T @ weights}
+        return result | products | sums
+    # Features may be single precision; their products never are.
+    z = np.subtract(rows.x_next, x, dtype=np.float64)
+    same, v = v is x, v.astype(np.float64, copy=False)
+    x = v if same else x
+    weighted = v if rows.weights is None else v * weights[:, None]
+    v_sum, v_rewards = np.stack([weights, weights * rewards]) @ v
+    return result | {
+        "v": v_sum,
+        "vR": v_rewards,
+        "z": weights @ z,
+        "vz": weighted.T @ z,
+        "vv": weighted.T @ v,
+        "xx": weights @ np.square(x),
+    }

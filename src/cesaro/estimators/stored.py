@@ -1,0 +1,90 @@
+"""Fitted estimators as files without pickle: plain data, and objects of a short list of our own classes."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cesaro import storage
+from cesaro.errors import InputError
+from cesaro.estimators.diagnostics import Diagnostic
+from cesaro.estimators.influence import Estimate
+from cesaro.estimators.inputs import Inputs, Role
+from cesaro.features.base import Fourier, Linear, Polynomial
+from cesaro.features.encoder import Encoder
+from cesaro.features.maps import EncodedStates, Joint, OneHot, PerAction
+
+SCHEMA = "cesaro-estimator/1"
+
+_KINDS: tuple[type, ...] = (
+    *(Diagnostic, Estimate, Inputs, Role),
+    *(Encoder, EncodedStates, Fourier, Joint, Linear, OneHot, PerAction, Polynomial),
+)
+_BY_NAME = {kind.__name__: kind for kind in _KINDS}
+
+
+def save(path: Any, estimator: str, content: dict[str, Any]) -> None:
+    """Write the parts of a fitted estimator; the class's name says how to read them."""
+    arrays: dict[str, Any] = {}
+    meta = {"schema": SCHEMA, "estimator": estimator, "content": _pack(content, arrays)}
+    storage.write_arrays(Path(path), meta, arrays)
+
+
+def load(path: Any, estimator: str) -> dict[str, Any]:
+    """What `save` wrote for the same class."""
+    meta, arrays = storage.read_arrays(Path(path), SCHEMA)
+    if meta.get("estimator") != estimator:
+        raise InputError(f"'{path}' holds a {meta.get('estimator')}, not a {estimator}; load it with that class.")
+    try:
+        content = _unpack(meta["content"], arrays)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"'{path}' is damaged ({type(error).__name__}: {error}); save the estimator again.") from None
+    if not isinstance(content, dict):
+        raise InputError(f"'{path}' is damaged (no content); save the estimator again.")
+    return content
+
+
+def _pack(value: Any, arrays: dict[str, Any]) -> Any:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return {"float": value.hex()}
+    if isinstance(value, np.generic):
+        return _pack(value.item(), arrays)
+    if isinstance(value, np.ndarray):
+        name = f"a{len(arrays)}"
+        arrays[name] = value.astype(str) if value.dtype == object else value
+        return {"array": name, "object": value.dtype == object}
+    if isinstance(value, tuple):
+        return {"tuple": [_pack(part, arrays) for part in value]}
+    if isinstance(value, list):
+        return {"list": [_pack(part, arrays) for part in value]}
+    if isinstance(value, dict):
+        return {"dict": [[key, _pack(part, arrays)] for key, part in value.items()]}
+    if type(value) in _KINDS:
+        return {"kind": type(value).__name__, "fields": _pack(dict(vars(value)), arrays)}
+    raise InputError(
+        f"This estimator cannot be saved: it holds a {type(value).__name__}, and only our own features can be written without "
+        "pickle; keep your code, and the estimate as JSON (Evaluation.to_dict)."
+    )
+
+
+def _unpack(value: Any, arrays: dict[str, Any]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "float" in value:
+        return float.fromhex(value["float"])
+    if "array" in value:
+        array = arrays[value["array"]]
+        return array.astype(object) if value["object"] else array
+    if "tuple" in value:
+        return tuple(_unpack(part, arrays) for part in value["tuple"])
+    if "list" in value:
+        return [_unpack(part, arrays) for part in value["list"]]
+    if "dict" in value:
+        return {key: _unpack(part, arrays) for key, part in value["dict"]}
+    kind = _BY_NAME[value["kind"]]
+    made: Any = object.__new__(kind)
+    for name, part in _unpack(value["fields"], arrays).items():
+        object.__setattr__(made, name, part)
+    return made

@@ -1,0 +1,188 @@
+"""The closed form with one-hot features: the rate of the target in the empirical MDP, on its sparse chain over pairs.
+
+With `c` the share of each pair, `P̂` its empirical transitions under the target and `r̄` its mean reward, the equations are
+`r̂ = r̄ + P̂w − w` on every logged pair. They fix the rate where the target, once inside some set of logged pairs, never leaves it:
+a closed class. Its stationary law gives the rate, and the influence of a row is `d(s, a)/c(s, a)` times its TD error.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import splu
+
+from cesaro import exact
+from cesaro.checks import Array
+from cesaro.errors import InputError
+from cesaro.estimators.closed_form import Solution
+from cesaro.estimators.moments import Moments
+from cesaro.mdp import TabularMDP
+
+# A second closed class is an accident of a finite log (a pair seen once that led to itself) up to this share of the information.
+ACCIDENT = 0.01
+# From this share of the logged pairs on, a target that runs into pairs without data is not the target in the log any more.
+LOST = 0.5
+
+
+class NotIdentified(InputError):
+    """The log does not determine the rate of this policy."""
+
+
+def solve(moments: Moments, ridge: float, label: Callable[[int], str]) -> Solution:
+    """Without ridge the closed class of the empirical chain, with ridge the sparse normal equations."""
+    shares = np.asarray(moments.mean("v"))
+    logged = np.flatnonzero(shares > 0)
+    changes = sp.csr_array(moments.mean("vz"))[logged]
+    step = sp.csr_array(sp.diags_array(1 / shares[logged]) @ changes)  # P̂ − I on logged pairs, [logged, K]
+    rewards = moments.mean("vR")[logged] / shares[logged]
+    if ridge > 0:
+        return _with_ridge(step, rewards, shares, logged, ridge)
+    identity = sp.csr_array((np.ones(len(logged)), (np.arange(len(logged)), logged)), shape=step.shape)
+    chain = sp.csr_array(step + identity)
+    chain.data[np.abs(chain.data) < 1e-12] = 0.0  # P̂ − I + I leaves rounding where there was no transition
+    chain.eliminate_zeros()
+    inside = _structure(chain, shares, logged, label)
+    size = len(shares)
+    weights, ratio, known = np.zeros(size), np.zeros(size), np.zeros(size, dtype=bool)
+    pairs = logged[inside]
+    process = TabularMDP((_normalized(chain[inside][:, pairs]),), rewards[inside, None])
+    answer = exact.solve(process, np.ones((len(pairs), 1)))
+    weights[pairs], known[pairs] = answer.state_values, True
+    ratio[pairs] = answer.state_distribution / shares[pairs]
+    return Solution(
+        reward_rate=answer.reward_rate,
+        weights=weights,
+        residual=np.zeros(1 + size),
+        rate_row=(np.concatenate([[0.0], ratio]), np.zeros(1 + size)),
+        unidentified=0.0,
+        rank=len(pairs),
+        conditioning=float("nan"),
+        ridge=0.0,
+        known=known,
+    )
+
+
+def _structure(
+    chain: sp.csr_array, shares: Array, logged: NDArray[np.intp], label: Callable[[int], str]
+) -> NDArray[np.intp]:
+    """Rows of `chain` (logged pairs) that end in the one closed class and nowhere else."""
+    size = len(shares)
+    whole = sp.csr_array((chain.data, chain.indices, chain.indptr), shape=chain.shape)
+    square = _scatter(whole, logged, size)
+    reached = np.zeros(size, dtype=bool)
+    reached[logged] = True
+    reached[np.unique(chain.indices)] = True
+    _, component = connected_components(square, directed=True, connection="strong")
+    entries = square.tocoo()
+    leaving = np.zeros(component.max() + 1, dtype=bool)
+    leaving[component[entries.row[component[entries.row] != component[entries.col]]]] = True
+    has_data = shares > 0
+    unknown = np.flatnonzero(reached & ~has_data)
+    closed = np.unique(component[has_data & ~leaving[component]])
+    members = [np.flatnonzero(component == k) for k in closed] if len(closed) < 50 else _members(component, closed)
+    if not members:
+        raise NotIdentified(_no_data(chain, unknown, label, "every logged pair leads to pairs without data"))
+    information = np.array([_information(square, pairs, shares) for pairs in members])
+    main = int(np.argmax(information))
+    others = 1 - information[main] / information.sum()
+    if others > ACCIDENT:
+        second = members[int(np.argsort(information)[-2])]
+        raise NotIdentified(
+            f"The log does not identify one rate: under this policy it falls into {len(members)} separate parts that never "
+            f"meet, such as {label(members[main][0])} and {label(second[0])}; evaluate each part alone, or take a ridge."
+        )
+    row_of = np.full(size, -1)
+    row_of[logged] = np.arange(len(logged))
+    astray = np.concatenate([unknown, *(pairs for k, pairs in enumerate(members) if k != main)])
+    strays = _ancestors(square, astray)
+    inside = row_of[np.flatnonzero(has_data & ~strays)]
+    if len(unknown):
+        lost = float(shares[strays & has_data].sum())
+        if lost > LOST and _absorbed(chain, shares, logged, members[main]) < 1 - LOST:
+            raise NotIdentified(
+                _no_data(chain, unknown, label, f"{lost:.0%} of the logged rows lead to pairs without data")
+            )
+    return inside
+
+
+def _scatter(chain: sp.csr_array, logged: NDArray[np.intp], size: int) -> sp.csr_array:
+    counts = np.zeros(size, dtype=np.int64)
+    counts[logged] = np.diff(chain.indptr)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    return sp.csr_array((chain.data, chain.indices, starts), shape=(size, size))
+
+
+def _members(component: NDArray[np.intp], closed: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    order = np.argsort(component, kind="stable")
+    borders = np.searchsorted(component[order], np.stack([closed, closed + 1]))
+    return [order[first:last] for first, last in borders.T]
+
+
+def _information(square: sp.csr_array, pairs: NDArray[np.intp], shares: Array) -> float:
+    """`1 / Σ d²/c`: the share of a log of independent rows that would tell the rate of this class as well."""
+    if len(pairs) == 1:
+        return float(shares[pairs[0]])
+    process = TabularMDP((_normalized(square[pairs][:, pairs]),), np.zeros((len(pairs), 1)))
+    law = exact.solve(process, np.ones((len(pairs), 1))).state_distribution
+    return float(1 / np.sum(law**2 / shares[pairs]))
+
+
+def _ancestors(square: sp.csr_array, targets: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which pairs can reach the targets, themselves included."""
+    found = np.zeros(square.shape[0], dtype=bool)
+    found[targets] = True
+    frontier, backward = targets, sp.csr_array(square.T)
+    while len(frontier):
+        nearby = np.unique(backward[frontier].indices)
+        frontier = nearby[~found[nearby]]
+        found[frontier] = True
+    return found
+
+
+def _absorbed(chain: sp.csr_array, shares: Array, logged: NDArray[np.intp], target: NDArray[np.intp]) -> float:
+    """Where the log's rows end under the policy: the share that has reached the closed class rather than a pair without data."""
+    size = len(shares)
+    mass = shares.copy()
+    settled = np.ones(size, dtype=bool)
+    settled[logged] = False
+    settled[target] = True
+    square = _scatter(chain, logged, size)
+    for _ in range(10_000):
+        moving = np.where(settled, 0.0, mass)
+        if moving.sum() < 1e-3:
+            break
+        mass = np.where(settled, mass, 0.0) + square.T @ moving
+    inside = float(mass[target].sum())
+    return inside / float(mass[settled].sum())
+
+
+def _no_data(chain: sp.csr_array, unknown: NDArray[np.intp], label: Callable[[int], str], why: str) -> str:
+    inflow = np.bincount(chain.indices, weights=chain.data, minlength=chain.shape[1])[unknown]
+    first = [label(pair) for pair in unknown[np.argsort(-inflow, kind="stable")[:5]]]
+    more = f" and {len(unknown) - len(first):,} more" if len(unknown) > len(first) else ""
+    return (
+        f"The log does not identify the rate of this policy: {why}, first of all (s', a') = {', '.join(first)}{more}; "
+        "collect data there, take a policy closer to the log, or features that generalize; a small ridge (ridge=1e-6, "
+        "--ridge 1e-6) answers anyway."
+    )
+
+
+def _normalized(chain: sp.csr_array) -> sp.csr_array:
+    chain = sp.csr_array(chain)
+    return sp.csr_array(sp.diags_array(1 / chain.sum(axis=1)) @ chain)
+
+
+def _with_ridge(step: sp.csr_array, rewards: Array, shares: Array, logged: NDArray[np.intp], ridge: float) -> Solution:
+    """`(ηI0 + MᵀDM) u = −MᵀD r̄` with `M = [−1, P̂ − I]` and `D` the shares."""
+    size, root = len(shares), np.sqrt(shares[logged])
+    equations = sp.csc_array(sp.diags_array(root) @ sp.hstack([-np.ones((len(logged), 1)), step]))
+    penalty = sp.diags_array(np.concatenate([[0.0], np.full(size, ridge)]))
+    factors = splu(sp.csc_array(equations.T @ equations + penalty))
+    solution = factors.solve(-equations.T @ (root * rewards))
+    primal = factors.solve(np.eye(1, 1 + size)[0])
+    residual, dual = np.zeros(1 + size), np.zeros(1 + size)
+    residual[1 + logged] = (equations @ solution) / root + rewards
+    dual[1 + logged] = -(equations @ primal) / root
+    return Solution(float(solution[0]), solution[1:], residual, (dual, primal), 0.0, 1 + size, float("nan"), ridge)

@@ -1,0 +1,293 @@
+"""`evaluate` and `compare`: a log and a policy in, a rate with its interval and diagnostics out."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cesaro import __version__
+from cesaro.checks import Array
+from cesaro.data import FeatureTransitions, Log, read
+from cesaro.errors import EvaluationWarning, InputError
+from cesaro.estimators import DiffLSTD
+from cesaro.estimators.base import Estimator
+from cesaro.estimators.diagnostics import Diagnostic, worst
+from cesaro.estimators.influence import Estimate, check_confidence
+from cesaro.linear import METHODS
+from cesaro.progress import stage
+
+SCHEMA = "cesaro-evaluation/1"
+COMPARISON_SCHEMA = "cesaro-comparison/1"
+
+COVERS = (
+    "The interval covers the limit of this method in the chosen features at the chosen ridge. It does not cover what those "
+    "features cannot express."
+)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The answer for one policy.
+
+    Attributes:
+        name: the policy's.
+        target: its reward rate.
+        behavior: what the log earned per step.
+        difference: target minus behavior, paired.
+        confidence: level of the printed intervals.
+        unit: of a reward per step, such as "€ per minute".
+        settings: what was used: method, features, ridge, standard errors, seed.
+        diagnostics: what could be wrong, worst first.
+        log: name, rows, columns by role, what was dropped and why.
+        warnings: sentences that a user should read.
+        estimator: the fitted estimator, for values and more.
+        influence: of every row on the target's rate.
+        is_logged: whether the policy is what the log did, so that there is no difference to speak of.
+    """
+
+    name: str
+    target: Estimate
+    behavior: Estimate
+    difference: Estimate
+    confidence: float
+    unit: str | None
+    settings: dict[str, Any]
+    diagnostics: tuple[Diagnostic, ...]
+    log: dict[str, Any]
+    warnings: tuple[str, ...]
+    estimator: Estimator = field(repr=False)
+    influence: Array = field(repr=False)
+    is_logged: bool = False
+
+    @property
+    def reward_rate(self) -> float:
+        return self.target.value
+
+    @property
+    def standard_error(self) -> float:
+        return self.target.standard_error
+
+    def interval(self, confidence: float | None = None) -> tuple[float, float]:
+        """Of the target's rate."""
+        return self.target.interval(self.confidence if confidence is None else confidence)
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict of all diagnostics: "ok", "caution" or "bad"."""
+        return worst(self.diagnostics)
+
+    def __str__(self) -> str:
+        from cesaro.report.text import evaluation_text
+
+        return evaluation_text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values, with the schema's version."""
+        return {
+            "schema": SCHEMA,
+            "cesaro": __version__,
+            "policy": self.name,
+            "unit": self.unit,
+            "confidence": self.confidence,
+            "reward_rate": _numbers(self.target, self.confidence),
+            "behavior_rate": _numbers(self.behavior, self.confidence),
+            "difference": _numbers(self.difference, self.confidence, p_value=self.difference.p_value()),
+            "covers": COVERS,
+            "verdict": self.verdict,
+            "diagnostics": [entry.to_dict() for entry in self.diagnostics],
+            "settings": _json(self.settings),
+            "log": _json(self.log),
+            "warnings": list(self.warnings),
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several policies on one log.
+
+    Attributes:
+        evaluations: by name, in the order given.
+        differences: `(a, b)` to the rate of a minus that of b, paired row by row.
+    """
+
+    evaluations: dict[str, Evaluation]
+    differences: dict[tuple[str, str], Estimate]
+
+    def __str__(self) -> str:
+        from cesaro.report.text import comparison_text
+
+        return comparison_text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        confidence = next(iter(self.evaluations.values())).confidence
+        return {
+            "schema": COMPARISON_SCHEMA,
+            "cesaro": __version__,
+            "evaluations": [evaluation.to_dict() for evaluation in self.evaluations.values()],
+            "differences": [
+                {"policy": a, "minus": b, **_numbers(d, confidence, p_value=d.p_value())}
+                for (a, b), d in self.differences.items()
+            ],
+        }
+
+
+def evaluate(
+    log: Any,
+    policy: Any,
+    *,
+    method: str = "auto",
+    features: Any = "auto",
+    confidence: float = 0.95,
+    random_state: int = 0,
+    unit: str | None = None,
+    name: str | None = None,
+    trust: bool = False,
+    quiet: bool = False,
+    **settings: Any,
+) -> Evaluation:
+    """What would this policy earn per step, in the long run?
+
+    Args:
+        log: a `Log` (`cesaro.read`), `Transitions`, or a path that `cesaro.read` understands as it is.
+        policy: anything that `cesaro.policy` takes.
+        method: "auto" or "diff-lstd" (the closed form), or a learned method such as "diff-gq1".
+        features: see `DiffLSTD`.
+        confidence: level of the intervals.
+        random_state: seed of everything random.
+        unit: of a reward per step, for the answer.
+        name: what to call the policy.
+        trust: allow policy files that run pickled code.
+        quiet: no progress bar.
+        **settings: passed to the estimator (`ridge`, `dual_features`, `standard_errors`, …).
+
+    Example:
+        >>> import numpy as np, cesaro as cs
+        >>> rng = np.random.default_rng(0)
+        >>> state = np.cumsum(rng.integers(0, 2, 5000)) % 3
+        >>> log = cs.Transitions(state, rng.integers(0, 2, 5000), rewards=(state == 2).astype(float))
+        >>> answer = cs.evaluate(log, "uniform", quiet=True)
+        >>> low, high = answer.interval()
+        >>> bool(low < 1 / 3 < high)
+        True
+    """
+    from cesaro.policies import policy as as_policy
+
+    level = check_confidence(confidence)
+    data = _as_log(log)
+    target = as_policy(policy, name=name, trust=trust)
+    estimator = _estimator(method, features, random_state, quiet, settings)
+    with stage("reading the log", quiet=quiet):
+        transitions = data.load()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator.fit(transitions, target)
+        with stage("diagnostics", quiet=quiet):
+            diagnostics = estimator.diagnostics_
+    said = [str(w.message) for w in caught if issubclass(w.category, EvaluationWarning)]
+    for other in caught:
+        if not issubclass(other.category, EvaluationWarning):
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+    rate, influence = estimator.estimate_, estimator.influence_
+    behavior = estimator.behavior_
+    return Evaluation(
+        name=target.name,
+        target=rate,
+        behavior=behavior,
+        difference=_difference(estimator, rate, influence, behavior, estimator.behavior_influence_),
+        confidence=level,
+        unit=unit,
+        settings=estimator.summary_(),
+        diagnostics=tuple(sorted(diagnostics, key=lambda entry: entry.severity)),
+        log={
+            "name": transitions.name,
+            "rows": len(transitions),
+            "columns": {role: list(found.columns) for role, found in transitions.schema.roles.items()},
+            "counts": dict(transitions.counts),
+            "notes": list(transitions.notes),
+        },
+        warnings=tuple(said),
+        estimator=estimator,
+        influence=influence,
+        is_logged=target.is_logged,
+    )
+
+
+def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Comparison:
+    """Evaluate several policies on one log, with all paired differences; `settings` are those of `evaluate`.
+
+    Example:
+        >>> import numpy as np, cesaro as cs
+        >>> rng = np.random.default_rng(0)
+        >>> action = rng.integers(0, 2, 5000)
+        >>> log = cs.Transitions(np.cumsum(action) % 3, action, rewards=action + rng.normal(size=5000))
+        >>> result = cs.compare(log, {"always": "constant:1", "never": "constant:0"}, quiet=True)
+        >>> result.differences["always", "never"].p_value() < 0.01
+        True
+    """
+    if len(policies) < 2:
+        raise InputError("policies must map at least two names to policies, such as {'a': …, 'b': …}.")
+    names = [str(name) for name in policies]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"policies must have different names. Got {twice[0]!r} twice.")
+    data = _as_log(log)
+    found = {name: evaluate(data, policy, name=name, **settings) for name, policy in zip(names, policies.values())}
+    differences = {}
+    for a, b in combinations(found, 2):
+        one, other = found[a], found[b]
+        differences[a, b] = _difference(one.estimator, one.target, one.influence, other.target, other.influence)
+    return Comparison(found, differences)
+
+
+def _difference(estimator: Any, one: Estimate, of_one: Array, other: Estimate, of_other: Array) -> Estimate:
+    """Paired, row by row; never as independent rows, since rewards are not."""
+    if not (np.isfinite(of_one).all() and np.isfinite(of_other).all()):
+        return Estimate(one.value - other.value, float("nan"), 1.0)
+    return estimator.sampling_.over_time().estimate(one.value - other.value, of_one - of_other)
+
+
+def _estimator(method: str, features: Any, random_state: int, quiet: bool, settings: dict[str, Any]) -> Any:
+    kind: Any = DiffLSTD
+    if method not in ("auto", "diff-lstd"):
+        if method not in METHODS:
+            raise InputError(f"method must be one of auto, diff-lstd, {', '.join(METHODS)}. Got {method!r}.")
+        from cesaro.estimators.learned import Learned  # JAX takes a second to import
+
+        kind, settings = Learned, {"method": method, **settings}
+    known = kind._get_param_names()
+    if unknown := sorted(set(settings) - set(known)):
+        raise InputError(f"method='{method}' has no setting {', '.join(unknown)}; it has {', '.join(known)}.")
+    return kind(features=features, random_state=random_state, quiet=quiet, **settings)
+
+
+def _as_log(log: Any) -> Log:
+    if isinstance(log, Log):
+        return log
+    if isinstance(log, FeatureTransitions):
+        raise InputError("evaluate needs a log; ready features go to an estimator: cesaro.DiffLSTD().fit(data).")
+    if isinstance(log, str | Path):
+        return read(log)
+    raise InputError(f"log must be a Log, Transitions or a path. Got {type(log).__name__}; see cesaro.read.")
+
+
+def _numbers(estimate: Estimate, confidence: float, **more: float) -> dict[str, Any]:
+    low, high = estimate.interval(confidence)
+    numbers = {"value": estimate.value, "standard_error": estimate.standard_error, "low": low, "high": high, **more}
+    return {key: _json(value) for key, value in numbers.items()}
+
+
+def _json(value: Any) -> Any:
+    """Plain JSON values; what is not finite is None."""
+    if isinstance(value, Mapping):
+        return {str(key): _json(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(entry) for entry in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,150 @@
+"""Feature maps of state-action pairs, from a name, a scikit-learn transformer, a function or `file.py:name`."""
+
+import inspect
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro import checks
+from cesaro.data import Transitions
+from cesaro.data.values import Values
+from cesaro.errors import InputError
+from cesaro.features.base import Base, Fourier, Linear, Polynomial, Transformer
+from cesaro.features.encoder import Encoder
+from cesaro.features.maps import (
+    EncodedStates,
+    FeatureMap,
+    Features,
+    Joint,
+    OneHot,
+    PairFunction,
+    PerAction,
+    StateFunction,
+    check_size,
+    checked_output,
+    name_of,
+)
+
+__all__ = ["FeatureMap", "Features", "OneHot", "build", "sample_rows"]
+
+# The most primal features by default, fewer on long logs to bound the time; and the rows that each must have.
+AUTO_FEATURES, LONG_LOG, LONG_LOG_FEATURES = 800, 500_000, 560
+ROWS_PER_FEATURE = 50
+
+
+# Rows that maps are fitted on, the same ones in every mode.
+SAMPLE = 100_000
+
+
+def build(spec: Any, log: Transitions, *, random_state: int, multiple: int = 1) -> FeatureMap:
+    """A feature map, fitted on a seeded sample of the log's rows.
+
+    Args:
+        spec: "auto", "one-hot", "linear", "fourier", "fourier:200", "polynomial:2", a scikit-learn transformer, a function of
+            (observations) or (observations, actions), or "file.py:name" of one.
+        log: the log.
+        random_state: seed of the sample and of random features.
+        multiple: how many times as many Fourier features; the first ones stay the same.
+    """
+    finite = log.actions.is_discrete
+    discrete = finite and log.observations.is_discrete
+    name, argument = "", ""
+    if isinstance(spec, str):
+        name, _, argument = spec.partition(":")
+        if name.endswith(".py"):
+            from cesaro.policies.python_file import load
+
+            return build(load(Path(name), argument)[0], log, random_state=random_state)
+        if name == "auto":
+            name = "one-hot" if discrete else "fourier"
+        if name == "one-hot":
+            if not discrete:
+                raise InputError(
+                    "features='one-hot' needs discrete observations and actions; this log has numbers there: take 'fourier', or "
+                    "declare columns as categories (kinds={'column': 'category'})."
+                )
+            return OneHot(log.observations, log.next_observations, log.actions)
+        if name not in _NAMED:
+            known = ", ".join(("auto", "one-hot", *_NAMED))
+            raise InputError(
+                f"features must be one of {known}, a transformer, a function or file.py:name. Got {spec!r}."
+            )
+    elif not hasattr(spec, "fit") and not callable(spec):
+        raise InputError(f"features must be a name, a transformer or a function. Got {type(spec).__name__}.")
+    rows = sample_rows(len(log), random_state)
+    observations, actions = log.observations.take(rows), log.actions.take(rows)
+    if not isinstance(spec, str) and not hasattr(spec, "fit"):
+        return _from_function(spec, observations, actions)
+    state = Encoder(observations)
+    action = None if finite else Encoder(actions)
+    sample = state(observations)
+    if action is not None:
+        sample = np.concatenate([sample, action(actions)], axis=1)
+    num_actions = len(actions.joint().levels) if finite else 1
+    if isinstance(spec, str):
+        base = _named(name, argument, sample, num_actions, len(log), random_state, multiple)
+    else:
+        base = Transformer(spec, sample, random_state)
+    return PerAction(EncodedStates(state, base), num_actions) if action is None else Joint((state, action), base)
+
+
+def sample_rows(num_rows: int, random_state: int, size: int = SAMPLE) -> NDArray[np.int64]:
+    """At most `size` row numbers, in order."""
+    if num_rows <= size:
+        return np.arange(num_rows)
+    return np.sort(np.random.default_rng([random_state, 0]).choice(num_rows, size, replace=False))
+
+
+_NAMED = ("linear", "fourier", "polynomial")
+
+
+def _named(
+    name: str, argument: str, sample: Any, num_actions: int, num_rows: int, random_state: int, multiple: int
+) -> Base:
+    number = _count(name, argument)
+    if name == "linear":
+        return Linear(sample)
+    if name == "polynomial":
+        check_size(math.comb(sample.shape[1] + (number or 2), number or 2) * num_actions, f"{name}:{number or 2}")
+        return Polynomial(sample, number or 2)
+    most = AUTO_FEATURES if num_rows <= LONG_LOG else LONG_LOG_FEATURES
+    size = number or max(1, min(most, num_rows // ROWS_PER_FEATURE) // num_actions)
+    return Fourier(sample, size * multiple, random_state)
+
+
+def _count(name: str, argument: str) -> int | None:
+    if not argument:
+        return None
+    if not argument.isascii() or not argument.isdigit() or name == "linear":
+        raise InputError(f"features='{name}:{argument}' is not understood; write '{name}' or '{name}:<whole number>'.")
+    return checks.count(name, int(argument))
+
+
+def _from_function(function: Any, observations: Values, actions: Values) -> FeatureMap:
+    """One parameter: state features; two: features of pairs."""
+    try:
+        parameters = [
+            p
+            for p in inspect.signature(function).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+        ]
+    except (TypeError, ValueError):
+        parameters = []
+    finite = actions.is_discrete
+    rows = min(2, len(observations))
+    plain = observations.take(slice(0, rows)).plain()
+    if len(parameters) == 2:
+        size = checked_output(function, (plain, actions.take(slice(0, rows)).plain()), rows, None).shape[1]
+        return PairFunction(function, size, actions.joint().levels if finite else None, actions.form == "lone")
+    if len(parameters) == 1 and finite:
+        return PerAction(
+            StateFunction(function, checked_output(function, (plain,), rows, None).shape[1]),
+            len(actions.joint().levels),
+        )
+    raise InputError(
+        f"The feature function '{name_of(function)}' must take (observations, actions), or (observations) where actions are "
+        f"finite. Got {len(parameters)} parameters."
+    )

@@ -1,0 +1,120 @@
+"""Maps of a matrix of standardized inputs to features: the part that is worth exchanging."""
+
+from itertools import combinations_with_replacement
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro import checks
+from cesaro.errors import InputError
+
+Float32 = NDArray[np.float32]
+
+
+class Base(Protocol):
+    """`[n, inputs]` to `[n, size]`."""
+
+    size: int
+    description: str
+
+    def __call__(self, inputs: Float32) -> NDArray[np.floating]: ...
+
+
+class Linear:
+    """The inputs themselves, and a constant."""
+
+    def __init__(self, sample: Float32) -> None:
+        self.size = 1 + sample.shape[1]
+        self.description = f"linear in {sample.shape[1]} standardized inputs"
+
+    def __call__(self, inputs: Float32) -> Float32:
+        return np.concatenate([np.ones((len(inputs), 1), np.float32), inputs], axis=1)
+
+
+class Fourier:
+    """Random Fourier features of a Gaussian kernel (Rahimi and Recht, 2007): `√2 cos(Ωᵀz + β)`.
+
+    The kernel's width is `bandwidth` times the median distance between sampled inputs. A larger map with the same seed begins
+    with this one.
+    """
+
+    def __init__(self, sample: Float32, size: int, random_state: int, bandwidth: float = 1.0) -> None:
+        self.width = bandwidth * median_distance(sample, np.random.default_rng([random_state, 1]))
+        self.size = size
+        frequencies = np.random.default_rng([random_state, 2]).standard_normal((size, sample.shape[1]))
+        self.frequencies = (frequencies.T / self.width).astype(np.float32)
+        self.phases = np.random.default_rng([random_state, 3]).uniform(0, 2 * np.pi, size).astype(np.float32)
+        self.description = f"{size} random Fourier features of width {self.width:.3g}"
+
+    def __call__(self, inputs: Float32) -> Float32:
+        angles = inputs @ self.frequencies
+        angles += self.phases
+        np.cos(angles, out=angles)
+        angles *= np.float32(np.sqrt(2))
+        return angles
+
+
+class Polynomial:
+    """All products of at most `degree` inputs, the constant included."""
+
+    def __init__(self, sample: Float32, degree: int) -> None:
+        inputs = range(sample.shape[1])
+        self.terms = [term for d in range(degree + 1) for term in combinations_with_replacement(inputs, d)]
+        self.size = len(self.terms)
+        self.description = f"polynomials of degree {degree} in {sample.shape[1]} standardized inputs"
+
+    def __call__(self, inputs: Float32) -> Float32:
+        result = np.ones((len(inputs), self.size), np.float32)
+        for column, term in enumerate(self.terms):
+            for factor in term:
+                result[:, column] *= inputs[:, factor]
+        return result
+
+
+class Transformer:
+    """A scikit-learn transformer or pipeline, fitted on the sample."""
+
+    def __init__(self, transformer: Any, sample: Float32, random_state: int) -> None:
+        from sklearn.base import clone
+
+        self._transformer = clone(transformer)
+        unset = {
+            name: random_state
+            for name, value in self._transformer.get_params().items()
+            if name.split("__")[-1] == "random_state" and value is None
+        }
+        self._transformer.set_params(**unset)
+        self.description = f"{type(transformer).__name__} on {sample.shape[1]} inputs"
+        with user_code(self.description):
+            self._transformer.fit(sample)
+        self.size = self(sample[:2]).shape[1]
+
+    def __call__(self, inputs: Float32) -> checks.Array:
+        with user_code(self.description):
+            result = self._transformer.transform(inputs)
+        if hasattr(result, "toarray"):
+            result = result.toarray()
+        return checks.float_array(f"The output of {self.description}", result, ("row", "feature"), (len(inputs), None))
+
+
+class user_code:
+    """Errors of the user's own code keep their cause and get the name of what was called."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, Exception) and not isinstance(error, InputError):
+            raise InputError(f"{self.what} failed with {type(error).__name__}: {error}") from error
+
+
+def median_distance(sample: Float32, rng: np.random.Generator, pairs: int = 10_000) -> float:
+    """Between random rows; one where all are alike."""
+    first, second = rng.integers(len(sample), size=(2, pairs))
+    distances = np.linalg.norm(sample[first] - sample[second], axis=1)
+    positive = distances[distances > 0]
+    return float(np.median(positive)) if len(positive) else 1.0

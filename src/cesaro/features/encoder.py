@@ -1,0 +1,75 @@
+"""From a log's columns to a matrix: numbers standardized, labels one-hot."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro.data.values import Categories, Values
+from cesaro.errors import InputError
+
+Matrix = NDArray[np.floating]
+
+# More dense features than this would need matrices that no one waits for.
+MAX_DENSE = 4_096
+
+
+class Encoder:
+    """Fitted on a sample: numbers get mean zero and unit variance, a label becomes a unit vector, an unknown one zeros.
+
+    Attributes:
+        size: columns of the matrix.
+        names: what each is, such as `load` or `region=north`.
+    """
+
+    def __init__(self, sample: Values) -> None:
+        self._parts: list[tuple[Matrix, Matrix] | NDArray[np.intp]] = []
+        self.names: tuple[str, ...] = ()
+        widths: list[tuple[int, str]] = []
+        for name, column in zip(_column_names(sample), sample.columns):
+            if isinstance(column, Categories):
+                seen = np.zeros(len(column.levels), dtype=bool)
+                seen[column.codes] = True
+                position = np.where(seen, np.cumsum(seen) - 1, -1)
+                self._parts.append(position)
+                self.names += tuple(f"{name}={column.levels[i]}" for i in np.flatnonzero(seen)[: MAX_DENSE + 1])
+                widths.append((int(seen.sum()), name))
+            else:
+                table = _two_dimensional(column)
+                mean = table.mean(axis=0, dtype=np.float64)
+                scale = table.std(axis=0, dtype=np.float64)
+                self._parts.append((mean, np.where(scale > 1e-12 * np.abs(mean), scale, 1.0)))
+                self.names += (name,) if table.shape[1] == 1 else tuple(f"{name}[{i}]" for i in range(table.shape[1]))
+                widths.append((table.shape[1], name))
+        self.size = sum(width for width, _ in widths)
+        if self.size > MAX_DENSE:
+            width, name = max(widths)
+            raise InputError(
+                f"The columns give {self.size:,} features, and at most {MAX_DENSE:,} are possible; column '{name}' alone gives "
+                f"{width:,}: leave it out, group its levels, or make it a number (kinds={{'{name}': 'number'}})."
+            )
+
+    def __call__(self, values: Values) -> NDArray[np.float32]:
+        """`[n, size]`."""
+        result = np.zeros((len(values), self.size), dtype=np.float32)
+        first = 0
+        for part, column in zip(self._parts, values.columns):
+            if isinstance(column, Categories):
+                assert isinstance(part, np.ndarray)
+                position = part[column.codes]
+                known = position >= 0
+                result[np.flatnonzero(known), first + position[known]] = 1.0
+                first += int(part.max()) + 1
+            else:
+                mean, scale = part
+                result[:, first : first + len(mean)] = (_two_dimensional(column) - mean) / scale
+                first += len(mean)
+        return result
+
+
+def _two_dimensional(column: Matrix) -> Matrix:
+    return column[:, None] if column.ndim == 1 else column
+
+
+def _column_names(values: Values) -> Sequence[str]:
+    return values.names if len(values.names) == len(values.columns) else [" ".join(values.names[:1])]

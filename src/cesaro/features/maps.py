@@ -1,0 +1,249 @@
+"""Features of pairs `(s, a)`, and their mean under the target's next action.
+
+Finite actions: state features per action, `x(s, a) = e_a ⊗ φ(s)`, so that `x̄' = π(·|s') ⊗ φ(s')` needs no draw. Continuous
+actions: `φ(s, a)` of both together, averaged over draws of `a'`. Discrete states and actions: one unit vector per pair, sparse.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from cesaro import checks
+from cesaro.data.values import Categories, Values
+from cesaro.errors import InputError
+from cesaro.features.base import Base, user_code
+from cesaro.features.encoder import MAX_DENSE, Encoder
+from cesaro.policies import Attached
+
+Features: TypeAlias = NDArray[np.floating] | sp.csr_array
+
+
+class FeatureMap(Protocol):
+    """What estimators call."""
+
+    size: int
+    description: str
+
+    def pairs(self, observations: Values, actions: Values) -> Features:
+        """`x(s, a)`, `[n, size]`."""
+        ...
+
+    def expected(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> Features:
+        """The mean of `x(s, A)` over the policy's actions, `[n, size]`."""
+        ...
+
+
+def action_probabilities(
+    observations: Values, policy: Attached, num_actions: int, rng: np.random.Generator, draws: int
+) -> checks.Array:
+    """`π(a|s)`, `[n, A]`: exact where the policy tells, the shares of its draws where it only samples."""
+    if observations.is_discrete:  # one question per state
+        _, first, back = np.unique(observations.joint().codes, return_index=True, return_inverse=True)
+        few = policy.probabilities(observations.take(first).plain())
+        if few is not None:
+            return few[back]
+    plain = observations.plain()
+    exact = policy.probabilities(plain)
+    if exact is not None:
+        return exact
+    rows = np.arange(len(observations))
+    shares = np.zeros((len(rows), num_actions))
+    for _ in range(draws):
+        np.add.at(shares, (rows, policy.sample(plain, rng).astype(np.int64)), 1 / draws)
+    return shares
+
+
+class OneHot:
+    """One feature per logged state and action: the empirical MDP itself. Sparse, so that 10⁵ pairs are fine."""
+
+    def __init__(self, observations: Values, next_observations: Values, actions: Values) -> None:
+        self._sizes = [len(column.levels) for column in observations.columns if isinstance(column, Categories)]
+        if math.prod(self._sizes) > 2**62:
+            raise InputError(
+                f"The observation's {len(self._sizes)} columns have too many combinations for one-hot features; leave "
+                "columns out, or take features='fourier'."
+            )
+        # Combinations that occur, by number; of a lone column every level is one.
+        self._occur: NDArray[np.int64] | None = None
+        if len(self._sizes) > 1:
+            self._occur = np.union1d(self._number(observations), self._number(next_observations))
+        self._columns = [column.levels for column in observations.columns if isinstance(column, Categories)]
+        self.num_states = self._sizes[0] if self._occur is None else len(self._occur)
+        self.action_levels = actions.joint().levels
+        self.num_actions = len(self.action_levels)
+        self.size = self.num_states * self.num_actions
+        self.description = f"one-hot, {self.num_states:,} states × {self.num_actions} actions"
+
+    def _number(self, observations: Values) -> NDArray[np.int64]:
+        number = np.zeros(len(observations), dtype=np.int64)
+        for size, column in zip(self._sizes, observations.columns):
+            assert isinstance(column, Categories)
+            number = number * size + column.codes
+        return number
+
+    def states(self, observations: Values) -> NDArray[np.int64]:
+        """The number of each row's state, `[n]`."""
+        number = self._number(observations)
+        return number if self._occur is None else np.searchsorted(self._occur, number)
+
+    def pairs(self, observations: Values, actions: Values) -> sp.csr_array:
+        rows = len(observations)
+        columns = self.states(observations) * self.num_actions + actions.joint().codes
+        return sp.csr_array((np.ones(rows), columns, np.arange(rows + 1)), shape=(rows, self.size))
+
+    def expected(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> sp.csr_array:
+        probabilities = action_probabilities(observations, policy, self.num_actions, rng, draws)
+        rows, chosen = np.nonzero(probabilities)
+        columns = self.states(observations)[rows] * self.num_actions + chosen
+        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(observations)))])
+        return sp.csr_array((probabilities[rows, chosen], columns, starts), shape=(len(observations), self.size))
+
+    def state_label(self, state: int) -> str:
+        """Its levels in words."""
+        number, parts = int(state if self._occur is None else self._occur[state]), []
+        for size, levels in zip(reversed(self._sizes), reversed(self._columns)):
+            number, code = divmod(number, size)
+            parts.append(str(levels[code]))
+        return ", ".join(reversed(parts))
+
+    def label(self, pair: int) -> str:
+        """`(s, a)` in words."""
+        state, action = divmod(int(pair), self.num_actions)
+        return f"({self.state_label(state)}, {self.action_levels[action]})"
+
+
+class States(Protocol):
+    """State features, `[n, size]`."""
+
+    size: int
+    description: str
+
+    def __call__(self, observations: Values) -> NDArray[np.floating]: ...
+
+
+class EncodedStates:
+    """A map of standardized, one-hot encoded columns."""
+
+    def __init__(self, encoder: Encoder, base: Base) -> None:
+        self.encoder, self._base = encoder, base
+        self.size, self.description = base.size, base.description
+
+    def __call__(self, observations: Values) -> NDArray[np.floating]:
+        return self._base(self.encoder(observations))
+
+
+class StateFunction:
+    """The user's own function `f(observations) -> [n, K]`, on the log's own columns."""
+
+    def __init__(self, function: Callable[..., Any], size: int) -> None:
+        self._function, self.size = function, size
+        self.description = f"{name_of(function)}, {size} state features of its own"
+
+    def __call__(self, observations: Values) -> checks.Array:
+        return checked_output(self._function, (observations.plain(),), len(observations), self.size)
+
+
+class PerAction:
+    """State features for each action separately."""
+
+    def first(self, features: Features, size: int) -> Features:
+        """Of these features, those of the map of `size` features that this one extends."""
+        blocks = features.reshape(len(features), self.num_actions, -1)[:, :, : size // self.num_actions]
+        return blocks.reshape(len(features), size)
+
+    def __init__(self, states: States, num_actions: int) -> None:
+        self.states, self.num_actions = states, num_actions
+        self.size = states.size * num_actions
+        self.description = f"{states.description}, for each of {num_actions} actions"
+        check_size(self.size, self.description)
+
+    def pairs(self, observations: Values, actions: Values) -> Features:
+        states = self.states(observations)
+        result = np.zeros((len(states), self.num_actions, self.states.size), dtype=states.dtype)
+        result[np.arange(len(states)), actions.joint().codes] = states
+        return result.reshape(len(states), self.size)
+
+    def expected(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> Features:
+        states = self.states(observations)
+        probabilities = action_probabilities(observations, policy, self.num_actions, rng, draws).astype(states.dtype)
+        return (probabilities[:, :, None] * states[:, None, :]).reshape(len(states), self.size)
+
+
+class Joint:
+    """Features of observation and continuous action together."""
+
+    def __init__(self, encoders: tuple[Encoder, Encoder], base: Base) -> None:
+        self.encoders, self._base = encoders, base
+        self.size, self.description = base.size, f"{base.description}, of observation and action"
+        check_size(self.size, self.description)
+
+    def first(self, features: Features, size: int) -> Features:
+        """Of these features, those of the map of `size` features that this one extends."""
+        return features[:, :size]
+
+    def pairs(self, observations: Values, actions: Values) -> Features:
+        state, action = self.encoders
+        return self._base(np.concatenate([state(observations), action(actions)], axis=1))
+
+    def expected(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> Features:
+        state, action = self.encoders
+        encoded, plain = state(observations), observations.plain()
+        total: Any = None
+        for _ in range(draws):
+            chosen = action(as_actions(policy.sample(plain, rng)))
+            drawn = self._base(np.concatenate([encoded, chosen], axis=1))
+            total = drawn if total is None else np.add(total, drawn, out=total)
+        return total if draws == 1 else np.divide(total, draws, out=total)
+
+
+class PairFunction:
+    """The user's own function `f(observations, actions) -> [n, K]`, on the log's own columns."""
+
+    def __init__(self, function: Callable[..., Any], size: int, levels: NDArray[Any] | None, is_lone: bool) -> None:
+        self._function, self._levels, self.size, self._is_lone = function, levels, size, is_lone
+        self.description = f"{name_of(function)}, {size} features of its own"
+        check_size(size, self.description)
+
+    def _call(self, observations: Any, actions: Any, rows: int) -> checks.Array:
+        return checked_output(self._function, (observations, actions), rows, self.size)
+
+    def pairs(self, observations: Values, actions: Values) -> Features:
+        return self._call(observations.plain(), actions.plain(), len(observations))
+
+    def expected(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> Features:
+        plain, rows = observations.plain(), len(observations)
+        if self._levels is None:
+            drawn = (policy.sample(plain, rng) for _ in range(draws))
+            return np.asarray(sum(self._call(plain, a[:, 0] if self._is_lone else a, rows) for a in drawn)) / draws
+        probabilities = action_probabilities(observations, policy, len(self._levels), rng, draws)
+        total = np.zeros((rows, self.size))
+        for code, label in enumerate(self._levels):
+            total += probabilities[:, code, None] * self._call(plain, np.full(rows, label), rows)
+        return total
+
+
+def checked_output(function: Callable[..., Any], inputs: tuple[Any, ...], rows: int, size: int | None) -> checks.Array:
+    """The user's features, checked."""
+    with user_code(f"The feature function '{name_of(function)}'"):
+        result = function(*inputs)
+    name = f"The output of the feature function '{name_of(function)}'"
+    return checks.float_array(name, result, ("row", "feature"), (rows, size))
+
+
+def name_of(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def check_size(size: int, description: str) -> None:
+    """More dense features than this would need matrices that no one waits for."""
+    if size > MAX_DENSE:
+        raise InputError(f"{size:,} features are too many ({description}); at most {MAX_DENSE:,} are possible.")
+
+
+def as_actions(drawn: NDArray[Any]) -> Values:
+    """Continuous actions of a policy as the log holds them."""
+    return Values("vector", ("action",), (drawn if drawn.ndim == 2 else drawn[:, None],))

@@ -1,0 +1,215 @@
+"""A policy on a log: its labels are matched to the log's, and everything it returns is checked."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro import checks
+from cesaro.checks import Array
+from cesaro.errors import InputError
+from cesaro.policies import labels
+from cesaro.policies.base import LogInfo, Observations, Policy, count, draw, place
+from cesaro.policies.convert import policy as as_policy
+
+_SLACK = 1e-6  # relative rounding of an action at its bound
+
+
+class Attached:
+    """A policy whose actions are those of one log.
+
+    Attributes:
+        name: the policy's name.
+        policy: the policy with its labels resolved.
+        is_logged: it is `logged`, which chooses no actions.
+        has_probabilities: `probabilities` gives the exact expectation over actions (discrete actions, and a policy with
+            probabilities or without randomness).
+        deterministic: `sample` gives the same actions for every generator.
+    """
+
+    def __init__(self, policy: Policy, log: LogInfo) -> None:
+        self.policy, self.name, self._log = policy.bind(log), policy.name, log
+        self.is_logged, self.deterministic = self.policy.is_logged, self.policy.deterministic
+        finite = self.policy.actions is not None
+        self.has_probabilities = log.actions is not None and not self.is_logged and (finite or self.deterministic)
+        self._who = f"Policy {self.name!r}"
+        self._levels = labels.Index(() if log.actions is None else log.actions)
+        self._columns = np.empty(0, dtype=np.int64)
+        self._vectors = np.empty((0, log.width))
+        if self.policy.actions is not None and log.actions is not None:
+            self._columns = self._match(self.policy.actions)
+        elif self.policy.actions is not None:
+            self._vectors = self._numbers(self.policy.actions)
+
+    def probabilities(self, observations: Observations, *, first_row: int = 0) -> Array | None:
+        """`[n, A]` in the order of the log's action levels; None where actions can only be drawn."""
+        if not self.has_probabilities:
+            return None
+        if self.policy.actions is None:
+            codes = self._codes(observations, np.random.default_rng(0), first_row)
+            result = np.zeros((len(codes), len(self._levels)))
+            result[np.arange(len(codes)), codes] = 1.0
+            return result
+        given = self.policy.probabilities(observations, first_row=first_row)
+        strange = np.flatnonzero(self._columns < 0)
+        if len(strange) and (given[:, strange] > 0).any():
+            row, number = checks.first_index(given[:, strange] > 0)
+            label, chance = self.policy.actions[strange[number]], given[row, strange[number]]
+            raise self._unknown(label, f"gives probability {chance:g} to", place(observations, row, first_row))
+        if np.array_equal(self._columns, np.arange(len(self._levels))):
+            return given
+        source = np.full(len(self._levels), -1)
+        source[self._columns[self._columns >= 0]] = np.flatnonzero(self._columns >= 0)
+        result = given[:, source]
+        result[:, source < 0] = 0.0
+        return result
+
+    def sample(
+        self, observations: Observations, rng: np.random.Generator, *, first_row: int = 0
+    ) -> NDArray[np.int64] | Array:
+        """One action per observation: codes `[n]` of the log's action levels, or continuous actions `[n, d]`."""
+        if self._log.actions is None:
+            return self._continuous(observations, rng, first_row)
+        if self.policy.actions is None:
+            return self._codes(observations, rng, first_row)
+        probabilities = self.probabilities(observations, first_row=first_row)
+        assert probabilities is not None
+        return draw(probabilities, rng)
+
+    def check_available(self, chosen: NDArray[Any], available: NDArray[np.bool_], first_row: int = 0) -> None:
+        """Refuse probabilities `[n, A]`, or codes `[n]`, of actions that were not available, `[n, A]`."""
+        every = np.array(self._levels.labels, dtype=object)
+        chance = np.asarray(chosen, dtype=np.float64)
+        if chance.ndim == 1:
+            chance = (chosen[:, None] == np.arange(len(every))).astype(np.float64)
+        wrong = (chance > 0) & ~available
+        if wrong.any():
+            row, column = checks.first_index(wrong)
+            raise InputError(
+                f"{self._who} must not use an action that is not available. Got probability {chance[row, column]:g} "
+                f"for action {every[column]!r} at row {first_row + row}, where only "
+                f"{labels.show(every[available[row]]) or 'nothing'} is possible; set it to 0 there."
+            )
+
+    def _match(self, actions: tuple[Any, ...]) -> NDArray[np.int64]:
+        columns = np.array([self._levels.find(action) for action in actions], dtype=np.int64)
+        if (columns < 0).all():
+            own, other = labels.kind(actions), labels.kind(self._levels.labels)
+            differ = f" ({own})" if own != other else ""
+            raise InputError(
+                f"{self._who} has the actions {labels.show(actions)}{differ}, and the log {self._log.name} has "
+                f"{labels.show(self._levels.labels)}{f' ({other})' if differ else ''}: labels are compared as they are, "
+                "never by position; give the policy the log's labels (a mapping, or cesaro.policies.Finite(actions, "
+                "function)), or rename them in the log."
+            )
+        return columns
+
+    def _numbers(self, actions: tuple[Any, ...]) -> Array:
+        rows = []
+        for action in actions:
+            row = action if isinstance(action, tuple) else (action,)
+            if not all(map(labels.is_number, row)) or len(row) != self._log.width:
+                raise InputError(
+                    f"{self._who} must have {self._log.width} numbers per action, as the log {self._log.name}, whose "
+                    f"actions are continuous. Got {action!r}; if the log's column holds labels, read it with "
+                    "kinds={…: 'category'}."
+                )
+            rows.append(row)
+        return np.array(rows, dtype=np.float64)
+
+    def _codes(self, observations: Observations, rng: np.random.Generator, first_row: int) -> NDArray[np.int64]:
+        values, rows = self.policy.sample(observations, rng), count(observations)
+        if values.shape != (rows,):
+            raise self._wrong_shape(values, rows)
+        codes = self._levels.codes(values)
+        if (codes < 0).any():
+            row = int(np.argmax(codes < 0))
+            raise self._unknown(values[row], "chooses", place(observations, row, first_row))
+        return codes
+
+    def _wrong_shape(self, values: NDArray[Any], rows: int) -> InputError:
+        message = f"{self._who} must give one action label per observation, shape ({rows},). Got shape {values.shape}"
+        if values.ndim == 2 and (self.policy._float_hint or values.shape[1] > 1):
+            hint = self.policy._float_hint or "for probabilities, pass cesaro.policies.Finite(actions, function)"
+            return InputError(f"{message} of {values.dtype}; {hint}.")
+        return InputError(f"{message}; return an array with one label for each row.")
+
+    def _unknown(self, label: Any, verb: str, where: str) -> InputError:
+        own, other = labels.kind([label]), labels.kind(self._levels.labels)
+        differ = f" ({other}; {labels.native(label)!r} is of another type: {own})" if own != other else ""
+        remedy = "convert its actions to the log's labels" if differ else "leave out actions that were never logged"
+        return InputError(
+            f"{self._who} {verb} the action {labels.native(label)!r} {where}, and the log {self._log.name} holds "
+            f"only {labels.show(self._levels.labels)}{differ}; {remedy}."
+        )
+
+    def _continuous(self, observations: Observations, rng: np.random.Generator, first_row: int) -> Array:
+        rows, width = count(observations), self._log.width
+        if self.policy.actions is not None:
+            values = self._vectors[draw(self.policy.probabilities(observations, first_row=first_row), rng)]
+        else:
+            values = self.policy.sample(observations, rng)
+        if values.dtype.kind == "O":
+            values = self._floats(values)
+        if values.dtype.kind not in "iuf" or values.shape not in ((rows, width), *([(rows,)] if width == 1 else [])):
+            raise InputError(
+                f"{self._who} must give {width} numbers per observation, shape ({rows}, {width}), as the log "
+                f"{self._log.name}, whose actions are continuous. Got shape {values.shape} of {values.dtype}."
+            )
+        result = np.array(values, dtype=np.float64).reshape(rows, width)
+        if not np.isfinite(result).all():
+            row, column = checks.first_index(~np.isfinite(result))
+            raise InputError(
+                f"{self._who} must give finite actions. Got {result[row, column]} in dimension {column} "
+                f"{place(observations, row, first_row)}."
+            )
+        self._check_bounds(result, observations, first_row)
+        return result
+
+    def _floats(self, values: NDArray[Any]) -> NDArray[Any]:
+        """A list of Python numbers as floats; anything else unchanged, to be refused."""
+        numbers = [labels.native(value) for value in values.ravel()]
+        fine = all(isinstance(number, float) or labels.is_number(number) for number in numbers)
+        return np.array(numbers, dtype=np.float64).reshape(values.shape) if fine else values
+
+    def _check_bounds(self, actions: Array, observations: Observations, first_row: int) -> None:
+        for field, bound, sign in (("low", self.policy.low, -1.0), ("high", self.policy.high, 1.0)):
+            if bound is None:
+                continue
+            if bound.shape not in ((1,), (self._log.width,)):
+                raise InputError(
+                    f"{self._who} must have one bound per action dimension. Got {len(bound)} in {field}, and the log "
+                    f"{self._log.name} has actions of {self._log.width} numbers."
+                )
+            limits = np.broadcast_to(bound, (self._log.width,))
+            slack = np.where(np.isfinite(limits), _SLACK * np.maximum(1.0, np.abs(limits)), 0.0)
+            wrong = sign * actions > sign * limits + slack
+            if wrong.any():
+                row, column = checks.first_index(wrong)
+                raise InputError(
+                    f"{self._who} must stay within its bounds. Got {actions[row, column]:g} in dimension {column} "
+                    f"{place(observations, row, first_row)}, and its {field} is {limits[column]:g}; "
+                    "correct the bound, or clip the action."
+                )
+
+
+def attach(policy: Any, log: Any) -> Attached:
+    """`policy` (anything that `cs.policy` takes) on `log`; raises where its labels or states do not fit."""
+    return Attached(as_policy(policy), _info(log))
+
+
+def _info(log: Any) -> LogInfo:
+    first = next(iter(log.blocks()))
+    observations, states = first.observations, None
+    width = 1 if first.actions.form == "lone" else first.actions.columns[0].shape[1]
+    if observations.form == "lone" and observations.is_discrete:
+        held = log.load()
+        columns = [values.joint() for values in (held.observations, held.next_observations)]
+        found = [c.levels[np.bincount(c.codes, minlength=len(c.levels)) > 0] for c in columns]
+        states = np.array(list(dict.fromkeys(np.concatenate(found).tolist())), dtype=found[0].dtype)
+    what = {
+        "lone": f"one column of {'labels' if observations.is_discrete else 'numbers'}",
+        "vector": "vectors of numbers",
+        "named": f"the columns {', '.join(observations.names)}",
+    }[observations.form]
+    return LogInfo(log.name, log.action_levels, width, states, what)

@@ -1,0 +1,260 @@
+"""What a policy is: finite actions with probabilities, or a sampler."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro import checks
+from cesaro.checks import Array
+from cesaro.errors import InputError
+from cesaro.policies import labels, user_code
+
+Observations = Any  # what `Values.plain()` gives: an array [n] or [n, d], or a dict of arrays [n]
+
+
+@dataclass(frozen=True)
+class LogInfo:
+    """What a policy has to know about a log.
+
+    `actions` are the labels of discrete actions (None: continuous, of `width` numbers), `states` the labels of a lone
+    discrete observation, those at `s'` included (None: the observation is something else, see `observation`).
+    """
+
+    name: str
+    actions: NDArray[Any] | None
+    width: int
+    states: NDArray[Any] | None
+    observation: str
+
+
+class Policy:
+    """A target policy, made by `cs.policy`; to write one of your own, write a function or any object with its methods.
+
+    Attributes:
+        name: how results call it.
+        actions: its labels where it has finitely many actions and gives their probabilities, else None.
+        deterministic: whether `sample` does without the generator.
+        low, high: bounds of continuous actions, which are checked; None: unbounded.
+    """
+
+    name: str
+    actions: tuple[Any, ...] | None = None
+    deterministic: bool = False
+    low: Array | None = None
+    high: Array | None = None
+    is_logged: bool = False
+    _float_hint = ""
+    _imports: Callable[[], AbstractContextManager[Any]] = staticmethod(nullcontext)
+
+    def probabilities(self, observations: Observations, *, first_row: int = 0) -> Array:
+        """The probability of each of `actions`, `[n, len(actions)]`; `first_row` numbers the rows in messages."""
+        raise InputError(f"{self._who} gives no probabilities; draw from it with sample.")
+
+    def sample(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
+        """One action for each of the n observations."""
+        if self.actions is None:
+            raise InputError(f"{self._who} needs a log to choose actions; use cesaro.policies.attach(policy, log).")
+        choices = np.empty(len(self.actions), dtype=object)
+        choices[:] = list(self.actions)
+        plain = np.array(self.actions)
+        if plain.ndim == 1 and len({type(action) for action in self.actions}) == 1:
+            choices = plain
+        return choices[draw(self.probabilities(observations), rng)]
+
+    def bind(self, log: LogInfo) -> "Policy":
+        """This policy with the labels of a log where it could not know them before."""
+        return self
+
+    @property
+    def _who(self) -> str:
+        return f"Policy {self.name!r}"
+
+    def __repr__(self) -> str:
+        count = "" if self.actions is None else f", {len(self.actions)} actions"
+        return f"{type(self).__name__}({self.name!r}{count})"
+
+
+class Finite(Policy):
+    """Finitely many actions whose probabilities are known.
+
+    Args:
+        actions: labels, in the order of the columns.
+        function: `function(observations)` gives the probabilities `[n, len(actions)]`.
+        name: how results call it; by default the name of the function.
+
+    Example:
+        >>> import numpy as np
+        >>> from cesaro.policies import Finite
+        >>> careful = Finite(["accept", "reject"], lambda load: np.column_stack([1 - load, load]), name="careful")
+        >>> careful.probabilities(np.array([0.2, 0.9]))
+        array([[0.8, 0.2],
+               [0.1, 0.9]])
+    """
+
+    actions: tuple[Any, ...]
+
+    def __init__(
+        self, actions: Sequence[Any] | NDArray[Any], function: Callable[[Any], Any], *, name: str | None = None
+    ) -> None:
+        self.name = default_name(function) if name is None else name
+        self.actions = check_actions(self._who, actions)
+        if not callable(function):
+            raise InputError(f"{self._who} must have a function that gives probabilities. Got {function!r}.")
+        self._function, plain = user_code.sampler(f"The probabilities of policy {self.name!r}", function)
+        if not plain:
+            raise InputError(
+                f"The probabilities of policy {self.name!r} must be a function of the observations alone, and this one "
+                "takes a random generator; if it draws actions, pass it as a function instead: cs.policy(function)."
+            )
+
+    def probabilities(self, observations: Observations, *, first_row: int = 0) -> Array:
+        with self._imports():
+            raw = user_code.call(self._who, self._function, user_code.copied(observations), None)
+        return check_probabilities(self._who, raw, observations, self.actions, first_row)
+
+
+class Sampler(Policy):
+    """A function that chooses an action for each observation.
+
+    Args:
+        function: `f(observations, rng)` draws, `f(observations)` is deterministic; both give n actions.
+        name: how results call it; by default the name of the function.
+        low, high: bounds of continuous actions, which are then checked.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], *, name: str | None = None, low: Any = None, high: Any = None
+    ) -> None:
+        self.name = default_name(function) if name is None else name
+        self._function, self.deterministic = user_code.sampler(self._who, function)
+        self.low = None if low is None else check_bound(self._who, "low", low)
+        self.high = None if high is None else check_bound(self._who, "high", high)
+
+    def sample(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
+        with self._imports():
+            raw = user_code.call(self._who, self._function, user_code.copied(observations), rng)
+        if raw is None:
+            raise InputError(f"{self._who} must return one action per observation. Got None; add a return statement.")
+        if np.ma.isMaskedArray(raw) and np.ma.getmaskarray(raw).any():
+            raise InputError(f"{self._who} must return an action in every row. Got a masked array; fill its gaps.")
+        try:
+            return labels.array(raw)
+        except Exception as error:
+            raise InputError(
+                f"{self._who} must return one action per observation. Got a {type(raw).__name__} that is no array "
+                f"({user_code.explain(error)}); return a NumPy array."
+            ) from error
+
+
+def default_name(thing: Any) -> str:
+    name = getattr(thing, "__name__", None) or type(thing).__name__
+    return name if isinstance(name, str) and name.isidentifier() else "policy"
+
+
+def count(observations: Observations) -> int:
+    """How many observations there are."""
+    return len(next(iter(observations.values()))) if isinstance(observations, dict) else len(observations)
+
+
+def place(observations: Observations, row: int, first_row: int) -> str:
+    """Where a rule is broken: the row and what was observed there."""
+    if isinstance(observations, dict):
+        seen = ", ".join(f"{name}={labels.native(column[row])!r}" for name, column in observations.items())
+    else:
+        seen = repr(labels.native(np.asarray(observations)[row]))
+    return f"at row {first_row + row} (observation {seen if len(seen) <= 80 else seen[:80] + '…'})"
+
+
+def matrix(who: str, observations: Observations, width: int | None, dtype: Any) -> NDArray[Any]:
+    """Observations as a network takes them, `[n, width]`: numbers only, named columns in the log's order."""
+    columns = list(observations.values()) if isinstance(observations, dict) else [np.asarray(observations)]
+    names = [repr(name) for name in observations] if isinstance(observations, dict) else ["observation"]
+    for name, column in zip(names, columns):
+        if column.dtype.kind not in "iuf":
+            raise InputError(
+                f"{who} takes numbers only, and the log's column {name} holds {labels.kind(column[:1])}; "
+                "write a function in a Python file that encodes it, and pass file.py:name."
+            )
+    result = np.column_stack(columns) if isinstance(observations, dict) else columns[0]
+    result = result[:, None] if result.ndim == 1 else result
+    if width is not None and result.shape[1:] != (width,):
+        raise InputError(
+            f"{who} takes {width} numbers per observation, and the log has {result.shape[1]}; "
+            "give the log's observation columns that the policy was made for."
+        )
+    if np.dtype(dtype).kind in "iu" and (np.floor(result) != result).any():
+        row = int(np.argmax((np.floor(result) != result).any(axis=1)))
+        raise InputError(f"{who} takes whole numbers only. Got the observation {result[row].tolist()} at row {row}.")
+    with np.errstate(over="ignore"):
+        return np.asarray(result, dtype=dtype)
+
+
+def check_actions(who: str, actions: Any) -> tuple[Any, ...]:
+    """Action labels: at least one, all different."""
+    if isinstance(actions, str) or not hasattr(actions, "__iter__") or np.shape(actions)[:1] == (0,):
+        raise InputError(f"{who} must have a sequence of at least one action label. Got {actions!r}.")
+    result = tuple(labels.native(action) for action in actions)
+    if (twice := labels.repeated(result)) is not None:
+        raise InputError(f"{who} must have different action labels. Got {twice[0]!r} twice; merge the two columns.")
+    return result
+
+
+def check_bound(who: str, field: str, values: Any) -> Array:
+    try:
+        bound = np.atleast_1d(np.array(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        bound = np.array(np.nan)
+    if bound.ndim != 1 or np.isnan(bound).any():
+        raise InputError(f"{who} must have one number per action dimension as {field}. Got {values!r}.")
+    return checks.frozen(bound)
+
+
+def check_probabilities(
+    who: str, raw: Any, observations: Observations, actions: tuple[Any, ...], first_row: int
+) -> Array:
+    """Finite, non-negative, summing to one to rounding of their own precision; normalized."""
+    rows = count(observations)
+    expected = f"probabilities of shape [{rows}, {len(actions)}]: a row per observation, a column per action"
+    if raw is None:
+        raise InputError(f"{who} must give {expected}. Got None; add a return statement.")
+    try:
+        given = np.asarray(raw)
+        if given.dtype.kind not in "biuf" or np.ma.isMaskedArray(raw):
+            raise TypeError
+    except Exception:
+        raise InputError(
+            f"{who} must give {expected}. Got a {type(raw).__name__}; return an array of floats."
+        ) from None
+    if given.shape != (rows, len(actions)):
+        raise InputError(f"{who} must give {expected} ({labels.show(actions)}). Got shape {given.shape}.")
+    result = np.array(given, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        wrong = ~(result >= 0) | np.isinf(result)
+        sums = result.sum(axis=1, keepdims=True)
+    if wrong.any():
+        row, column = checks.first_index(wrong)
+        raise InputError(
+            f"{who} must give probabilities between 0 and 1. "
+            f"Got {result[row, column]:g} for action {actions[column]!r} {place(observations, row, first_row)}."
+        )
+    off = ~(np.abs(sums[:, 0] - 1) <= checks.row_sum_tolerance(given.dtype))
+    if off.any():
+        row = int(np.argmax(off))
+        raise InputError(
+            f"{who} must give probabilities that sum to one. Got {sums[row, 0]:.12g} "
+            f"{place(observations, row, first_row)}; add what is missing or divide by the sum."
+        )
+    result /= sums
+    return result
+
+
+def draw(probabilities: Array, rng: np.random.Generator) -> NDArray[np.int64]:
+    """A column for each row, by one uniform number each; a column of probability zero never."""
+    chance = rng.random((len(probabilities), 1))
+    chosen = np.count_nonzero(chance >= probabilities.cumsum(axis=1), axis=1)
+    last = probabilities.shape[1] - 1 - np.argmax(probabilities[:, ::-1] > 0, axis=1)
+    return np.asarray(np.minimum(chosen, last), dtype=np.int64)

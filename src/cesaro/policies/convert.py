@@ -1,0 +1,206 @@
+"""`cs.policy`: tables, functions, objects, words and files become policies."""
+
+import copy
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cesaro.errors import InputError
+from cesaro.policies import actor, python_file, stable_baselines, tables, user_code
+from cesaro.policies.base import Finite, Policy, Sampler, default_name
+from cesaro.policies.onnx_model import OnnxModel
+from cesaro.policies.words import Constant, Logged, Uniform
+
+_PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt", ".dill")
+_FORMS = (
+    "uniform, logged, constant:<action>, file.py:name, or a file that ends in .csv, .onnx, .safetensors or "
+    ".zip (Stable-Baselines3)"
+)
+
+
+def policy(x: Any, *, name: str | None = None, trust: bool = False) -> Policy:
+    """Turn anything that says how to act into a `Policy`.
+
+    Args:
+        x: one of
+
+            - a table `[S, A]` of probabilities for states 0 … S−1 and actions 0 … A−1;
+            - a mapping `{state: {action: probability}}` or `{state: action}`;
+            - a function `f(observations, rng)` that draws one action per observation, or `f(observations)` that has no
+              randomness; for probabilities use `cesaro.policies.Finite(actions, function)`;
+            - an object with `actions` and `probabilities(observations)`, or with `sample(observations, rng)`, or a class of
+              such objects that takes no arguments;
+            - the words "uniform", "constant:<action>", "logged";
+            - a path: `file.py:name`, a `.csv` table, an `.onnx` model, an actor in `.safetensors`, a
+              Stable-Baselines3 `.zip`.
+        name: how results call it; by default what `x` suggests.
+        trust: allow files that run pickled code when they are loaded.
+
+    Observations are the log's own columns: an array, or a dict of arrays for named columns.
+
+    Example:
+        >>> import numpy as np
+        >>> from cesaro.policies import policy
+        >>> policy([[0.5, 0.5], [0, 1]]).probabilities(np.array([1, 0]))
+        array([[0. , 1. ],
+               [0.5, 0.5]])
+    """
+    if name is not None and not str(name).strip():
+        raise InputError(f"name must not be empty. Got {name!r}.")
+    if isinstance(x, str):
+        made = _from_text(x, name, trust)
+    elif isinstance(x, os.PathLike):
+        made = _from_file(Path(os.fspath(x)), name, trust)
+    else:
+        made = _from_object(x, name)
+    if name is not None and made.name != name:
+        made = copy.copy(made)
+        made.name = name
+    return made
+
+
+def parse(text: str) -> tuple[str | None, str]:
+    """Split the command line's `[NAME=]SPEC`.
+
+    What stands before the first `=` is a name unless it holds `/`, `\\` or `:`, as in `runs/lr=0.1/policy.csv` or
+    `constant:a=b`. A file whose own name has an `=` needs its folder: `./lr=0.1.csv`.
+
+    Example:
+        >>> from cesaro.policies import parse
+        >>> parse("new=policy.py:choose"), parse("uniform")
+        (('new', 'policy.py:choose'), (None, 'uniform'))
+    """
+    before, equals, after = text.partition("=")
+    if not equals or re.search(r"[/\\:]", before):
+        name, spec = None, text.strip()
+    else:
+        name, spec = before.strip(), after.strip()
+        if not name:
+            raise InputError(f"--policy must have a name before '='. Got {text!r}.")
+        if _is_file(_file_part(text)):
+            raise InputError(
+                f"--policy {text!r} can be the file of that name or {spec!r} called {name!r}; "
+                f"write ./{text} for the file, or remove it."
+            )
+    if not spec:
+        raise InputError(f"--policy must be [NAME=]SPEC with SPEC {_FORMS}. Got {text!r}.")
+    return name, spec
+
+
+def _from_text(text: str, name: str | None, trust: bool) -> Policy:
+    if text == "uniform":
+        return Uniform()
+    if text == "logged":
+        return Logged()
+    if text.startswith("constant:"):
+        return Constant(text.removeprefix("constant:"))
+    file, marker, attribute = text.rpartition(".py:")
+    if marker:
+        return _from_python(Path(f"{file}.py").expanduser(), attribute, name)
+    return _from_file(Path(text).expanduser(), name, trust)
+
+
+def _file_part(text: str) -> Path:
+    file, marker, _ = text.rpartition(".py:")
+    return Path(f"{file}.py" if marker else text)
+
+
+def _from_file(path: Path, name: str | None, trust: bool) -> Policy:
+    suffix, called = path.suffix.lower(), name or path.stem
+    if suffix in _PICKLES:
+        raise InputError(
+            f"'{path}' is a pickle file, which runs code when it is loaded and is never read; load it in a Python file of "
+            "your own and pass file.py:name, or export it to ONNX or an actor file."
+        )
+    if suffix == ".py":
+        raise InputError(f"'{path}' must be followed by the name to use from it, as in {path.name}:choose.")
+    if suffix not in (".csv", ".onnx", ".safetensors", ".zip"):
+        raise InputError(f"policy must be {_FORMS}. Got {str(path)!r}.")
+    _check_exists(path)
+    if suffix == ".csv":
+        return tables.from_csv(path, name=called)
+    if suffix == ".onnx":
+        return OnnxModel(path, name=called)
+    if suffix == ".safetensors":
+        return actor.load(path, name=called)
+    return stable_baselines.load(path, name=called, trust=trust)
+
+
+def _from_python(path: Path, attribute: str, name: str | None) -> Policy:
+    _check_exists(path)
+    value, siblings = python_file.load(path, attribute)
+    if isinstance(value, str | os.PathLike) or value is None:
+        raise InputError(
+            f"'{path}:{attribute}' must be a function, an object, a class or a table. Got {value!r}; name another one."
+        )
+    with siblings.imports():
+        made = copy.copy(_from_object(value, name or attribute))
+    made._imports = siblings.imports
+    return made
+
+
+def _check_exists(path: Path) -> None:
+    if not _is_file(path):
+        raise InputError(f"'{path}' is no file that can be found; check the path of the policy.")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def _from_object(x: Any, name: str | None) -> Policy:
+    if isinstance(x, Policy):
+        return x
+    called = name or default_name(x)
+    if isinstance(x, type):
+        x = _instance(x, called)
+    if isinstance(x, Mapping):
+        return tables.from_mapping(x, name=name or "table")
+    if type(x).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow"):
+        raise InputError(
+            f"policy must not be a {type(x).__name__}, whose labels would be lost. "
+            "Got one; pass a mapping {state: {action: probability}}, in pandas frame.to_dict(orient='index')."
+        )
+    if hasattr(x, "probabilities"):
+        if not hasattr(x, "actions"):
+            raise InputError(f"Policy {called!r} has probabilities and must have actions, their labels, as well.")
+        return Finite(x.actions, _method(x, "probabilities", called), name=called)
+    if hasattr(x, "sample"):
+        bounds = {field: getattr(x, field, None) for field in ("low", "high")}
+        return Sampler(_method(x, "sample", called), name=called, **bounds)
+    if callable(x):
+        return Sampler(x, name=called)
+    if isinstance(x, list | tuple) and any(map(callable, x)):
+        raise InputError(
+            f"policy must not be a {type(x).__name__} with a function in it; for actions and a function that gives their "
+            "probabilities pass cesaro.policies.Finite(actions, function)."
+        )
+    if isinstance(x, list | tuple) or (hasattr(x, "__array__") and np.ndim(x) > 0):
+        return tables.from_array(x, name=name or "table")
+    raise InputError(
+        "policy must be a table [S, A], a mapping, a function of (observations, rng), an object with sample or with actions "
+        f"and probabilities, or text: {_FORMS}. Got a {type(x).__name__}."
+    )
+
+
+def _instance(kind: type, called: str) -> Any:
+    try:
+        return kind()
+    except Exception as error:
+        raise InputError(
+            f"Policy class {called!r} must be made without arguments; it failed with {user_code.explain(error)}."
+        ) from error
+
+
+def _method(x: Any, field: str, called: str) -> Callable[..., Any]:
+    method: Callable[..., Any] = getattr(x, field)
+    if not callable(method):
+        raise InputError(f"Policy {called!r} must have a method {field}. Got a {type(method).__name__}.")
+    return method

@@ -1,0 +1,80 @@
+"""The policies that have a word: uniform, constant:<action>, logged."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro.checks import Array
+from cesaro.errors import InputError
+from cesaro.policies import labels
+from cesaro.policies.base import LogInfo, Observations, Policy, count
+
+
+class Fixed(Policy):
+    """The same probabilities everywhere."""
+
+    actions: tuple[Any, ...]
+
+    def __init__(self, actions: Sequence[Any], weights: Sequence[float], *, name: str) -> None:
+        self.name, self.actions, self._weights = name, tuple(actions), np.array(weights)
+        self.deterministic = len(self.actions) == 1
+
+    def probabilities(self, observations: Observations, *, first_row: int = 0) -> Array:
+        return np.tile(self._weights, (count(observations), 1))
+
+
+class Uniform(Policy):
+    """Every action of the log, alike."""
+
+    def __init__(self, *, name: str = "uniform") -> None:
+        self.name = name
+
+    def bind(self, log: LogInfo) -> Policy:
+        if log.actions is None:
+            raise InputError(
+                f"{self._who} needs finitely many actions, and those of the log {log.name} are continuous "
+                f"({log.width} numbers) without bounds; write a function that draws: f(observations, rng)."
+            )
+        every = [labels.native(level) for level in log.actions]
+        return Fixed(every, [1 / len(every)] * len(every), name=self.name)
+
+
+class Constant(Policy):
+    """Always the action that a text stands for in the log."""
+
+    def __init__(self, text: str, *, name: str | None = None) -> None:
+        self.name = f"constant:{text}" if name is None else name
+        self._text = text
+        if not text:
+            raise InputError("constant: must name an action, such as constant:0 or constant:reject. Got none.")
+
+    def bind(self, log: LogInfo) -> Policy:
+        if log.actions is None:
+            vector = labels.read_vector(self._text)
+            if vector is None or len(vector) != log.width:
+                raise InputError(
+                    f"{self._who} must give the {log.width} numbers of an action of the log {log.name}, separated by "
+                    f"commas. Got {self._text!r}."
+                )
+            return Fixed([vector], [1.0], name=self.name)
+        label = labels.read(self._text, log.actions)
+        if label is None or labels.Index(log.actions).find(label) < 0:
+            raise InputError(
+                f"{self._who} must be an action of the log {log.name}: {labels.show(log.actions)} "
+                f"({labels.kind(log.actions)}). Got {self._text!r}."
+            )
+        return Fixed([label], [1.0], name=self.name)
+
+
+class Logged(Policy):
+    """What was done in the log: its rate is the mean logged reward, and it chooses no actions."""
+
+    is_logged = True
+
+    def __init__(self, *, name: str = "logged") -> None:
+        self.name = name
+
+    def sample(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
+        raise InputError(f"{self._who} is what the log did and chooses no actions; its rate is the mean logged reward.")

@@ -1,0 +1,215 @@
+"""The answer as text for a terminal or a file."""
+
+import math
+from collections.abc import Iterable, Sequence
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cesaro.report.escape import visible
+
+if TYPE_CHECKING:
+    from cesaro.estimators.influence import Estimate
+    from cesaro.evaluation import Comparison, Evaluation
+
+WIDTH = 100
+_STYLE = {"ok": "green", "caution": "yellow", "bad": "bold red"}
+# More decimals than this, or numbers above it, are written with an exponent.
+_DECIMALS, _LARGE = 8, 1e9
+# Smaller standard errors, relative to the value, are rounding.
+_EXACT = 1e-12
+
+
+def evaluation_text(evaluation: "Evaluation", width: int = WIDTH, *, full: bool = False) -> str:
+    return _plain(render_evaluation(evaluation, full=full), width)
+
+
+def comparison_text(comparison: "Comparison", width: int = WIDTH, *, full: bool = False) -> str:
+    return _plain(render_comparison(comparison, full=full), width)
+
+
+def render_evaluation(evaluation: "Evaluation", *, full: bool = False) -> Iterable[RenderableType]:
+    """The answer in words, the table of rates, what could be wrong, what was used; `full`: checks that are ok as well."""
+    yield _text(headline(evaluation), style="bold")
+    yield _verdict(evaluation)
+    yield ""
+    rates = _rates_table(evaluation.confidence, evaluation.unit)
+    _row(rates, f"target: {evaluation.name}", evaluation.target, evaluation.confidence)
+    _row(rates, "the log itself", evaluation.behavior, evaluation.confidence)
+    _row(rates, "difference", evaluation.difference, evaluation.confidence, signed=True)
+    yield rates
+    yield ""
+    yield from _findings([evaluation], full)
+    yield from _footer([evaluation])
+
+
+def render_comparison(comparison: "Comparison", *, full: bool = False) -> Iterable[RenderableType]:
+    """All rates, all paired differences, what could be wrong; `full`: checks that are ok as well."""
+    evaluations = list(comparison.evaluations.values())
+    first = evaluations[0]
+    ranked = sorted(evaluations, key=lambda evaluation: -evaluation.reward_rate)
+    rates = _rates_table(first.confidence, first.unit)
+    rates.add_column("verdict", overflow="fold")
+    for evaluation in ranked:
+        verdict = Text(evaluation.verdict, style=_STYLE[evaluation.verdict])
+        _row(rates, evaluation.name, evaluation.target, first.confidence, verdict)
+    _row(rates, "the log itself", first.behavior, first.confidence)
+    yield rates
+    yield ""
+    paired = _table("Paired differences")
+    paired.add_column("", overflow="fold")
+    for column in ("difference", "std. error", f"{percent(first.confidence)} interval", "p (not above 0)"):
+        paired.add_column(column, justify="right", overflow="fold")
+    for (a, b), difference in comparison.differences.items():
+        name, estimate = f"{a} − {b}", difference
+        if difference.value < 0:
+            name, estimate = f"{b} − {a}", difference.negative()
+        _row(paired, name, estimate, first.confidence, Text(_probability(estimate.p_value())), signed=True)
+    yield paired
+    yield ""
+    yield from _findings(ranked, full)
+    yield from _footer(evaluations)
+
+
+def headline(evaluation: "Evaluation") -> str:
+    """The answer in a sentence."""
+    rate, low, high = numbers(evaluation.target, evaluation.confidence)
+    per = evaluation.unit or "per step"
+    has_interval = math.isfinite(evaluation.standard_error)
+    within = f"{percent(evaluation.confidence)} interval {low} to {high}" if has_interval else "no interval"
+    if evaluation.is_logged:
+        return f"The log earned {rate} {per} ({within})."
+    return f"'{evaluation.name}' would earn {rate} {per} in the long run ({within}){_against(evaluation)}."
+
+
+def _against(evaluation: "Evaluation") -> str:
+    """More or less than the log, where that can be said."""
+    low, high = evaluation.difference.interval(evaluation.confidence)
+    if evaluation.verdict == "bad":
+        return "; do not rely on this before what is bad below is mended"
+    if low > 0 or high < 0:
+        return f": {'more' if low > 0 else 'less'} than the log earned"
+    return ": not clearly different from what the log earned" if low <= 0 <= high else ""
+
+
+def percent(confidence: float) -> str:
+    return f"{100 * confidence:.4g} %"
+
+
+def numbers(estimate: "Estimate", confidence: float, *, signed: bool = False) -> tuple[str, str, str]:
+    """The value and both ends of its interval, with as many decimals as its standard error deserves."""
+    low, high = (_number(end, estimate.standard_error, signed) for end in estimate.interval(confidence))
+    return _number(estimate.value, estimate.standard_error, signed), low, high
+
+
+def _number(value: float, error: float, signed: bool) -> str:
+    sign = "+" if signed else ""
+    if not math.isfinite(value):
+        return "none"
+    if not math.isfinite(error) or error <= _EXACT * abs(value):
+        return f"{value:{sign}.6g}"
+    decimals = 1 - math.floor(math.log10(error))
+    if decimals > _DECIMALS or abs(value) >= _LARGE:
+        size = max(abs(value), error)
+        digits = min(17, max(2, 2 + math.floor(math.log10(size / error))))
+        return f"{value:{sign}.{digits}g}"
+    return f"{value:{sign},.{max(0, decimals)}f}"
+
+
+def _probability(p: float) -> str:
+    return "none" if not math.isfinite(p) else "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+
+
+def _verdict(evaluation: "Evaluation") -> Text:
+    """One line that cannot be overlooked."""
+    verdict = evaluation.verdict
+    names = ", ".join(entry.name for entry in evaluation.diagnostics if entry.verdict == verdict)
+    line = Text("Verdict: ").append(verdict, style=_STYLE[verdict])
+    if verdict == "ok":
+        return line.append(visible(f" (checked: {names})" if names else " (nothing was checked)"))
+    return line.append(visible(f" ({names}): see below"))
+
+
+def _findings(evaluations: Sequence["Evaluation"], full: bool) -> Iterable[RenderableType]:
+    several = len(evaluations) > 1
+    for evaluation in evaluations:
+        shown = [entry for entry in evaluation.diagnostics if full or entry.verdict != "ok"]
+        if not shown:
+            continue
+        table = _table(f"What could be wrong: {evaluation.name}" if several else "What could be wrong")
+        table.add_column("verdict", no_wrap=True)
+        table.add_column("check", overflow="fold", max_width=22)
+        table.add_column("what was found", overflow="fold")
+        for entry in shown:
+            sentence = entry.sentence if entry.verdict == "ok" else f"{entry.sentence} {entry.remedy}".strip()
+            table.add_row(Text(entry.verdict, style=_STYLE[entry.verdict]), _text(entry.name), _text(sentence))
+        yield table
+        yield ""
+
+
+def _footer(evaluations: Sequence["Evaluation"]) -> Iterable[RenderableType]:
+    from cesaro.evaluation import COVERS
+
+    first = evaluations[0]
+    same = all(other.settings == first.settings for other in evaluations)
+    for evaluation in evaluations[:1] if same else evaluations:
+        items = [(key.replace("_", " "), value) for key, value in evaluation.settings.items() if value is not None]
+        used = "; ".join(f"{key}: {_shown(value)}" for key, value in items)
+        yield _text(f"Used{'' if same else f' for {evaluation.name}'}: {used}.")
+    notes = [f"{first.log['rows']:,} transitions of {first.log['name']}.", *first.log["notes"]]
+    yield _text("Log: " + " ".join(notes))
+    yield _text(
+        "Columns: " + "; ".join(f"{role} {', '.join(names)}" for role, names in first.log["columns"].items()) + "."
+    )
+    yield _text(COVERS, style="italic")
+    for evaluation in evaluations:
+        of = f" ({evaluation.name})" if len(evaluations) > 1 else ""
+        for warning in evaluation.warnings:
+            yield _text(f"Warning{of}: {warning}", style="yellow")
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _rates_table(confidence: float, unit: str | None) -> Table:
+    table = _table("Reward per step, in the long run" if unit is None else f"Reward in the long run, {unit}")
+    table.add_column("", overflow="fold")
+    for column in ("rate", "std. error", f"{percent(confidence)} interval"):
+        table.add_column(column, justify="right", overflow="fold")
+    return table
+
+
+def _row(table: Table, name: str, estimate: "Estimate", confidence: float, *more: Text, signed: bool = False) -> None:
+    value, low, high = numbers(estimate, confidence, signed=signed)
+    error = estimate.standard_error
+    interval = f"{low} … {high}" if math.isfinite(error) else "none"
+    table.add_row(_text(name), value, _number(error, error, False), interval, *more)
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=_text(title),
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+    )
+
+
+def _text(text: str, style: str = "") -> Text:
+    """No markup, no control codes."""
+    return Text(visible(text), style=style)
+
+
+def _plain(parts: Iterable[RenderableType], width: int) -> str:
+    stream = StringIO()
+    console = Console(file=stream, width=width, highlight=False, color_system=None)
+    for part in parts:
+        console.print(part)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"

@@ -1,0 +1,487 @@
+"""Each finding on a log where nothing is wrong and on one with the problem it is there for."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import cesaro as cs
+from cesaro.errors import EvaluationWarning
+from cesaro.estimators.checks_equations import equations
+from cesaro.estimators.checks_maps import agreement, learned_methods
+from cesaro.estimators.checks_rows import over_rows
+from cesaro.estimators.checks_subject import Subject
+from cesaro.estimators.checks_support import support
+from cesaro.estimators.diagnostics import Diagnostic, diagnose, worst
+
+Array = NDArray[np.float64]
+
+
+def found(estimator: Any, name: str) -> Diagnostic:
+    """The finding of that name, without computing what comes after; a remedy goes with a problem."""
+    subject = Subject.of(estimator)
+    groups = (over_rows,) if subject.prepared.is_logged else (equations, over_rows, support, agreement, learned_methods)
+    entry = next(entry for check in groups for entry in check(subject) if entry.name == name)
+    assert entry.value is None or np.isfinite(entry.value)
+    assert any(letter.isdigit() for letter in entry.sentence)
+    assert entry.sentence.endswith(".")
+    assert bool(entry.remedy) == (entry.verdict != "ok")
+    return entry
+
+
+@contextmanager
+def warned() -> Iterator[None]:
+    with pytest.warns(EvaluationWarning):
+        yield
+
+
+def chain_log(rows: int = 6_000, seed: int = 0, offset: Any = 0.0, **settings: Any) -> cs.Transitions:
+    """A ring of six states: action 1 goes on, action 0 stays, both fail at times; the reward depends on the state."""
+    rng = np.random.default_rng(seed)
+    actions = rng.integers(0, 2, rows)
+    states = np.cumsum(np.concatenate([[0], (rng.random(rows) < np.where(actions, 0.8, 0.2))[:-1]])) % 6
+    rewards = states + rng.normal(size=rows) + offset
+    return cs.Transitions(states, actions, rewards, **settings)
+
+
+def line_data(rows: int = 6_000, seed: int = 0) -> tuple[Array, Array, Array, Array]:
+    """Linear dynamics, normal actions, and a quadratic reward, so that polynomials of degree two are exact."""
+    rng = np.random.default_rng(seed)
+    actions, noise = rng.normal(size=rows), rng.normal(size=(2, rows))
+    states = np.zeros(rows + 1)
+    for t in range(rows):
+        states[t + 1] = 0.7 * states[t] + 0.5 * actions[t] + 0.5 * noise[0, t]
+    rewards = 3 + states[:-1] - 0.5 * states[:-1] ** 2 - 0.2 * actions**2 + 0.1 * noise[1]
+    return states[:-1], actions, rewards, states[1:]
+
+
+def line_log(rows: int = 6_000, seed: int = 0) -> cs.Transitions:
+    return cs.Transitions(*line_data(rows, seed))
+
+
+def toward_zero(observations: Array, rng: np.random.Generator) -> Array:
+    return -0.5 * observations
+
+
+def ready(rows: int = 5_000, seed: int = 0, columns: int = 3, **settings: Any) -> cs.FeatureTransitions:
+    """Independent normal features beside a constant; the next ones are half of them plus noise."""
+    rng = np.random.default_rng(seed)
+    x = np.concatenate([np.ones((rows, 1)), rng.normal(size=(rows, columns))], axis=1)
+    after = np.concatenate([np.ones((rows, 1)), 0.5 * x[:, 1:] + 0.5 * rng.normal(size=(rows, columns))], axis=1)
+    return cs.FeatureTransitions(x, 1 + x[:, 1] + rng.normal(size=rows), after, **settings)
+
+
+def fit_ready(data: cs.FeatureTransitions, **settings: Any) -> cs.DiffLSTD:
+    if data.trajectory is None and "standard_errors" not in settings:
+        settings["standard_errors"] = "long-run"
+    return cs.DiffLSTD(quiet=True, **settings).fit(data)
+
+
+def fit(log: cs.Transitions, policy: Any = "uniform", **settings: Any) -> cs.DiffLSTD:
+    return cs.DiffLSTD(quiet=True, **settings).fit(log, policy)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_wrong_with_good_logs(seed: int) -> None:
+    discrete = diagnose(fit(chain_log(seed=seed), [[0.4, 0.6]] * 6))
+    continuous = diagnose(fit(line_log(seed=seed), toward_zero, features="polynomial:2"))
+    features = diagnose(fit_ready(ready(seed=seed)))
+    assert [entry for entry in (*discrete, *continuous, *features) if entry.verdict != "ok"] == []
+    shared = {"identification", "support", "effective sample size", "drift", "influential rows", "autocorrelation"}
+    shared |= {"reward drift", "reward outliers", "learning by diff-sgq", "learning by gradient-dice"}
+    dense = {"rank and conditioning", "constant in the span", "negative density ratio"}
+    names = [{entry.name for entry in entries} for entries in (discrete, continuous, features)]
+    assert shared | {"rows per pair", "levels seen only after", "memory"} <= names[0]
+    assert shared | dense | {"agreement of features"} <= names[1]
+    assert shared | dense <= names[2]
+    assert len(names[1]) == len(continuous)
+    assert names[0].isdisjoint(dense | {"agreement of features"})
+    assert names[2].isdisjoint({"agreement of features", "levels seen only after", "memory", "rows per pair"})
+
+
+def test_the_logged_policy_is_judged_by_its_rows() -> None:
+    with warned():
+        good = fit(chain_log(), "logged")
+    assert worst(diagnose(good)) == "ok"
+    assert {entry.name for entry in diagnose(good)} == {"autocorrelation", "reward drift", "reward outliers"}
+    with warned():
+        drifting = fit(chain_log(offset=np.where(np.arange(6_000) < 3_000, 0.0, 2.0)), "logged")
+    assert found(drifting, "reward drift").verdict == "bad"
+
+
+def test_identification_of_features() -> None:
+    data = ready()
+    assert found(fit_ready(data), "identification").verdict == "ok"
+    unseen = np.ones((len(data), 1))
+    x, after = np.concatenate([data.x, 0 * unseen], axis=1), np.concatenate([data.x_next, unseen], axis=1)
+    with warned():
+        entry = found(fit_ready(cs.FeatureTransitions(x, data.rewards, after), ridge=0.01), "identification")
+    assert entry.verdict == "bad"
+    assert entry.value is not None
+    assert entry.value > 0.5
+
+
+def test_identification_of_pairs() -> None:
+    rng = np.random.default_rng(0)
+    rows = 2_000
+    states = np.where(rng.random(rows) < 0.1, 2, rng.integers(0, 2, rows))
+    actions = np.where(states == 2, 0, rng.integers(0, 2, rows))  # action 1 was never taken in state 2
+    after = np.where(states == 2, np.where(rng.random(rows) < 0.5, 2, 0), rng.integers(0, 2, rows))
+    log = cs.Transitions(states, actions, rng.normal(size=rows), after)
+    settings = {"standard_errors": "long-run"}
+    assert found(fit(log, "constant:0", **settings), "identification").verdict == "ok"
+    lost = found(fit(log, "constant:1", **settings), "identification")
+    assert lost.verdict == "caution"
+    assert lost.value == pytest.approx(np.mean(states == 2))
+    everywhere = cs.Transitions(states, actions, rng.normal(size=rows), rng.permutation(states))
+    with warned():
+        assert found(fit(everywhere, "constant:1", ridge=0.01, **settings), "identification").verdict == "bad"
+    assert found(fit(everywhere, "constant:0", ridge=1e-6, **settings), "identification").verdict == "ok"
+
+
+def test_rows_per_pair() -> None:
+    rng = np.random.default_rng(0)
+    assert found(fit(chain_log()), "rows per pair").verdict == "ok"
+    row = np.arange(2_000)  # every pair six to eight times
+    rare = fit(cs.Transitions(row % 125, row // 125 % 2, rng.normal(size=2_000)), [[0.6, 0.4]] * 125)
+    assert found(rare, "rows per pair").verdict == "bad"
+
+
+def test_rank_and_conditioning() -> None:
+    rng = np.random.default_rng(0)
+    one, (known, needed), noise = np.ones(5_000), rng.normal(size=(2, 5_000)), rng.normal(size=(2, 5_000))
+    later_known, later_needed = 0.5 * known + noise[0], 0.5 * needed + 1 + 0.5 * noise[1]
+
+    def entry(size: float) -> Diagnostic:
+        """The target doubles what a feature holds that differs from another by `size`: without it the rate is zero, not two."""
+        x = np.stack([one, known, known + size * needed], axis=1)
+        after = np.stack([one, later_known, later_known + size * later_needed], axis=1)
+        return found(fit_ready(cs.FeatureTransitions(x, needed, after)), "rank and conditioning")
+
+    assert entry(1.0).verdict == "ok"
+    assert entry(1e-3).verdict == "ok"
+    assert entry(6e-7).verdict == "bad"
+
+
+def test_constant_in_the_span() -> None:
+    data = ready()
+    inside = found(fit_ready(data), "constant in the span")
+    assert inside.verdict == "ok"
+    assert inside.value == pytest.approx(0, abs=1e-6)
+    without = found(
+        fit_ready(cs.FeatureTransitions(data.x[:, 1:], data.rewards, data.x_next[:, 1:])), "constant in the span"
+    )
+    assert without.verdict == "caution"
+    assert without.value == pytest.approx(1, abs=0.01)
+    half = np.where(np.arange(len(data))[:, None] % 2, 1.0, 0.0)  # a constant on half of the rows
+    partly = found(fit_ready(cs.FeatureTransitions(half, data.rewards, half[::-1])), "constant in the span")
+    assert partly.value == pytest.approx(np.sqrt(0.5), abs=0.01)
+
+
+def test_ridge() -> None:
+    log = line_log()
+    name = "rank and conditioning"
+    assert found(fit(log, toward_zero, features="polynomial:2", ridge=1e-7), name).verdict == "ok"
+    assert found(fit(log, toward_zero, features="polynomial:2", ridge=0.1), name).verdict in ("caution", "bad")
+    assert found(fit(chain_log(), [[0.1, 0.9]] * 6, ridge=1e-9), "ridge").verdict == "ok"
+    assert found(fit(chain_log(offset=5), [[0.0, 1.0]] * 3 + [[1.0, 0.0]] * 3, ridge=0.1), "ridge").verdict != "ok"
+
+
+def test_support_of_pairs() -> None:
+    rng = np.random.default_rng(0)
+    rows = 3_000
+    states = rng.integers(0, 4, rows)
+    actions = np.where(states == 3, 0, rng.integers(0, 2, rows))
+    log = cs.Transitions(states, actions, rng.normal(size=rows), rng.permutation(states))
+    settings = {"standard_errors": "long-run"}
+    inside = found(fit(log, [[0.5, 0.5]] * 3 + [[1, 0]], **settings), "support")
+    assert inside.verdict == "ok"
+    assert inside.value == 0
+    with warned():
+        outside = found(fit(log, [[0.5, 0.5]] * 4, ridge=0.01, **settings), "support")
+    assert outside.verdict == "bad"
+    assert outside.value == pytest.approx(np.mean(states == 3) / 2)
+    assert "(3, 1)" in outside.sentence
+
+
+@pytest.mark.parametrize("features", ["polynomial:2", "fourier:30"])
+def test_support_of_numbers(features: str) -> None:
+    log = line_log()
+    assert found(fit(log, toward_zero, features=features), "support").verdict == "ok"
+
+    def far(share: float) -> Diagnostic:
+        def sample(observations: Array, rng: np.random.Generator) -> Array:
+            return np.where(rng.random(len(observations)) < share, 6.0, -0.5 * observations)
+
+        return found(fit(log, sample, features=features), "support")
+
+    assert far(0.05).verdict == "caution"
+    assert far(0.05).value == pytest.approx(0.05, abs=0.015)
+    if features.startswith("polynomial"):  # Fourier features leave the rate open then, and the fit refuses
+        assert far(0.3).verdict == "bad"
+
+
+def test_actions_without_data_are_not_hidden_by_their_mean() -> None:
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=4_000)
+    actions = np.where(states > 0, rng.integers(0, 2, 4_000), 0)  # action 1 only at positive states
+    log = cs.Transitions(states, actions, rng.normal(size=4_000), 0.5 * states - 3)
+    settings = {"features": "linear", "standard_errors": "long-run"}
+    assert found(fit(log, "constant:0", **settings), "support").verdict == "ok"
+    assert found(fit(log, "uniform", **settings), "support").value == pytest.approx(0.5, abs=0.05)
+
+
+def test_support_of_ready_features() -> None:
+    data = ready()
+    assert found(fit_ready(data), "support").verdict == "ok"
+    after = data.x_next.copy()
+    after[::5, 1] += 20
+    entry = found(fit_ready(cs.FeatureTransitions(data.x, data.rewards, after)), "support")
+    assert entry.verdict == "bad"
+    assert entry.value == pytest.approx(0.2, abs=0.01)
+
+
+def test_levels_seen_only_after() -> None:
+    states, actions, rewards, after = line_data()
+    rng = np.random.default_rng(0)
+    region, next_region = rng.choice(["north", "south"], 6_000), rng.choice(["north", "south"], 6_000)
+
+    def log(new: int) -> cs.Transitions:
+        there = np.where(np.arange(6_000) < new, "west", next_region)
+        before, later = {"x": states, "region": region}, {"x": after, "region": there}
+        return cs.Transitions(before, actions > 0, rewards, later)
+
+    settings = {"features": "linear", "standard_errors": "long-run"}
+    assert found(fit(log(0), **settings), "levels seen only after").verdict == "ok"
+    entry = found(fit(log(60), **settings), "levels seen only after")
+    assert entry.verdict == "caution"
+    assert entry.value == pytest.approx(0.01)
+    assert "region=west" in entry.sentence
+    with warned():
+        many = fit(log(900), ridge=1e-3, **settings)
+    assert found(many, "levels seen only after").verdict == "bad"
+
+
+def test_states_seen_only_after() -> None:
+    rng = np.random.default_rng(0)
+    states, actions = rng.integers(0, 3, 3_000), rng.integers(0, 2, 3_000)
+    after = np.where((states == 2) & (rng.random(3_000) < 0.1), 7, np.where(states == 2, 0, rng.integers(0, 2, 3_000)))
+    log = cs.Transitions(states, actions, rng.normal(size=3_000), after)
+    entry = found(
+        fit(log, "uniform", standard_errors="long-run"),
+        "levels seen only after",
+    )
+    assert entry.verdict == "caution"
+    assert entry.value == pytest.approx(np.mean(after == 7))
+    assert "such as 7" in entry.sentence
+
+
+def test_effective_sample_size() -> None:
+    rng = np.random.default_rng(0)
+    on_policy = found(fit(chain_log()), "effective sample size")
+    assert on_policy.verdict == "ok"
+    assert on_policy.value == pytest.approx(6_000, rel=0.3)
+    actions = (rng.random(6_000) < 0.01).astype(int)  # a target that the log followed on every hundredth row
+    log = cs.Transitions(rng.integers(0, 2, 6_000), actions, rng.normal(size=6_000))
+    rare = found(fit(log, "constant:1"), "effective sample size")
+    assert rare.verdict == "bad"
+    assert rare.value is not None
+    assert 20 < rare.value <= actions.sum()
+
+
+def test_negative_density_ratio() -> None:
+    log = line_log()
+    assert found(fit(log, toward_zero, features="polynomial:2"), "negative density ratio").verdict == "ok"
+    linear = fit(log, lambda observations, rng: 2.5 + 0 * observations, features="linear")
+    assert found(linear, "negative density ratio").verdict in ("caution", "bad")
+
+
+def test_agreement_of_features() -> None:
+    log = line_log()
+    assert found(fit(log, toward_zero, features="polynomial:2"), "agreement of features").verdict == "ok"
+    assert found(fit(log, toward_zero, features="fourier:60"), "agreement of features").verdict == "ok"
+    entry = found(
+        fit(log, lambda observations, rng: 1.0 + 0 * observations, features="linear"), "agreement of features"
+    )
+    assert entry.verdict == "bad"
+    assert entry.value == pytest.approx(2.83 - 4.05, abs=0.3)
+    leaving = found(
+        fit(log, lambda observations, rng: 2.0 + 0 * observations, features="linear"), "agreement of features"
+    )
+    assert leaving.verdict == "caution"
+    assert "leave the rate open" in leaving.sentence
+
+
+def test_agreement_with_the_pairs_themselves() -> None:
+    log = chain_log()
+    policy = [[0.9, 0.1], [0.1, 0.9]] * 3
+    exact = found(fit(log, policy, features="linear"), "agreement of features")  # one-hot in other words
+    assert exact.verdict == "ok"
+    assert exact.value == pytest.approx(0, abs=1e-4)
+    apart = (
+        fit(log, policy).reward_rate_ - fit(log, policy, features=lambda states: np.ones((len(states), 1))).reward_rate_
+    )
+    blind = found(fit(log, policy, features=lambda states: np.ones((len(states), 1))), "agreement of features")
+    assert blind.value == pytest.approx(apart, abs=1e-6)
+    assert blind.verdict in ("caution", "bad")
+
+
+def test_agreement_where_pairs_have_no_data() -> None:
+    rng = np.random.default_rng(0)
+    states = rng.integers(0, 4, 3_000)
+    actions = np.where(states == 3, 0, rng.integers(0, 2, 3_000))
+    log = cs.Transitions(states, actions, states + rng.normal(size=3_000), rng.permutation(states))
+    blind = fit(log, "uniform", features=lambda states: np.ones((len(states), 1)), standard_errors="long-run")
+    assert "Fourier" in found(blind, "agreement of features").sentence
+
+
+@pytest.mark.parametrize("trajectories", [1, 6, 60])
+def test_drift(trajectories: int) -> None:
+    rows = 6_000
+    ids = np.repeat(np.arange(trajectories), rows // trajectories)
+    settings: dict[str, Any] = {"trajectory": ids}
+    assert found(fit(chain_log(**settings)), "drift").verdict == "ok"
+    within = np.arange(rows) % (rows // trajectories) >= rows // trajectories // 2
+    later = within if trajectories < 30 else np.arange(rows) >= rows // 2
+    drifting = fit(chain_log(offset=np.where(later, 1.0, 0.0), **settings))
+    for name in ("drift", "reward drift"):
+        entry = found(drifting, name)
+        assert entry.value == pytest.approx(1, abs=0.35)
+        assert entry.verdict == ("bad" if name == "drift" else "caution")
+
+
+def test_another_logging_policy_is_no_drift_of_the_target() -> None:
+    rng = np.random.default_rng(1)
+    rows = 20_000
+    actions = (rng.random(rows) < np.where(np.arange(rows) < rows // 2, 0.2, 0.8)).astype(int)
+    states = np.concatenate([[0], actions[:-1]])
+    estimator = fit(cs.Transitions(states, actions, states + rng.normal(size=rows)), "uniform")
+    assert found(estimator, "reward drift").verdict == "caution"
+    assert found(estimator, "drift").verdict == "ok"
+
+
+def test_drift_takes_weights_into_account() -> None:
+    data = ready(weights=np.where(np.arange(5_000) < 2_500, 1.0, 5.0))
+    assert found(fit_ready(data), "drift").verdict == "ok"
+    later = np.where(np.arange(5_000) < 2_500, 0.0, 1.0)
+    shifted = cs.FeatureTransitions(data.x, data.rewards + later, data.x_next, weights=data.weights)
+    entry = found(fit_ready(shifted), "drift")
+    assert entry.verdict == "bad"
+    assert entry.value == pytest.approx(1, abs=0.25)
+
+
+def test_reward_outliers() -> None:
+    assert found(fit(chain_log()), "reward outliers").verdict == "ok"
+    wrong = np.zeros(6_000)
+    wrong[77] = -999.0
+    entry = found(fit(chain_log(offset=wrong)), "reward outliers")
+    assert entry.verdict == "bad"
+    assert "transition 77" in entry.sentence
+    wrong[77] = -99.0
+    assert found(fit(chain_log(offset=wrong)), "reward outliers").verdict == "caution"
+
+
+def test_rare_rewards_are_no_outliers() -> None:
+    rng = np.random.default_rng(0)
+    for chance in (0.5, 0.02, 0.002):
+        rewards = (rng.random(6_000) < chance) * 10.0
+        log = cs.Transitions(rng.integers(0, 3, 6_000), rng.integers(0, 2, 6_000), rewards)
+        assert found(fit(log), "reward outliers").verdict == "ok"
+    rewards[5] = 5_000.0
+    log = cs.Transitions(rng.integers(0, 3, 6_000), rng.integers(0, 2, 6_000), rewards)
+    assert found(fit(log), "reward outliers").verdict == "bad"
+
+
+def test_influential_rows() -> None:
+    normal = found(fit(chain_log()), "influential rows")
+    assert normal.verdict == "ok"
+    assert normal.value is not None
+    assert 1_000 < normal.value < 6_000
+    wrong = np.zeros(6_000)
+    wrong[77] = -999.0
+    assert found(fit(chain_log(offset=wrong)), "influential rows").verdict == "bad"
+    wrong[77], wrong[::150] = 0.0, -300.0
+    assert found(fit(chain_log(offset=wrong)), "influential rows").verdict == "caution"
+
+
+def test_autocorrelation() -> None:
+    assert found(fit_ready(ready(columns=1)), "autocorrelation").verdict == "ok"
+    for stay, verdict in ((0.95, "caution"), (0.999, "bad")):
+        rng = np.random.default_rng(0)
+        state = np.zeros(8_000)
+        for t in range(1, 8_000):
+            state[t] = stay * state[t - 1] + rng.normal()
+        rewards = state / state.std()
+        ones = np.ones((8_000, 1))  # features that know nothing of the state
+        entry = found(
+            fit_ready(cs.FeatureTransitions(ones, rewards, ones, trajectory=np.zeros(8_000))), "autocorrelation"
+        )
+        assert entry.verdict == verdict
+
+
+def test_rows_that_are_not_independent() -> None:
+    rng = np.random.default_rng(0)
+    slow = np.repeat(rng.normal(size=500), 10)
+    ones = np.ones((5_000, 1))
+    with warned():
+        alone = cs.DiffLSTD(quiet=True).fit(cs.FeatureTransitions(ones, rng.permutation(slow), ones))
+    assert found(alone, "autocorrelation").verdict == "ok"
+    with warned():
+        together = cs.DiffLSTD(quiet=True).fit(cs.FeatureTransitions(ones, slow, ones))
+    entry = found(together, "autocorrelation")
+    assert entry.verdict == "bad"
+    assert entry.value == pytest.approx(10, rel=0.5)
+
+
+def test_few_trajectories() -> None:
+    def clusters(ids: NDArray[Any]) -> Diagnostic:
+        return found(fit_ready(ready(trajectory=ids), standard_errors="clustered"), "trajectories")
+
+    assert clusters(np.arange(5_000) // 100).verdict == "ok"
+    assert clusters(np.arange(5_000) // 300).verdict == "caution"
+    assert clusters(np.arange(5_000) // 1_000).verdict == "bad"
+    one_large = clusters(np.maximum(np.arange(5_000) - 4_600, 0) // 10)  # 40 trajectories, one with nearly all rows
+    assert one_large.verdict == "bad"
+
+
+def test_trajectories_that_differ() -> None:
+    ids = np.arange(6_000) // 1_000
+    assert found(fit(chain_log(trajectory=ids)), "trajectories").verdict == "ok"
+    differ = found(fit(chain_log(trajectory=ids, offset=ids * 1.0)), "trajectories")
+    assert differ.verdict == "bad"
+
+
+def test_memory() -> None:
+    assert found(fit(chain_log()), "memory").verdict == "ok"
+    rng = np.random.default_rng(0)
+    hidden = np.cumsum(rng.random(6_000) < 0.1) % 2  # a regime that the log does not show
+    log = cs.Transitions(rng.integers(0, 3, 6_000), rng.integers(0, 2, 6_000), hidden + rng.normal(size=6_000) / 2)
+    assert found(fit(log), "memory").verdict == "bad"
+
+
+def test_stability_of_learned_methods() -> None:
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(2_000) < 6 / 7, 1.0, 8.0)[:, None]
+    diverging = fit_ready(cs.FeatureTransitions(x, rng.normal(size=2_000), np.full((2_000, 1), 8.0)))
+    entry = found(diverging, "learning by diff-sgq")
+    assert entry.verdict == "caution"
+    assert entry.value is None
+    stable = found(diverging, "learning by diff-gq1")
+    assert stable.verdict == "ok"
+    assert stable.value is not None
+    assert 0 < stable.value < 1
+    assert "there are 71" in found(fit_ready(ready(columns=70)), "learned methods").sentence
+
+
+def test_random_samples_repeat() -> None:
+    first, second = (diagnose(fit(line_log(), toward_zero, features="fourier:20")) for _ in range(2))
+    assert first == second
+
+
+def test_dropped_rows_keep_their_places() -> None:
+    cut = np.arange(6_000) % 100 == 99
+    estimator = fit(chain_log(truncated=cut), [[0.4, 0.6]] * 6)
+    assert [entry for entry in diagnose(estimator) if entry.verdict != "ok"] == []

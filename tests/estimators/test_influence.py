@@ -1,0 +1,71 @@
+"""Standard errors of a mean against their textbook formulas."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import cesaro as cs
+from cesaro.estimators.influence import Estimate, autocorrelation_time, clustered, independent, long_run
+
+
+def test_independent_rows() -> None:
+    values = np.random.default_rng(0).normal(size=50)
+    result = independent(values.mean(), values - values.mean())
+    assert result.standard_error == pytest.approx(stats.sem(values))
+    low, high = result.interval(0.9)
+    expected = stats.t.interval(0.9, 49, values.mean(), stats.sem(values))
+    assert (low, high) == pytest.approx(expected)
+    assert result.p_value() == pytest.approx(stats.ttest_1samp(values, 0, alternative="greater").pvalue)
+
+
+def test_clusters_of_one_row_are_independent_rows() -> None:
+    values = np.random.default_rng(1).normal(size=40)
+    deviations = values - values.mean()
+    alone = clustered(0.0, deviations, np.arange(40))
+    assert alone.standard_error == pytest.approx(independent(0.0, deviations).standard_error)
+    assert alone.degrees_of_freedom == 39
+
+
+def test_clusters_of_equal_size_are_their_means() -> None:
+    values = np.random.default_rng(2).normal(size=(30, 7)) + np.random.default_rng(3).normal(size=(30, 1))
+    deviations = (values - values.mean()).ravel()
+    result = clustered(0.0, deviations, np.repeat(np.arange(30), 7))
+    assert result.standard_error == pytest.approx(stats.sem(values.mean(axis=1)))
+
+
+def test_one_cluster_has_no_standard_error() -> None:
+    with pytest.raises(cs.InputError, match="at least two trajectories"):
+        clustered(0.0, np.zeros(5), np.zeros(5, dtype=np.int64))
+
+
+@pytest.mark.parametrize("pieces", [1, 5])
+def test_the_long_run_variance_of_an_autoregression(pieces: int) -> None:
+    """`x_t = φ x_{t−1} + ε` has long-run variance `1/(1 − φ)²`.
+
+    The mean of 200 estimates with 24 or more degrees of freedom has a standard error of 2 %; the band is ± 8 %, four of them.
+    """
+    phi, n, runs = 0.7, 4000, 200
+    noise = np.random.default_rng(4).normal(size=(runs, n))
+    series = np.empty_like(noise)
+    series[:, 0] = noise[:, 0] / np.sqrt(1 - phi**2)
+    for t in range(1, n):
+        series[:, t] = phi * series[:, t - 1] + noise[:, t]
+    groups = np.arange(n) * pieces // n
+    results = [long_run(0.0, row - row.mean(), groups) for row in series]
+    variances = [result.standard_error**2 * n for result in results]
+    assert np.mean(variances) == pytest.approx(1 / (1 - phi) ** 2, rel=0.08)
+    assert all(20 <= result.degrees_of_freedom <= 30 for result in results)
+    times = [autocorrelation_time(row, groups) for row in series]
+    assert np.mean(times) == pytest.approx((1 + phi) / (1 - phi), rel=0.1)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 1.5, "0.95", float("nan")])
+def test_confidence_lies_between_zero_and_one(confidence: float) -> None:
+    with pytest.raises(cs.InputError, match="confidence must be a number"):
+        Estimate(0.0, 1.0, 10).interval(confidence)
+
+
+def test_a_certain_number_has_certain_p_values() -> None:
+    assert Estimate(1.0, 0.0, 5).p_value() == 0.0
+    assert Estimate(-1.0, 0.0, 5).p_value() == 1.0
+    assert Estimate(2.0, 1.0, 5).negative().p_value() == pytest.approx(1 - Estimate(2.0, 1.0, 5).p_value())

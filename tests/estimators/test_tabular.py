@@ -1,0 +1,96 @@
+"""One-hot features on sparse chains: what is identified, what is refused, and that size does not matter."""
+
+import numpy as np
+import pytest
+
+import cesaro as cs
+from cesaro.estimators.tabular import NotIdentified
+
+
+def test_pairs_without_data_are_named() -> None:
+    rng = np.random.default_rng(0)
+    state = rng.integers(0, 3, 600)
+    action = np.where(state == 2, 0, rng.integers(0, 2, 600))  # (2, 1) is never logged
+    log = cs.Transitions(state, action, rng.normal(size=600))
+    with pytest.raises(NotIdentified, match=r"\(s', a'\) = \(2, 1\);.*ridge"):
+        cs.DiffLSTD(quiet=True).fit(log, "uniform")
+    cautious = {0: {0: 0.5, 1: 0.5}, 1: {0: 0.5, 1: 0.5}, 2: {0: 1.0, 1: 0.0}}
+    assert np.isfinite(cs.DiffLSTD(quiet=True).fit(log, cautious).reward_rate_)
+    with pytest.warns(cs.EvaluationWarning, match="comes from the ridge"):
+        cs.DiffLSTD(ridge=1e-6, quiet=True).fit(log, "uniform")
+    with pytest.raises(NotIdentified, match=r"\(2, 1\)"):
+        cs.DiffLSTD("linear", ridge=0.0, quiet=True).fit(log, "constant:1")
+
+
+def test_parts_that_never_meet_are_refused() -> None:
+    rng = np.random.default_rng(1)
+    left, right = rng.integers(0, 2, 300), rng.integers(2, 4, 300)
+    state = np.concatenate([left, right])
+    log = cs.Transitions(state, np.zeros(600, dtype=int), (state >= 2).astype(float), trajectory=np.repeat([0, 1], 300))
+    with pytest.raises(NotIdentified, match="2 separate parts"):
+        cs.DiffLSTD(quiet=True).fit(log, "constant:0")
+
+
+def test_a_pair_seen_once_that_led_to_itself_is_an_accident() -> None:
+    """Row 500 is a fifth state that was entered once and stayed once: by itself a closed class of one row."""
+    rng = np.random.default_rng(2)
+    state = rng.integers(0, 4, 1000)
+    after = rng.integers(0, 4, 1000)
+    state[500] = after[500] = 4
+    reward = np.where(state == 4, 1000.0, state.astype(float))
+    log = cs.Transitions(state, np.zeros(1000, dtype=int), reward, after)
+    est = cs.DiffLSTD(quiet=True, standard_errors="independent").fit(log, "constant:0")
+    rest = np.delete(np.arange(1000), 500)
+    clean = cs.Transitions(state[rest], np.zeros(999, dtype=int), reward[rest], after[rest])
+    expected = cs.DiffLSTD(quiet=True, standard_errors="independent").fit(clean, "constant:0").reward_rate_
+    assert est.reward_rate_ == pytest.approx(expected, abs=1e-9)
+    assert est.influence_[500] == pytest.approx(0, abs=1e-12)
+    assert np.isnan(est.predict([4], [0])).all()
+
+
+def test_a_log_that_mostly_leads_astray_is_refused() -> None:
+    """States 0 to 3 leave for a state without data; the only closed class is one accidental self-loop, reached by 1 in 100."""
+    rng = np.random.default_rng(3)
+    state = rng.integers(0, 4, 2000)
+    after = np.where(rng.random(2000) < 0.1, 5, rng.integers(0, 4, 2000))
+    after[rng.random(2000) < 0.001] = 4
+    state[0] = after[0] = 4
+    log = cs.Transitions(state, np.zeros(2000, dtype=int), state.astype(float), after)
+    with pytest.raises(NotIdentified, match=r"\(5, 0\)"):
+        cs.DiffLSTD(quiet=True).fit(log, "constant:0")
+
+
+def test_several_labelled_columns_are_one_state() -> None:
+    """Levels of two columns combined, against the same states numbered by hand."""
+    rng = np.random.default_rng(4)
+    color, size = rng.choice(["red", "blue"], 3000), rng.integers(0, 3, 3000)
+    action = rng.choice(["a", "b"], 3000)
+    reward = rng.normal(size=3000) + (color == "red") * (action == "a")
+    named = cs.Transitions({"color": color, "size": size}, action, reward, kinds={"size": "category"})
+    lone = cs.Transitions((color == "red") * 3 + size, action, reward)
+    one, two = (cs.DiffLSTD(quiet=True).fit(log, "uniform") for log in (named, lone))
+    assert one.reward_rate_ == pytest.approx(two.reward_rate_, abs=1e-12)
+    assert "6 states × 2 actions" in one.features_
+
+
+def test_a_hundred_thousand_pairs() -> None:
+    """A queue of 50,000 places with two service speeds, 400,000 rows: the empirical chain's exact rate, standard error and all.
+
+    Rows are drawn evenly over all pairs, so that the log covers them; the truth is the rate of the empirical chain by itself: its
+    detailed balance gives the stationary law without any matrix.
+    """
+    places, rows = 50_000, 400_000
+    rng = np.random.default_rng(5)
+    state, action = np.repeat(np.arange(places), 8), np.tile([0, 0, 0, 0, 1, 1, 1, 1], places)
+    up = np.tile([True, False, False, False, True, True, False, False], places)  # speed 0 drains faster
+    after = np.clip(np.where(up, state + 1, state - 1), 0, places - 1)
+    order = rng.permutation(rows)
+    reward = -np.minimum(state, 100).astype(float) + rng.normal(size=rows)
+    log = cs.Transitions(state[order], action[order], reward[order], after[order])
+    est = cs.DiffLSTD(quiet=True, standard_errors="independent").fit(log, "constant:0")
+    law = (1 / 3.0) ** np.arange(200)  # up 1/4, down 3/4
+    law /= law.sum()
+    mean = reward.reshape(places, 2, 4).mean(axis=2)[:200, 0]
+    assert est.reward_rate_ == pytest.approx(float(law @ mean), abs=1e-9)
+    assert est.standard_error_ > 0
+    assert "50,000 states × 2 actions" in est.features_

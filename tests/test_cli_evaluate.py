@@ -1,0 +1,406 @@
+"""`cesaro evaluate`, `compare` and `doctor`: the answer, the JSON document, the folder, one-line errors, hostile text."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from cesaro.cli import app
+from cesaro.commands import doctor
+
+COMMAND = [sys.executable, "-c", "from cesaro.cli import main; main()"]
+FILES = ["evaluation.json", "rates.png", "report.txt"]
+COLUMNS = ("--observation", "state", "--action", "done", "--reward", "earned")
+
+
+def cesaro(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def table(rows: int = 2_000, state: str = "state", label: str = "go") -> pa.Table:
+    """A walk on three states; action `label` moves on, "stay" does not."""
+    rng = np.random.default_rng(0)
+    moves = rng.random(rows) < 0.5
+    states = np.concatenate([[0], np.cumsum(moves)[:-1]]) % 3
+    return pa.table(
+        {state: states, "done": np.where(moves, label, "stay"), "earned": (states == 2) + rng.normal(size=rows)}
+    )
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    file = tmp_path / "log.parquet"
+    pq.write_table(table(), file)
+    return file
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def test_the_answer_in_words(log: Path) -> None:
+    result = cesaro("evaluate", log, "--policy", "always=constant:go", *COLUMNS, "--unit", "€ per minute", "--quiet")
+    assert (result.exit_code, result.stderr) == (0, "")
+    said = " ".join(result.stdout.split())
+    assert re.search(
+        r"'always' would earn 0\.\d+ € per minute in the long run \(95 % interval 0\.\d+ to 0\.\d+\):", said
+    )
+    assert "Verdict: " in said
+    assert "does not cover what those features cannot express" in said
+    assert "Columns: observation state; action done; reward earned." in said
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "Results:" not in said
+
+
+def test_one_json_document_and_nothing_else(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    options = ("--confidence", "0.9", "--seed", "3", "--ridge", "1e-9", "--json", "--out", out)
+    result = cesaro("evaluate", log, "--policy", "always=constant:go", *COLUMNS, *options)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["schema"] == "cesaro-evaluation/1"
+    assert found.keys() == {
+        *("schema", "cesaro", "policy", "unit", "confidence", "reward_rate", "behavior_rate", "difference", "covers"),
+        *("verdict", "diagnostics", "settings", "log", "warnings"),
+    }
+    rate = found["reward_rate"]
+    assert rate.keys() == {"value", "standard_error", "low", "high"}
+    assert rate["low"] < 1 / 3 < rate["high"]
+    assert found["difference"].keys() == {*rate, "p_value"}
+    assert (found["policy"], found["unit"], found["confidence"]) == ("always", None, 0.9)
+    assert (found["settings"]["random_state"], found["settings"]["ridge"]) == (3, 1e-9)
+    assert found["log"]["columns"] == {"observation": ["state"], "action": ["done"], "reward": ["earned"]}
+    assert {entry["verdict"] for entry in found["diagnostics"]} <= {"ok", "caution", "bad"}
+    assert json.loads((out / "evaluation.json").read_text(encoding="utf-8")) == found
+    assert result.stderr.splitlines()[-1] == f"Results: {out} (evaluation.json, report.txt, rates.png)"
+
+
+def test_warnings_are_in_the_report_or_on_stderr(log: Path) -> None:
+    arguments = ("evaluate", log, "--policy", "logged", *COLUMNS)
+    said = cesaro(*arguments)
+    assert "Warning: 'logged' is the mean logged reward" in said.stdout
+    assert "The log earned 0." in said.stdout
+    found = cesaro(*arguments, "--json")
+    assert found.stderr.startswith("warning: logged: 'logged' is the mean logged reward")
+    assert json.loads(found.stdout)["warnings"]
+
+
+def test_the_folder_is_complete_and_not_overwritten_without_force(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ("evaluate", log, "--policy", "uniform", *COLUMNS, "--quiet", "--out", out)
+    first = cesaro(*arguments)
+    assert first.exit_code == 0, first.output
+    assert first.stdout.splitlines()[-1] == f"Results: {out} (evaluation.json, report.txt, rates.png)"
+    assert names(out) == FILES
+    assert (out / "rates.png").read_bytes().startswith(b"\x89PNG")
+    assert "What could be wrong" in (out / "report.txt").read_text(encoding="utf-8")
+    refused = cesaro(*arguments)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "exists; add --force" in refused.stderr
+    assert cesaro(*arguments, "--confidence", "0.5", "--force").exit_code == 0
+    assert json.loads((out / "evaluation.json").read_text(encoding="utf-8"))["confidence"] == 0.5
+    assert names(tmp_path) == ["log.parquet", "out"]
+
+
+@pytest.mark.parametrize("content", [None, "{", '{"schema": "cesaro-study/1"}', '{"schema": "cesaro-evaluation/1"}'])
+def test_force_leaves_folders_alone_that_hold_anything_else(log: Path, tmp_path: Path, content: str | None) -> None:
+    out = tmp_path / "photos"
+    out.mkdir()
+    (out / "cat.png").touch()
+    if content is not None:
+        (out / "evaluation.json").write_text(content, encoding="utf-8")
+    result = cesaro("evaluate", log, "--policy", "uniform", *COLUMNS, "--out", out, "--force")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--force leaves it alone" in result.stderr
+    assert (out / "cat.png").exists()
+    assert names(tmp_path) == ["log.parquet", "photos"]
+
+
+def test_a_failure_while_writing_leaves_the_old_folder_and_nothing_partial(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    arguments = ("evaluate", log, "--policy", "uniform", *COLUMNS, "--quiet", "--out", out)
+    assert cesaro(*arguments).exit_code == 0
+    before = (out / "evaluation.json").read_bytes()
+    rename = Path.rename
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def interrupted(self: Path, target: Path) -> Path:
+        if self.name == "out.partial":
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    for name, broken, code in (("write_bytes", None, 0), ("fsync", full, 1), ("rename", interrupted, 130)):
+        with monkeypatch.context() as patch:
+            if name == "fsync":
+                patch.setattr(os, "fsync", broken)
+            elif name == "rename":
+                patch.setattr(Path, "rename", broken)
+            result = cesaro(*arguments, "--force")
+        assert result.exit_code == code, result.output
+        assert result.stderr.count("\n") == (code > 0)
+        assert names(out) == FILES
+        assert names(tmp_path) == ["log.parquet", "out"]
+        assert (out / "evaluation.json").read_bytes() == before
+
+
+def test_what_a_kill_leaves_is_written_anew_but_files_of_others_stay(log: Path, tmp_path: Path) -> None:
+    partial = tmp_path / "out.partial"
+    partial.mkdir()
+    (partial / "report.txt").write_text("half", encoding="utf-8")
+    (partial / ".evaluation.json.tmp").write_text("{", encoding="utf-8")
+    arguments = ("evaluate", log, "--policy", "uniform", *COLUMNS, "--quiet", "--out", tmp_path / "out")
+    assert cesaro(*arguments).exit_code == 0
+    assert names(tmp_path / "out") == FILES
+    partial.mkdir()
+    (partial / "notes.txt").touch()
+    refused = cesaro(*arguments, "--force")
+    assert refused.exit_code == 2
+    assert "holds 'notes.txt' and is in the way" in refused.stderr
+    assert (partial / "notes.txt").exists()
+
+
+POLICY = ("--policy", "uniform")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.parquet", *POLICY, *COLUMNS], "nowhere.parquet"),
+        (["log.parquet", *POLICY, "--observation", "stat", *COLUMNS[2:]], 'did you mean "state"?'),
+        (["log.parquet", *POLICY], "the columns of action and reward must be known"),
+        (["log.parquet", "--policy", "nobody", *COLUMNS], "policy must be uniform"),
+        (["log.parquet", "--policy", "constant:fly", *COLUMNS], "'fly'"),
+        (["log.parquet", "--policy", "bad.py:policy", *COLUMNS], "cannot be loaded"),
+        (["log.parquet", "--policy", "=uniform", *COLUMNS], "must have a name before '='"),
+        (["log.parquet", *POLICY, "--policy", "b=uniform", *COLUMNS], "for several: cesaro compare"),
+        (["log.parquet", *POLICY, *COLUMNS, "--ridge", "much"], "--ridge must be auto or a number ≥ 0. Got 'much'."),
+        (["log.parquet", *POLICY, *COLUMNS, "--ridge", "-1"], "ridge must be a number ≥ 0. Got -1.0."),
+        (["log.parquet", *POLICY, *COLUMNS, "--ridge", "nan"], "ridge must be a number ≥ 0. Got nan."),
+        (["log.parquet", *POLICY, *COLUMNS, "--confidence", "1"], "confidence must be a number > 0 and < 1"),
+        (["log.parquet", *POLICY, *COLUMNS, "--confidence", "95"], "confidence must be a number > 0 and < 1"),
+        (["log.parquet", *POLICY, *COLUMNS, "--seed", "-1"], "random_state must be an integer ≥ 0"),
+        (["log.parquet", *POLICY, *COLUMNS, "--draws", "0"], "draws must be an integer ≥ 1"),
+        (["log.parquet", *POLICY, *COLUMNS, "--features", "magic"], "features must be one of"),
+        (["log.parquet", *POLICY, *COLUMNS, "--standard-errors", "none"], "standard_errors must be one of"),
+        (["log.parquet", *POLICY, *COLUMNS, "--kind", "state"], "--kind must be COLUMN=category or COLUMN=number"),
+        (["log.parquet", *POLICY, *COLUMNS, "--kind", "hour=category"], 'Got "hour"'),
+        (["log.parquet", *POLICY, *COLUMNS, "--kind", "state=category", "--kind", "state=number"], "one thing about"),
+        (["log.parquet", *POLICY, *COLUMNS, "--method", "magic"], "method must be one of auto, diff-lstd, diff-sgq"),
+        (
+            ["log.parquet", *POLICY, *COLUMNS, "--set", "steps"],
+            "--set must be NAME=VALUE, each name once. Got 'steps'.",
+        ),
+        (["log.parquet", *POLICY, *COLUMNS, "--set", "draws=3"], "use --draws"),
+        (["log.parquet", *POLICY, *COLUMNS, "--set", "steps=3"], "has no setting steps; it has"),
+        (["log.parquet", *POLICY, *COLUMNS, "--reward-lag", "2"], "reward_lag must be 0 or 1. Got 2"),
+        (["log.parquet", *POLICY, *COLUMNS, "--on-truncation", "stop"], "on_truncation must be one of"),
+        (["log.parquet", *POLICY, *COLUMNS, "--ignore", "reward"], "--ignore must be one of next_observation"),
+        (["log.parquet", *POLICY, *COLUMNS, "--ignore", "time", "--time", "earned"], "exclude each other"),
+        (["log.parquet", *POLICY, *COLUMNS, "--out", "missing/out"], "does not exist; create it"),
+        (["log.parquet", *POLICY, *COLUMNS, "--out", "log.parquet"], "exists and is not a folder"),
+        (["log.parquet", *POLICY, *COLUMNS, "--out", "/", "--force"], "--force leaves it alone"),
+        (["a\nb\x1b[31m.parquet", *POLICY, *COLUMNS], r"a\nb\x1b[31m.parquet"),
+    ],
+)
+def test_wrong_input_is_one_line_and_writes_nothing(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.py").write_text("import nothing_of_this_name", encoding="utf-8")
+    if "--out" not in arguments:
+        arguments = [*arguments, "--out", "out"]
+    result = cesaro("evaluate", *arguments)
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+    assert [name for name in names(tmp_path) if name != "__pycache__"] == ["bad.py", "log.parquet"]
+
+
+def test_a_rate_that_the_log_does_not_identify_is_an_error_and_a_ridge_overrides(tmp_path: Path) -> None:
+    file = tmp_path / "log.parquet"
+    pq.write_table(table(label="run").slice(0, 40), file)
+    policy = tmp_path / "p.csv"
+    policy.write_text("state,stay,run\n0,1,0\n1,1,0\n2,1,0\n", encoding="utf-8")
+    arguments = ("evaluate", file, "--policy", policy, *COLUMNS, "--quiet")
+    result = cesaro(*arguments)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "does not identify one rate" in result.stderr
+    answered = cesaro(*arguments, "--ridge", "0.001")
+    assert answered.exit_code == 0, answered.output
+    assert "Warning: The log does not identify one rate" in answered.stdout
+
+
+def test_a_learned_method_with_settings_of_its_own(log: Path) -> None:
+    options = ("--method", "diff-gq1", "--set", "steps=2000", "--set", "seeds=2", "--set", "step_size=0.1", "--json")
+    result = cesaro("evaluate", log, "--policy", "uniform", *COLUMNS, *options, "--quiet")
+    assert result.exit_code == 0, result.output
+    used = json.loads(result.stdout)["settings"]
+    assert (used["steps"], used["seeds"], used["step_size"]) == (2000, 2, 0.1)
+
+
+def test_compare_ranks_and_pairs(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ("compare", log, "--policy", "coin=uniform", "--policy", "always=constant:go", *COLUMNS, "--quiet")
+    said = cesaro(*arguments, "--out", out)
+    assert said.exit_code == 0, said.output
+    assert "Paired differences" in said.stdout
+    assert max(map(len, said.stdout.splitlines()[:-1])) <= 80
+    assert names(out) == ["comparison.json", "rates.png", "report.txt"]
+    found = json.loads(cesaro(*arguments, "--json").stdout)
+    assert found == json.loads((out / "comparison.json").read_text(encoding="utf-8"))
+    assert found["schema"] == "cesaro-comparison/1"
+    assert [entry["policy"] for entry in found["evaluations"]] == ["coin", "always"]
+    (difference,) = found["differences"]
+    assert (difference["policy"], difference["minus"]) == ("coin", "always")
+    rates = [entry["reward_rate"]["value"] for entry in found["evaluations"]]
+    assert difference["value"] == pytest.approx(rates[0] - rates[1])
+
+
+@pytest.mark.parametrize(
+    ("policies", "message"),
+    [
+        (["uniform"], "compare takes at least two --policy options. Got 1"),
+        (["a=uniform", "a=constant:go"], "'a' twice; write --policy NAME=constant:go"),
+        (["uniform", "uniform"], "'uniform' twice"),
+    ],
+)
+def test_compare_needs_two_names(log: Path, policies: list[str], message: str) -> None:
+    result = cesaro("compare", log, *COLUMNS, *(word for policy in policies for word in ("--policy", policy)))
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert message in result.stderr
+
+
+NAME = "[red]x[bold] $x^{$ \x1b[31m\n\u202e 漢 \udcff"
+UNIT = f"{NAME} [/red] $\\frac$"
+
+
+@pytest.mark.parametrize("width", [30, 80])
+def test_hostile_text_stays_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    label, column = "[bold]go\x1b]0;title\x07", "[link=x]state\n"
+    log, out = tmp_path / "log.parquet", tmp_path / "out"
+    pq.write_table(table(state=column, label=label), log)
+    columns = ("--observation", column, "--action", "done", "--reward", "earned")
+    arguments: tuple[Any, ...] = (
+        log,
+        *columns,
+        "--unit",
+        UNIT,
+        "--policy",
+        f"{NAME}=constant:{label}",
+        "--quiet",
+    )
+    result = cesaro("evaluate", *arguments, "--out", out)
+    assert result.exit_code == 0, result.output
+    report = (out / "report.txt").read_text(encoding="utf-8")
+    for text in (result.stdout, report):
+        assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", text)
+    for piece in ("[red]x[bold]", r"\x1b[31m\n\u202e", "漢", r"\udcff", "[link=x]state"):
+        assert piece in re.sub(r"\s+", " ", report)
+    found = json.loads((out / "evaluation.json").read_text(encoding="utf-8"))
+    assert (found["policy"], found["unit"]) == (NAME, UNIT)
+    assert json.loads(cesaro("evaluate", *arguments, "--json").stdout) == found
+
+
+def test_numbers_are_never_cut(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("evaluate", log, *COLUMNS, "--policy", f"{'long ' * 20}=uniform", "--quiet")
+    digits = []
+    for width in (20, 30, 45, 80, 300):
+        monkeypatch.setenv("COLUMNS", str(width))
+        said = cesaro(*arguments).stdout
+        assert max(map(len, said.splitlines())) <= width
+        digits.append(sorted(re.findall(r"[0-9+-]", said[said.index("Reward per") : said.index("Used:")])))
+        if width >= 80:
+            low, high = re.findall(r"interval (-?[\d.]+) to ([\d.]+)\)", " ".join(said.split()))[0]
+            assert f"{low} … {high}" in said
+    assert all(found == digits[0] for found in digits)
+
+
+def test_a_terminal_without_unicode_gets_escapes(log: Path) -> None:
+    command = [*COMMAND, "evaluate", str(log), *POLICY, *COLUMNS, "--unit", "€"]
+    done = subprocess.run(command, capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert rb"\u20ac in the long run" in b" ".join(done.stdout.split())
+
+
+def test_columns_that_are_in_the_way_can_be_ignored(tmp_path: Path) -> None:
+    file = tmp_path / "log.csv"
+    rows = "".join(f"{t % 2},{t % 3 % 2},{t % 5},0\n" for t in range(400))
+    file.write_text(f"state,action,reward,done\n{rows}", encoding="utf-8")
+    asked = cesaro("evaluate", file, *POLICY)
+    assert (asked.exit_code, asked.stderr.count("\n")) == (2, 1)
+    assert 'the column "done" may mean' in asked.stderr
+    assert cesaro("evaluate", file, *POLICY, "--ignore", "terminated", "--ignore", "truncated").exit_code == 0
+    assert cesaro("evaluate", file, *POLICY, "--terminated", "done", "--ignore", "truncated").exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare", "doctor"])
+def test_help_loads_nothing_heavy(command: str) -> None:
+    code = (
+        "import sys\nfrom cesaro.cli import main\n"
+        "try:\n    main()\nfinally:\n"
+        "    print('loaded:', {'jax', 'matplotlib', 'sklearn', 'numpy', 'scipy', 'pyarrow'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, command, "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("loaded: set()\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_ctrl_c_is_one_line_and_leaves_nothing(tmp_path: Path, log: Path) -> None:
+    policy, started = tmp_path / "slow.py", tmp_path / "started"
+    policy.write_text(
+        f"import pathlib, time\ndef slow(s):\n    pathlib.Path({str(started)!r}).touch()\n    time.sleep(60)\n",
+        encoding="utf-8",
+    )
+    # A shell starts background jobs with interrupts ignored, and children inherit that.
+    heed = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+    command = [*COMMAND, "evaluate", str(log), "--policy", f"{policy}:slow", *COLUMNS, "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", heed, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not started.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, "", "interrupted: nothing was written.\n")
+    assert not {"out", "out.partial"} & set(names(tmp_path))
+
+
+def test_doctor_says_what_is_there_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_OPTIONAL", (("no_such_module", "magic", "magic"),))
+    monkeypatch.setattr(doctor, "_SLOW_ROWS", 1e15)
+    result = cesaro("doctor")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    for word in (
+        "cesaro",
+        "python",
+        "jax",
+        "numpy",
+        "scikit-learn",
+        "pyarrow",
+        "cores",
+        "device of JAX",
+        "rows/s",
+        "updates/s",
+    ):
+        assert word in said
+    assert "'cesaro[magic]'" in said
+    assert "slow:" in said
+    assert max(map(len, result.stdout.splitlines())) <= 80

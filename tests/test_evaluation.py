@@ -1,0 +1,159 @@
+"""`evaluate` and `compare` as functions: what they take, refuse, keep and say."""
+
+import json
+import math
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cesaro as cs
+from cesaro.estimators import Estimate
+from cesaro.estimators.diagnostics import Diagnostic
+from cesaro.progress import stage
+from cesaro.report.figure import draw_evaluation
+from cesaro.report.text import comparison_text, evaluation_text, headline, numbers
+
+
+@pytest.fixture(scope="module")
+def log() -> cs.Transitions:
+    rng = np.random.default_rng(0)
+    action = rng.integers(0, 2, 4_000)
+    state = np.concatenate([[0], np.cumsum(action)[:-1]]) % 3
+    return cs.Transitions(state, action, (state == 2) + rng.normal(size=4_000))
+
+
+@pytest.fixture(scope="module")
+def answer(log: cs.Transitions) -> cs.Evaluation:
+    return cs.evaluate(log, "constant:1", quiet=True)
+
+
+def test_the_answer_is_the_estimators(log: cs.Transitions, answer: cs.Evaluation) -> None:
+    est = cs.DiffLSTD().fit(log, "constant:1")
+    assert (answer.reward_rate, answer.standard_error) == (est.reward_rate_, est.standard_error_)
+    assert answer.interval(0.5) == est.interval(0.5)
+    low, high = answer.interval()
+    assert low < 1 / 3 < high
+    assert answer.difference.value == pytest.approx(answer.reward_rate - answer.behavior.value)
+    assert answer.behavior.value == pytest.approx(log.rewards.mean())
+
+
+def test_the_difference_is_paired(log: cs.Transitions) -> None:
+    """Two names of one policy differ by nothing, although each has an interval."""
+    found = cs.compare(log, {"a": "constant:1", "b": "constant:1", "c": "uniform"}, quiet=True)
+    assert found.evaluations["a"].standard_error > 0
+    assert found.differences["a", "b"] == Estimate(0.0, 0.0, found.differences["a", "b"].degrees_of_freedom)
+    assert found.differences["a", "b"].p_value() == 0.5
+    assert found.differences.keys() == {("a", "b"), ("a", "c"), ("b", "c")}
+
+
+def test_logged_is_the_mean_reward_and_says_so(log: cs.Transitions) -> None:
+    found = cs.evaluate(log, "logged", quiet=True)
+    assert found.reward_rate == pytest.approx(log.rewards.mean())
+    assert found.is_logged
+    assert "only if the log is stationary" in found.warnings[0]
+    assert headline(found).startswith("The log earned ")
+    assert found.difference.value == 0
+
+
+def test_json_is_plain_even_where_numbers_are_missing(answer: cs.Evaluation) -> None:
+    unknown = Estimate(1.0, math.nan, 1.0)
+    odd = Diagnostic("odd", math.inf, "bad", "Something is infinite.", "Mend it.")
+    settings = {"ridge": np.float64("nan"), "size": np.int64(3), "nested": [np.float32(1.5), None], "kind": object}
+    strange = replace(answer, target=unknown, difference=unknown, diagnostics=(odd,), settings=settings)
+    found = json.loads(json.dumps(strange.to_dict(), allow_nan=False))
+    assert found["reward_rate"] == {"value": 1.0, "standard_error": None, "low": None, "high": None}
+    assert found["difference"]["p_value"] is None
+    assert found["verdict"] == "bad"
+    assert found["settings"] == {"ridge": None, "size": 3, "nested": [1.5, None], "kind": "<class 'object'>"}
+    said = evaluation_text(strange, 80)
+    assert "(no interval)" in headline(strange)
+    assert "Verdict: bad (odd): see below" in said
+    assert "Something is infinite. Mend it." in said
+
+
+def test_a_picture_is_drawn_even_where_numbers_are_missing(answer: cs.Evaluation, tmp_path: Path) -> None:
+    unknown = Estimate(math.nan, math.nan, 1.0)
+    draw_evaluation(replace(answer, difference=unknown, name="$\\frac{ x" * 9), tmp_path / "rates.png")
+    assert (tmp_path / "rates.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_short_text_leaves_out_what_is_ok_and_full_text_does_not(answer: cs.Evaluation, log: cs.Transitions) -> None:
+    fine = Diagnostic("fine", 1.0, "ok", "All is well.")
+    odd = Diagnostic("odd", 0.0, "caution", "Something is odd.", "Look.")
+    both = replace(answer, diagnostics=(odd, fine))
+    assert "All is well." not in str(both)
+    assert "Something is odd. Look." in str(both)
+    assert "All is well." in evaluation_text(both, full=True)
+    assert "Verdict: ok (checked: fine)" in str(replace(answer, diagnostics=(fine,)))
+    compared = cs.compare(log, {"a": "constant:1", "b": "uniform"}, quiet=True)
+    assert comparison_text(compared, full=True).count("What could be wrong") == 2
+
+
+@pytest.mark.parametrize(
+    ("estimate", "value"),
+    [
+        (Estimate(2.73136, 0.0142, 20), "2.731"),
+        (Estimate(-0.00008919, 0.00028, 20), "-0.00009"),
+        (Estimate(1234567.8, 321.0, 20), "1,234,568"),
+        (Estimate(1.23e-12, 4.5e-14, 20), "1.23e-12"),
+        (Estimate(1.23456e12, 4.5e9, 20), "1.235e+12"),
+        (Estimate(1 / 3, 0.0, 20), "0.333333"),
+        (Estimate(1 / 3, 1e-18, 20), "0.333333"),
+        (Estimate(math.nan, 0.1, 20), "none"),
+        (Estimate(0.0, 0.0, 20), "0"),
+    ],
+)
+def test_numbers_have_the_digits_that_their_error_deserves(estimate: Estimate, value: str) -> None:
+    assert numbers(estimate, 0.95)[0] == value
+
+
+def test_wrong_arguments_are_named(log: cs.Transitions) -> None:
+    ready = cs.FeatureTransitions(np.ones((3, 1)), np.ones(3), np.ones((3, 1)))
+    for bad, message in (([1, 2], "Got list; see cesaro.read"), (ready, "ready features go to an estimator")):
+        with pytest.raises(cs.InputError, match=message):
+            cs.evaluate(bad, "uniform")
+    with pytest.raises(cs.InputError, match="has no setting colour; it has"):
+        cs.evaluate(log, "uniform", colour="red")
+    with pytest.raises(cs.InputError, match="confidence must be a number > 0 and < 1"):
+        cs.evaluate(log, "uniform", confidence=95)
+    with pytest.raises(cs.InputError, match="at least two names"):
+        cs.compare(log, {"a": "uniform"})
+    with pytest.raises(cs.InputError, match=r"different names\. Got '1' twice"):
+        cs.compare(log, {1: "uniform", "1": "constant:1"})  # type: ignore[dict-item]
+
+
+def test_a_path_is_read_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "log.csv"
+    rows = "".join(f"{t % 2},{t % 3 % 2},{t % 5}\n" for t in range(400))
+    file.write_text(f"state,action,reward\n{rows}", encoding="utf-8")
+    assert cs.evaluate(str(file), "uniform", quiet=True).log["columns"]["observation"] == ["state"]
+    assert cs.evaluate(file, "uniform", quiet=True).log["rows"] == 399
+
+
+def test_other_warnings_pass_through(log: cs.Transitions) -> None:
+    def old(observations: object) -> object:
+        warnings.warn("this function is old", DeprecationWarning, stacklevel=1)
+        return np.ones(len(np.asarray(observations)), dtype=int)
+
+    with pytest.warns(DeprecationWarning, match="this function is old"):
+        assert cs.evaluate(log, old, quiet=True).warnings == ()
+
+
+def test_stages_are_shown_on_a_terminal_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stage("reading"):
+        pass
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with stage("reading", quiet=True):
+        pass
+    assert capsys.readouterr() == ("", "")
+    with stage("reading"), stage("within"):  # only one at a time can be on show
+        pass
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "reading" in err

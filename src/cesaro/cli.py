@@ -15,10 +15,9 @@ from cesaro.commands.errors import one_line_errors as _one_line_errors
 from cesaro.errors import InputError
 
 if TYPE_CHECKING:
-    from cesaro.reproduce import boyan_result
+    from cesaro.reproduce import boyan_result, pendulum_result
     from cesaro.reproduce import counterexample as counterexample_study
     from cesaro.reproduce import coverage as coverage_study
-    from cesaro.reproduce import pendulum_result
     from cesaro.reproduce import rates as rates_study
     from cesaro.reproduce.assumption import Result
 

@@ -190,6 +190,15 @@ def test_ridge() -> None:
     assert found(fit(chain_log(offset=5), [[0.0, 1.0]] * 3 + [[1.0, 0.0]] * 3, ridge=0.1), "ridge").verdict != "ok"
 
 
+def test_dual_size() -> None:
+    """A parabola that Fourier features express, and a reward on a fine grid of cells, which three of them cannot."""
+    log = line_log()
+    assert found(fit(log, toward_zero, features="fourier:30"), "dual size").verdict == "ok"
+    states, actions = log.observations.plain(), log.actions.plain()
+    rough = cs.Transitions(states, actions, np.round(3 * states) % 2 * states, log.next_observations.plain())
+    assert found(fit(rough, toward_zero, features="fourier:3"), "dual size").verdict != "ok"
+
+
 def test_support_of_pairs() -> None:
     rng = np.random.default_rng(0)
     rows = 3_000

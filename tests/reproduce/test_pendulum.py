@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 import cesaro as cs
 from cesaro.cli import app
 from cesaro.errors import InputError
+from cesaro.estimators.diagnostics import Diagnostic, Verdict
 from cesaro.estimators.tabular import NotIdentified
 from cesaro.reproduce import pendulum, pendulum_figures, pendulum_tables
 from cesaro.reproduce.pendulum import Config, run
@@ -130,10 +132,21 @@ def test_pieces_hold_what_the_estimator_gives(small: tuple[Result, Path]) -> Non
         assert piece["estimate"][i] == pytest.approx(fitted.reward_rate_, rel=1e-6)
         assert (piece["low"][i], piece["high"][i]) == pytest.approx(fitted.interval(0.95), rel=1e-6)
         if i == 0:
-            bad = [found for found in fitted.diagnostics_ if found.verdict != "ok"]
-            assert str(piece["findings"]).count("(") == len(bad)
-            assert all(f"{found.name} ({found.verdict})" in str(piece["findings"]) for found in bad)
-            assert str(piece["verdict"]) == min(bad, key=lambda found: found.severity).verdict
+            expected = pendulum._diagnosed(fitted)
+            assert (str(piece["verdict"]), str(piece["findings"])) == tuple(map(str, expected.values()))
+
+
+def test_findings_are_named_worst_first() -> None:
+    verdicts: tuple[Verdict, ...] = ("ok", "caution", "bad")
+    fitted: Any = SimpleNamespace(diagnostics_=[Diagnostic(f"{said} one", 1.0, said, "So.") for said in verdicts])
+    found = pendulum._diagnosed(fitted)
+    assert str(found["findings"]) == "bad one (bad); caution one (caution)"
+    assert str(found["verdict"]) == "bad"
+    fitted.diagnostics_ = fitted.diagnostics_[:1]
+    assert {name: str(value) for name, value in pendulum._diagnosed(fitted).items()} == {
+        "verdict": "ok",
+        "findings": "",
+    }
 
 
 def test_scores_are_over_single_logs(small: tuple[Result, Path]) -> None:

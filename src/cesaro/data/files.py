@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from cesaro.data.array_files import Hdf5Source, NpzSource
 from cesaro.data.columns import EXACT
+from cesaro.data.printable import printable
 from cesaro.data.roles import Roles
 from cesaro.data.settings import carried_settings
 from cesaro.data.sources import Files, Source, check_names, reading
@@ -50,13 +51,15 @@ def open_path(text: str) -> Source:
     if not exists and glob.has_magic(text):
         files = sorted(Path(file) for file in glob.glob(text, recursive=True))
         if not files:
-            raise InputError(f"{text} must match files. Got none; check the folder and the pattern.")
+            raise InputError(f"{printable(text)} must match files. Got none; check the folder and the pattern.")
         other = next((file for file in files if file.suffix.lower() not in PARQUET), None)
         if other is not None:
             raise InputError(f"{text} must match Parquet files only. Got {other.name}; narrow the pattern.")
         return ParquetSource(name, files)
     if not exists:
-        raise InputError(f"{text} must be an existing file, folder or pattern. Got no such file; check the path.")
+        raise InputError(
+            f"{printable(text)} must be an existing file, folder or pattern. Got no such file; check the path."
+        )
     return _open_file(path)
 
 

@@ -10,7 +10,7 @@ from cesaro.errors import InputError
 from cesaro.estimators import closed_form, tabular
 from cesaro.estimators.checks_subject import SecondMap, Subject, finding, subset
 from cesaro.estimators.closed_form import Solution
-from cesaro.estimators.diagnostics import Diagnostic, Verdict
+from cesaro.estimators.diagnostics import OTHERS, Diagnostic, Verdict
 from cesaro.estimators.influence import Estimate, Sampling
 from cesaro.estimators.moments import Moments
 from cesaro.estimators.pipeline import DUAL_MULTIPLE, Prepared
@@ -160,7 +160,7 @@ def learned_methods(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def _method(method: str, stability: PlugIn) -> Diagnostic:
-    name = f"learning by {method}"
+    name = f"{OTHERS}{method}"
     step = stability.max_step_sampled
     if not stability.converges or step is None:
         return Diagnostic(

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from cesaro.estimators.base import Estimator
 
 Verdict: TypeAlias = Literal["ok", "caution", "bad"]
+OTHERS = "learning by "
 SEVERITY: dict[str, int] = {"bad": 0, "caution": 1, "ok": 2}
 
 
@@ -32,6 +33,11 @@ class Diagnostic:
     remedy: str = ""
 
     @property
+    def is_about_others(self) -> bool:
+        """Whether it concerns methods that were not used, and not this estimate."""
+        return self.name.startswith(OTHERS)
+
+    @property
     def severity(self) -> int:
         """Zero is worst."""
         return SEVERITY[self.verdict]
@@ -48,8 +54,9 @@ class Diagnostic:
 
 
 def worst(diagnostics: Iterable[Diagnostic]) -> Verdict:
-    """The verdict of all together."""
-    return min((entry.verdict for entry in diagnostics), key=lambda verdict: SEVERITY[verdict], default="ok")
+    """The verdict of all together, methods that were not used aside."""
+    own = (entry.verdict for entry in diagnostics if not entry.is_about_others)
+    return min(own, key=lambda verdict: SEVERITY[verdict], default="ok")
 
 
 def diagnose(estimator: "Estimator") -> tuple[Diagnostic, ...]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.features import Features
@@ -82,6 +83,16 @@ class Moments:
     def mean(self, name: str) -> Any:
         """One of `R`, `v`, `z`, `vz`, `vv`, `vR`, `xx` (squares, entry by entry) as a mean over rows."""
         return self._sums[name] / self.weight
+
+    def with_duals(self, chosen: NDArray[np.intp]) -> "Moments":
+        """What the accumulator would hold with these dual features alone."""
+        part = Moments()
+        part.rows, part.precision, part.same = self.rows, self.precision, self.same
+        part._sums = dict(self._sums)
+        for name in ("v", "vz", "vR"):
+            part._sums[name] = self._sums[name][chosen]
+        part._sums["vv"] = self._sums["vv"][np.ix_(chosen, chosen)]
+        return part
 
     @property
     def A(self) -> Array:

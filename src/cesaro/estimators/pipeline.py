@@ -155,6 +155,12 @@ class Prepared:
             v = x if self.dual is None else self.dual.pairs(block.observations, block.actions)
         return Rows(x, block.rewards, x_next, v, block.weights)
 
+    def own_duals(self) -> NDArray[np.intp] | None:
+        """Which dual features are the primal ones, where the dual map extends the primal one."""
+        if self._extension is None or self.map is None:
+            return None
+        return np.asarray(self._extension.first(np.arange(self._extension.size)[None], self.map.size)[0])
+
     def sampling(self, wanted: str) -> Sampling:
         """Which formula for standard errors, and why."""
         if wanted not in ("auto", *RULES):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from cesaro.checks import Array
+from cesaro.errors import InputError
 from cesaro.estimators.pipeline import Prepared
 from cesaro.features import OneHot, sample_rows
 from cesaro.features.maps import action_probabilities
@@ -13,7 +14,10 @@ def unlogged(prepared: Prepared) -> tuple[OneHot, Array] | None:
     log, policy = prepared.log, prepared.policy
     if log is None or policy is None or not (log.observations.is_discrete and log.actions.is_discrete):
         return None
-    table = OneHot(log.observations, log.next_observations, log.actions)
+    try:
+        table = OneHot(log.observations, log.next_observations, log.actions)
+    except InputError:  # too many combinations to number
+        return None
     seen = np.zeros(table.size, dtype=bool)
     seen[table.states(log.observations) * table.num_actions + log.actions.joint().codes] = True
     after = log.next_observations.take(sample_rows(len(log), prepared.random_state))

@@ -127,7 +127,9 @@ def _probability(p: float) -> str:
 def _verdict(evaluation: "Evaluation") -> Text:
     """One line that cannot be overlooked."""
     verdict = evaluation.verdict
-    names = ", ".join(entry.name for entry in evaluation.diagnostics if entry.verdict == verdict)
+    names = ", ".join(
+        entry.name for entry in evaluation.diagnostics if entry.verdict == verdict and not entry.is_about_others
+    )
     line = Text("Verdict: ").append(verdict, style=_STYLE[verdict])
     if verdict == "ok":
         return line.append(visible(f" (checked: {names})" if names else " (nothing was checked)"))
@@ -137,7 +139,9 @@ def _verdict(evaluation: "Evaluation") -> Text:
 def _findings(evaluations: Sequence["Evaluation"], full: bool) -> Iterable[RenderableType]:
     several = len(evaluations) > 1
     for evaluation in evaluations:
-        shown = [entry for entry in evaluation.diagnostics if full or entry.verdict != "ok"]
+        shown = [
+            entry for entry in evaluation.diagnostics if full or (entry.verdict != "ok" and not entry.is_about_others)
+        ]
         if not shown:
             continue
         table = _table(f"What could be wrong: {evaluation.name}" if several else "What could be wrong")

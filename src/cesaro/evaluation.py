@@ -198,7 +198,7 @@ def evaluate(
         name=target.name,
         target=rate,
         behavior=behavior,
-        difference=_difference(estimator, rate, influence, behavior, estimator.behavior_influence_),
+        difference=_difference(estimator, rate, influence, behavior, estimator.behavior_influence_, None),
         confidence=level,
         unit=unit,
         settings=estimator.summary_(),
@@ -239,15 +239,22 @@ def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Compariso
     differences = {}
     for a, b in combinations(found, 2):
         one, other = found[a], found[b]
-        differences[a, b] = _difference(one.estimator, one.target, one.influence, other.target, other.influence)
+        differences[a, b] = _difference(
+            one.estimator, one.target, one.influence, other.target, other.influence, other.estimator
+        )
     return Comparison(found, differences)
 
 
-def _difference(estimator: Any, one: Estimate, of_one: Array, other: Estimate, of_other: Array) -> Estimate:
-    """Paired, row by row; never as independent rows, since rewards are not."""
+def _difference(
+    estimator: Any, one: Estimate, of_one: Array, other: Estimate, of_other: Array, of_other_estimator: Any
+) -> Estimate:
+    """Paired, row by row; never as independent rows, since rewards are not. What learning adds by chance is not paired."""
     if not (np.isfinite(of_one).all() and np.isfinite(of_other).all()):
         return Estimate(one.value - other.value, float("nan"), 1.0)
-    return estimator.sampling_.over_time().estimate(one.value - other.value, of_one - of_other)
+    paired = estimator.sampling_.over_time().estimate(one.value - other.value, of_one - of_other)
+    learning = [getattr(fitted, "learning_error_", 0.0) for fitted in (estimator, of_other_estimator)]
+    error = float(np.sqrt(paired.standard_error**2 + sum(part**2 for part in learning)))
+    return Estimate(paired.value, error, paired.degrees_of_freedom)
 
 
 def _estimator(method: str, features: Any, random_state: int, quiet: bool, settings: dict[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from cesaro.data import labels
 from cesaro.data.available import available_actions
 from cesaro.data.columns import Place
 from cesaro.data.continuing import GAP, DisorderError, Ordered, Successors, find_successors, order_rows, segments
-from cesaro.data.role_values import role_values
+from cesaro.data.role_values import Pair, role_values
 from cesaro.data.roles import Roles
 from cesaro.data.schema import Schema, describe
 from cesaro.data.settings import Settings
@@ -23,6 +23,7 @@ from cesaro.errors import InputError
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
+_LARGE = 1 << 27  # bytes
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,9 @@ def assemble(
 ) -> Parts:
     """Read `source` and make transitions of its rows."""
     assembly = _Assembly(source, roles, kinds, settings, notes)
-    pool = pa.default_memory_pool()
-    pool.release_unused()  # what decoding needed; else it would stay beside the arrays made below
+    assembly.release()
     parts = assembly.parts()
-    pool.release_unused()
+    assembly.release()
     return parts
 
 
@@ -75,8 +75,14 @@ class _Assembly:
         self.schema = describe(self.log, roles, table.schema, kinds, settings)
         self.has_next = roles.next_observation is not None
         self.notes = list(notes)
+        self._is_large = table.nbytes > _LARGE
         self._columns = {name: table[name] for name in table.column_names}
         self._uses = [column for _, columns in roles.items() for column in columns]
+
+    def release(self) -> None:
+        """Give back the memory that decoding needed, which Arrow would keep beside the arrays."""
+        if self._is_large:
+            pa.default_memory_pool().release_unused()
 
     def place(self, column: str) -> Place:
         return Place(self.log, column, self.files)
@@ -200,7 +206,7 @@ class _Assembly:
     def _observations(self, order: Rows | None, found: Successors) -> tuple[Values, Values | None]:
         role = self.schema.observation
         then = self.roles.next_observation
-        pairs = []
+        pairs: list[Pair] = []
         for i, name in enumerate(role.columns):
             names = [name] if then is None else [name, then.columns[i]]
             pairs.append([(self.column(own), self.place(own)) for own in names])
@@ -216,7 +222,7 @@ class _Assembly:
 
     def _actions(self, order: Rows | None) -> tuple[Values, NDArray[np.bool_] | None]:
         role = self.schema.action
-        pairs = [[(self.column(name), self.place(name))] for name in role.columns]
+        pairs: list[Pair] = [[(self.column(name), self.place(name))] for name in role.columns]
         actions = role_values(role, pairs, [name in self.kinds for name in role.columns], None)[0]
         available = None
         if self.roles.available is not None:

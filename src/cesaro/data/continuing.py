@@ -169,14 +169,14 @@ def find_successors(
         dropped["reward lag"] = ends & keep
         keep &= ~ends
     restart_at = np.flatnonzero(restarted & keep)
-    counts = {
+    counts: dict[str, int] = {
         "rows": rows,
-        "kept": int(keep.sum()),
-        "trajectories": int(ends_trajectory.sum()),
-        "episodes": int(ends_episode.sum()),
-        "cuts": int(cut.sum()),
+        "kept": int(np.count_nonzero(keep)),
+        "trajectories": int(np.count_nonzero(ends_trajectory)),
+        "episodes": int(np.count_nonzero(ends_episode)),
+        "cuts": int(np.count_nonzero(cut)),
         "restarts": len(restart_at),
-        **{f"dropped: {reason}": int(mask.sum()) for reason, mask in dropped.items() if mask.any()},
+        **{f"dropped: {reason}": int(np.count_nonzero(mask)) for reason, mask in dropped.items() if mask.any()},
     }
     return Successors(
         keep,

@@ -24,6 +24,7 @@ PARQUET = (".parquet", ".parq", ".pq")
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".csv.bz2")
 ARROW = (".arrow", ".feather", ".ipc", ".arrows")
 HDF5 = (".hdf5", ".h5", ".hdf")
+_PIECE = 65_536  # rows
 _MAGIC = ((b"PAR1", PARQUET[0]), (b"ARROW1", ARROW[0]), (b"PK\x03\x04", ".npz"), (b"\x89HDF", HDF5[0]))
 
 
@@ -112,18 +113,28 @@ class ParquetSource(Source):
 
     def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
         columns = roles.columns()
-        assert self.types is not None
-        text = [name for name in columns if pa.types.is_string(self.types.field(name).type)]
         tables = []
         for file in self._files:
-            with (
-                reading(file.name, "a complete Parquet file"),
-                pq.ParquetFile(file, memory_map=True, read_dictionary=text, page_checksum_verification=True) as opened,
-            ):
-                tables.append(opened.read(columns=columns).select(columns))
+            with reading(file.name, "a complete Parquet file"):
+                tables.append(self._read(file, columns))
         files = tuple((file.name, len(table)) for file, table in zip(self._files, tables))
         with reading(self.name, "Parquet files of one schema"):
             return pa.concat_tables(tables, promote_options="default"), files
+
+    def _read(self, file: Path, columns: list[str]) -> pa.Table:
+        """Flat columns at once and from a mapped file, the fastest way; lists piecewise, or they would need thrice the memory."""
+        assert self.types is not None
+        types = [self.types.field(column).type for column in columns]
+        text = [column for column, kind in zip(columns, types) if pa.types.is_string(kind)]
+        checked: dict[str, Any] = {"read_dictionary": text, "page_checksum_verification": True}
+        if not any(pa.types.is_nested(kind) for kind in types):
+            with pq.ParquetFile(file, memory_map=True, **checked) as opened:
+                return opened.read(columns=columns).select(columns)
+        with pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False, **checked) as opened:
+            batches = list(opened.iter_batches(_PIECE, columns=columns))
+            if not batches:
+                return opened.schema_arrow.empty_table().select(columns)
+            return pa.Table.from_batches(batches).select(columns)
 
 
 def _same_schema(file: Path, first: pa.Schema, other: Path, schema: pa.Schema) -> None:

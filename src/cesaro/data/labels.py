@@ -61,7 +61,7 @@ def labels(columns: Sequence[pa.ChunkedArray], places: Sequence[Place]) -> tuple
 def _mapped(codes: NDArray[Any], ranks: NDArray[np.int32]) -> NDArray[np.int32]:
     if np.array_equal(ranks, np.arange(len(ranks))):
         return codes.astype(np.int32, copy=False)
-    return np.append(ranks, np.int32(-1))[codes]
+    return np.append(ranks, np.int32(-1)).take(codes)
 
 
 def _encoded(column: pa.ChunkedArray, place: Place, kind: pa.DataType | None) -> _Encoded:
@@ -93,15 +93,16 @@ def _encoded(column: pa.ChunkedArray, place: Place, kind: pa.DataType | None) ->
 
 def _dense(values: NDArray[np.int64]) -> _Encoded | None:
     """Integers within a range no longer than the column, without a hash table."""
+    if not len(values):
+        return None
     low, high = int(values.min()), int(values.max())
     if high - low >= len(values):
         return None
-    codes = np.empty(len(values), dtype=np.int32)
-    np.subtract(values, low, out=codes, casting="unsafe")
-    used = np.zeros(high - low + 1, dtype=np.bool_)
-    used[codes] = True
+    shifted = values - low if low else values
+    used = np.bincount(shifted) > 0
+    codes = shifted.astype(np.int32)
     if not used.all():
-        codes = (np.cumsum(used, dtype=np.int32) - np.int32(1))[codes]
+        codes = (np.cumsum(used, dtype=np.int32) - np.int32(1)).take(codes)
     return _Encoded(codes, pa.array(np.flatnonzero(used) + low))
 
 
@@ -177,6 +178,10 @@ def identities(column: pa.ChunkedArray, place: Place) -> NDArray[np.int32]:
         raise place.error("must hold one id per row", f"type {column.type}", "name a column of numbers or text")
     if pa.types.is_interval(column.type):
         raise place.error("must hold ids", example(column, place), "name a column of numbers or text")
+    if pa.types.is_int64(column.type):
+        dense = _dense(to_numpy(column))
+        if dense is not None and (dense.codes[1:] >= dense.codes[:-1]).all():
+            return dense.codes
     return column.dictionary_encode().combine_chunks().indices.to_numpy()
 
 

@@ -20,7 +20,7 @@ Pair = Sequence[tuple[pa.ChunkedArray, Place]]  # a column and, where there is o
 
 def role_values(
     role: Role,
-    pairs: Sequence[Pair],
+    pairs: list[Pair],
     asked: Sequence[bool],
     order: NDArray[np.int64] | None,
     needed: NDArray[np.bool_] | None = None,
@@ -28,6 +28,7 @@ def role_values(
     """The role's values and, where every column comes with its next column, the next ones.
 
     Args:
+        pairs: emptied on the way, so that columns are not in memory thrice where rows are reordered.
         asked: whether the caller chose the column's kind.
         needed: rows of the file whose next entries count; the others may be missing (NaN, code −1).
     """
@@ -35,16 +36,26 @@ def role_values(
     lone = len(role.columns) == 1
     names: list[str] = []
     columns: list[list[Column]] = [[] for _ in pairs[0]]
-    for name, kind, pair, chosen in zip(role.columns, role.kinds, pairs, asked):
-        for part, arrays in _converted(name, kind, pair, chosen, lone):
+    for name, kind, chosen in zip(role.columns, role.kinds, asked):
+        for part, arrays in _checked(name, kind, pairs.pop(0), chosen, lone, needed):
             names.append(part)
             for target, array in zip(columns, arrays):
                 target.append(array)
-            if needed is not None:
-                _reject_gaps(arrays[1], pair[1][1], needed)
+    if order is not None:
+        pa.default_memory_pool().release_unused()
     if role.form == "vector" and not lone:
         return [Values("vector", tuple(names), (_stacked(parts, order),)) for parts in columns]
     return [Values(role.form, tuple(names), tuple(_reordered(part, order) for part in parts)) for parts in columns]
+
+
+def _checked(
+    name: str, kind: str, pair: Pair, chosen: bool, lone: bool, needed: NDArray[np.bool_] | None
+) -> list[tuple[str, list[Column]]]:
+    converted = _converted(name, kind, pair, chosen, lone)
+    if needed is not None:
+        for _, arrays in converted:
+            _reject_gaps(arrays[1], pair[1][1], needed)
+    return converted
 
 
 def _converted(name: str, kind: str, pair: Pair, chosen: bool, lone: bool) -> list[tuple[str, list[Column]]]:

@@ -154,9 +154,8 @@ def learned_methods(subject: Subject) -> Iterator[Diagnostic]:
     kept = slice(None, None, -(-len(rows) // PLUG_IN_ROWS))
     weights = None if rows.weights is None else rows.weights[kept]
     problem = problem_of(FeatureTransitions(rows.x[kept], rows.rewards[kept], rows.x_next[kept], weights=weights))
-    ridge = 0.0 if subject.solution is None else subject.solution.ridge
     for method in METHODS:
-        yield _method(method, plug_in(problem, method, ridge=ridge, lam=1.0))
+        yield _method(method, plug_in(problem, method, ridge=subject.ridge, lam=subject.lam))
 
 
 def _method(method: str, stability: PlugIn) -> Diagnostic:

@@ -240,6 +240,8 @@ def memory(subject: Subject) -> Iterator[Diagnostic]:
     if subject.sampling.rule == "independent":
         return
     errors, used = subject.series.errors, subject.series.ratio > 0
+    if not errors.any():  # a method without values has none
+        return
     segment = subject.log.segment
     pairs = used[1:] & used[:-1] & (segment[1:] == segment[:-1])
     if pairs.sum() < ENOUGH_ROWS:

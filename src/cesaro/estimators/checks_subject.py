@@ -35,6 +35,7 @@ class Subject:
 
     Attributes:
         influence: of each row on the rate, `[n]`.
+        ridge, lam: the settings of learned methods.
         solution, moments, series: of the closed form; None where the estimator has none.
     """
 
@@ -48,6 +49,8 @@ class Subject:
     solution: Solution | None
     moments: Moments | None
     series: Series | None
+    ridge: float
+    lam: float
 
     @staticmethod
     def of(estimator: "Estimator") -> "Subject":
@@ -62,6 +65,8 @@ class Subject:
             getattr(estimator, "solution_", None),
             getattr(estimator, "moments_", None),
             getattr(estimator, "series_", None),
+            getattr(estimator, "ridge_", 0.0),
+            getattr(estimator, "lam", 1.0),
         )
 
     @property

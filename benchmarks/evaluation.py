@@ -33,6 +33,11 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
+def resident() -> float:
+    """GiB of this process now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**30
+
+
 def fit(folder: Path) -> list[str]:
     """`DiffLSTD.fit` on ready features, against `xᵀx` and `xᵀx'`."""
     rng = np.random.default_rng(0)
@@ -86,7 +91,7 @@ def read(folder: Path) -> list[str]:
     pq.write_table(pq.ParquetFile(path).read_row_group(0).slice(0, 1_000), small)
     size = sum(pq.read_schema(path).field(i).type.bit_width for i in range(13)) / 8 * ROWS / 2**30
     cs.read(small).load()  # imports
-    before = peak()
+    before = resident()
     log = cs.read(path).load()
     grown = peak() - before
     assert len(log) == ROWS - ROWS // 1_000

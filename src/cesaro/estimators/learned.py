@@ -14,7 +14,7 @@ from cesaro.estimators.diagnostics import Diagnostic, diagnose
 from cesaro.estimators.influence import Estimate
 from cesaro.estimators.inputs import Inputs
 from cesaro.estimators.learned_findings import findings
-from cesaro.estimators.learned_rows import check_identified, dense
+from cesaro.estimators.learned_rows import check_identified, default_ridge, dense
 from cesaro.estimators.learned_run import Runs, automatic_steps, run, steps_needed
 from cesaro.estimators.method_series import LimitSeries, limit_series
 from cesaro.estimators.pipeline import Prepared
@@ -25,6 +25,8 @@ from cesaro.linear import METHODS, EmpiricalProblem
 
 # Up to this many features the mean update is analyzed and the standard error computed.
 MAX_ANALYZED = 1_024
+# Fourier features by default: with many that nearly depend on each other, learned methods do not reach their limits.
+MOST_AUTO = 64
 # `step_size="auto"` is this share of the largest stable step.
 SHARE_OF_LIMIT = 0.5
 # The rate itself forgets as 1 − α does, whatever the features are.
@@ -44,10 +46,11 @@ class Learned(Estimator):
 
     Args:
         method: diff-sgq, diff-gq1, diff-gq2, diff-gq3, diff-gq4 or gradient-dice.
-        features: see `DiffLSTD`.
+        features: see `DiffLSTD`; by default at most 64 Fourier features, since learning slows down with many.
         approximator: "linear" (started at zero) or "linear-random" (started uniformly in ±1/√inputs).
         step_size: a number, or "auto": half of the largest step at which the sampled update is stable on this log.
-        ridge: `η ≥ 0`; "auto" is none.
+        ridge: `η ≥ 0`; "auto" is 1e-6 of the features' mean square for our own dense features, which nearly depend on each
+            other, and none for others.
         lam: GradientDICE's weight of the normalization.
         steps: updates of each run, or "auto": until the start is forgotten, at most 204,800.
         batch_size: transitions per update.
@@ -102,7 +105,7 @@ class Learned(Estimator):
         features: Any = "auto",
         approximator: str = "linear",
         step_size: float | str = "auto",
-        ridge: float | str = 0.0,
+        ridge: float | str = "auto",
         lam: float = 1.0,
         steps: int | str = "auto",
         batch_size: int = 1,
@@ -138,6 +141,7 @@ class Learned(Estimator):
             dual_features="same",
             draws=checks.count("draws", self.draws),
             random_state=checks.count("random_state", self.random_state, low=0),
+            most=MOST_AUTO,
         )
         sampling = prepared.sampling(self.standard_errors)
         self.prepared_, self.features_, self.sampling_ = prepared, prepared.description, sampling
@@ -150,7 +154,7 @@ class Learned(Estimator):
         self._inputs = None if prepared.log is None else Inputs.of(prepared.log)
         rows = data if isinstance(data, FeatureTransitions) else dense(prepared)
         problem = problem_of(rows)
-        self.ridge_ = 0.0 if isinstance(self.ridge, str) else float(self.ridge)
+        self.ridge_ = default_ridge(problem, prepared) if isinstance(self.ridge, str) else float(self.ridge)
         self.plug_in_ = self._analyze(problem, prepared)
         self.step_size_ = self._step_size()
         self.time_constant_ = self.plug_in_.time_constant(self.step_size_)
@@ -226,7 +230,7 @@ class Learned(Estimator):
                 stacklevel=3,
             )
             return found
-        check_identified(problem, prepared, self.ridge_)
+        check_identified(problem, prepared, self.ridge)
         if not found.converges:
             raise InputError(
                 f"{self.method} does not converge on this log: {found.reason.rstrip('.')}; take diff-gq1 or diff-gq2, which "

@@ -10,10 +10,13 @@ from cesaro.estimators.closed_form import IDENTIFIED
 from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.support import without_data
 from cesaro.estimators.tabular import NotIdentified
+from cesaro.features.maps import Joint, PerAction
 from cesaro.linear import EmpiricalProblem
 from cesaro.linear.fixed_point import feature_scale, reduce
 
 MAX_FEATURES = 4_096
+# The ridge of features of our own, relative to their mean square.
+RELATIVE_RIDGE = 1e-6
 # Numbers of one feature matrix.
 MAX_NUMBERS = 65_000_000
 
@@ -40,7 +43,13 @@ def dense(prepared: Prepared) -> FeatureTransitions:
     return FeatureTransitions(x, prepared.rewards, x_next, weights=prepared.weights)
 
 
-def check_identified(problem: EmpiricalProblem, prepared: Prepared, ridge: float) -> None:
+def default_ridge(problem: EmpiricalProblem, prepared: Prepared) -> float:
+    """A little for features of our own, which nearly depend on each other: the limit is unique then."""
+    own = isinstance(prepared.map, PerAction | Joint)
+    return RELATIVE_RIDGE * float(np.mean(problem.d @ problem.X**2)) if own else 0.0
+
+
+def check_identified(problem: EmpiricalProblem, prepared: Prepared, ridge: float | str) -> None:
     """The rate must follow from the equations themselves, as for the closed form."""
     scale = np.concatenate([[1.0], feature_scale(problem)])
     ones = np.ones(len(scale))
@@ -50,7 +59,7 @@ def check_identified(problem: EmpiricalProblem, prepared: Prepared, ridge: float
     pairs = without_data(prepared)
     where = f": the target goes to (s', a') = {', '.join(pairs)}, where the log has no data" if pairs else ""
     said = f"The log does not identify the rate of this policy in these features{where}"
-    if ridge == 0:
+    if isinstance(ridge, str) or ridge == 0:
         raise NotIdentified(
             f"{said}; collect data there, take fewer features, or a policy closer to the log; a ridge of your own (ridge=1e-6, "
             "--ridge 1e-6) answers anyway."

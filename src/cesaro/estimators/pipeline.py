@@ -20,8 +20,6 @@ BLOCK = 65_536
 CHAINED = 0.99
 # Dual features per primal one, of random Fourier features.
 DUAL_MULTIPLE = 2
-# The ridge of learned methods, relative to the mean square of their features.
-RELATIVE_RIDGE = 1e-6
 # Extra dual features get their own random numbers.
 DUAL_SEED = 7_919
 
@@ -46,6 +44,7 @@ class Prepared:
         dual_features: Any,
         draws: int,
         random_state: int,
+        most: int | None = None,
     ) -> None:
         self.draws, self.random_state = draws, random_state
         self.log: Transitions | None = None
@@ -75,7 +74,7 @@ class Prepared:
         self.rewards, self.weights, self._trajectory = self.log.rewards, self.log.weights, self.log.trajectory
         if self.policy.is_logged:
             return
-        self.map = build(features, self.log, random_state=random_state)
+        self.map = build(features, self.log, random_state=random_state, most=most)
         self._build_dual(features, dual_features)
 
     def _build_dual(self, features: Any, dual_features: Any) -> None:

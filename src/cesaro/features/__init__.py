@@ -39,7 +39,7 @@ ROWS_PER_FEATURE = 50
 SAMPLE = 100_000
 
 
-def build(spec: Any, log: Transitions, *, random_state: int, multiple: int = 1) -> FeatureMap:
+def build(spec: Any, log: Transitions, *, random_state: int, multiple: int = 1, most: int | None = None) -> FeatureMap:
     """A feature map, fitted on a seeded sample of the log's rows.
 
     Args:
@@ -48,6 +48,7 @@ def build(spec: Any, log: Transitions, *, random_state: int, multiple: int = 1) 
         log: the log.
         random_state: seed of the sample and of random features.
         multiple: how many times as many Fourier features; the first ones stay the same.
+        most: the most Fourier features where the specification names no number; None: as many as the default allows.
     """
     finite = log.actions.is_discrete
     discrete = finite and log.observations.is_discrete
@@ -85,7 +86,7 @@ def build(spec: Any, log: Transitions, *, random_state: int, multiple: int = 1) 
         sample = np.concatenate([sample, action(actions)], axis=1)
     num_actions = len(actions.joint().levels) if finite else 1
     if isinstance(spec, str):
-        base = _named(name, argument, sample, num_actions, len(log), random_state, multiple)
+        base = _named(name, argument, sample, num_actions, len(log), random_state, multiple, most)
     else:
         base = Transformer(spec, sample, random_state)
     return PerAction(EncodedStates(state, base), num_actions) if action is None else Joint((state, action), base)
@@ -102,7 +103,14 @@ _NAMED = ("linear", "fourier", "polynomial")
 
 
 def _named(
-    name: str, argument: str, sample: Any, num_actions: int, num_rows: int, random_state: int, multiple: int
+    name: str,
+    argument: str,
+    sample: Any,
+    num_actions: int,
+    num_rows: int,
+    random_state: int,
+    multiple: int,
+    most: int | None,
 ) -> Base:
     number = _count(name, argument)
     if name == "linear":
@@ -110,8 +118,8 @@ def _named(
     if name == "polynomial":
         check_size(math.comb(sample.shape[1] + (number or 2), number or 2) * num_actions, f"{name}:{number or 2}")
         return Polynomial(sample, number or 2)
-    most = AUTO_FEATURES if num_rows <= LONG_LOG else LONG_LOG_FEATURES
-    size = number or max(1, min(most, num_rows // ROWS_PER_FEATURE) // num_actions)
+    allowed = AUTO_FEATURES if num_rows <= LONG_LOG else LONG_LOG_FEATURES
+    size = number or max(1, min(most or allowed, num_rows // ROWS_PER_FEATURE) // num_actions)
     return Fourier(sample, size * multiple, random_state)
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,12 @@ def table(rows: int = 2_000, state: str = "state", label: str = "go") -> pa.Tabl
     return pa.table(
         {state: states, "done": np.where(moves, label, "stay"), "earned": (states == 2) + rng.normal(size=rows)}
     )
+
+
+@pytest.fixture(autouse=True)
+def _no_stage_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stderr holds must not depend on how busy the machine is."""
+    monkeypatch.setattr("cesaro.progress._SECONDS_BEFORE_A_STAGE", 600.0)
 
 
 @pytest.fixture
@@ -246,6 +253,40 @@ def test_a_rate_that_the_log_does_not_identify_is_an_error_and_a_ridge_overrides
     assert "Warning: The log does not identify one rate" in answered.stdout
 
 
+def test_an_answer_with_a_bad_verdict_is_an_answer(tmp_path: Path) -> None:
+    file = tmp_path / "log.parquet"
+    pq.write_table(table(12), file)
+    result = cesaro("evaluate", file, *POLICY, *COLUMNS, "--ridge", "1", "--json", "--quiet")
+    assert (result.exit_code, json.loads(result.stdout)["verdict"]) == (0, "bad")
+
+
+def test_actions_that_are_not_possible_everywhere(tmp_path: Path) -> None:
+    """`uniform` is refused, and the policy that the message proposes is not."""
+    rng, states, possible = np.random.default_rng(0), [0], []
+    actions = []
+    for _ in range(600):
+        possible.append(["go"] if states[-1] == 2 else ["go", "stay"])
+        actions.append(str(rng.choice(possible[-1])))
+        states.append((states[-1] + (actions[-1] == "go")) % 3)
+    file = tmp_path / "log.parquet"
+    columns = {"state": states[:-1], "done": actions, "earned": rng.normal(size=600), "available": possible}
+    pq.write_table(pa.table(columns), file)
+    refused = cesaro("evaluate", file, "--policy", "uniform", *COLUMNS, "--quiet")
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+    assert "Got probability 0.5 for action 'stay' at the observation 2, where only 'go' is possible" in refused.stderr
+    shape = re.search(r"spread = (.*), where possible\(s\) is true or false, shape \[n, 2\]", refused.stderr)
+    assert shape is not None
+    policy = tmp_path / "rule.py"
+    policy.write_text(
+        "import cesaro, cesaro.policies\nimport numpy as np\n\n"
+        "def possible(s):\n    return np.column_stack([s >= 0, s != 2])\n\n"
+        f"spread = {shape[1]}\n",
+        encoding="utf-8",
+    )
+    answered = cesaro("evaluate", file, "--policy", f"{policy}:spread", *COLUMNS, "--quiet")
+    assert answered.exit_code == 0, answered.output
+
+
 def test_a_learned_method_with_settings_of_its_own(log: Path) -> None:
     options = ("--method", "diff-gq1", "--set", "steps=2000", "--set", "seeds=2", "--set", "step_size=0.1", "--json")
     result = cesaro("evaluate", log, "--policy", "uniform", *COLUMNS, *options, "--quiet")
@@ -404,3 +445,22 @@ def test_doctor_says_what_is_there_and_what_to_do(monkeypatch: pytest.MonkeyPatc
     assert "'cesaro[magic]'" in said
     assert "slow:" in said
     assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_doctor_is_not_silent_while_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow() -> Iterator[doctor.Finding]:
+        time.sleep(0.2)
+        yield doctor.Finding("sleep", "enough")
+
+    monkeypatch.setattr(doctor, "_findings", slow)
+    monkeypatch.setattr("cesaro.progress._SECONDS_BEFORE_A_STAGE", 0.0)
+    result = cesaro("doctor")
+    assert result.stderr == "looking at this machine and measuring its speed …\n"
+    assert "enough" in result.stdout
+    quiet = cesaro("doctor", "--quiet")
+    assert (quiet.exit_code, quiet.stdout, quiet.stderr) == (0, result.stdout, "")
+
+
+def test_help_says_what_the_automatic_ridge_is() -> None:
+    said = " ".join(re.sub(r"[^\w\s:;,.'-]", " ", cesaro("evaluate", "--help").stdout).split())
+    assert "auto: none for the closed form; for learned methods on our own features 1e-6 of the features' mean" in said

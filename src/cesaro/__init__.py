@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from cesaro import exact as exact
     from cesaro import learning as learning
+    from cesaro import policies as policies
     from cesaro import problems as problems
     from cesaro.algorithms import Objective as Objective
     from cesaro.data import FeatureTransitions as FeatureTransitions
@@ -49,6 +50,7 @@ _EXPORTS = {
     "Log": "data",
     "Transitions": "data",
     "FeatureTransitions": "data",
+    "policies": "",
     "policy": "policies",
     "Policy": "policies",
     "DiffLSTD": "estimators",

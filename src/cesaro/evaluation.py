@@ -23,6 +23,9 @@ from cesaro.progress import stage
 SCHEMA = "cesaro-evaluation/1"
 COMPARISON_SCHEMA = "cesaro-comparison/1"
 
+# Relative to the rates, what sums over a log may lose.
+ROUNDING = 1e-12
+
 COVERS = (
     "The interval covers the limit of this method in the chosen features at the chosen ridge. It does not cover what those "
     "features cannot express."
@@ -229,7 +232,7 @@ def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Compariso
         >>> result.differences["always", "never"].p_value() < 0.01
         True
     """
-    if len(policies) < 2:
+    if not hasattr(policies, "keys") or len(policies) < 2:
         raise InputError("policies must map at least two names to policies, such as {'a': …, 'b': …}.")
     names = [str(name) for name in policies]
     if twice := [name for name in names if names.count(name) > 1]:
@@ -254,6 +257,9 @@ def _difference(
     paired = estimator.sampling_.over_time().estimate(one.value - other.value, of_one - of_other)
     learning = [getattr(fitted, "learning_error_", 0.0) for fitted in (estimator, of_other_estimator)]
     error = float(np.sqrt(paired.standard_error**2 + sum(part**2 for part in learning)))
+    rounding = ROUNDING * max(abs(one.value), abs(other.value))
+    if abs(paired.value) <= rounding and error <= rounding:  # constant rewards: what is left is rounding
+        return Estimate(0.0, 0.0, paired.degrees_of_freedom)
     return Estimate(paired.value, error, paired.degrees_of_freedom)
 
 

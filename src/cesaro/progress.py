@@ -1,9 +1,10 @@
 """Progress on stderr: a bar on a terminal, a line now and then elsewhere, nothing when quiet."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _SECONDS_BETWEEN_LINES = 5.0
+_SECONDS_BEFORE_A_STAGE = 2.0
 
 
 @cache
@@ -57,9 +59,19 @@ def progress(label: str, *, total: int, done: int = 0, quiet: bool = False) -> I
 
 @contextmanager
 def stage(label: str, *, quiet: bool = False) -> Iterator[None]:
-    """Something that may take seconds and has no pieces to count: a spinner with its time, on a terminal only."""
-    if quiet or not sys.stderr.isatty():
+    """Something that may take seconds and has no pieces to count: a spinner with its time on a terminal, a line elsewhere."""
+    if quiet:
         yield
+        return
+    if not sys.stderr.isatty():
+        timer = threading.Timer(_SECONDS_BEFORE_A_STAGE, _say, [f"{label} …"])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
         return
     from rich.errors import LiveError
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -77,3 +89,8 @@ def stage(label: str, *, quiet: bool = False) -> Iterator[None]:
         yield
     finally:
         spinner.stop()
+
+
+def _say(line: str) -> None:
+    with suppress(OSError, ValueError):  # nobody reads it
+        print(line, file=sys.stderr, flush=True)

@@ -81,12 +81,16 @@ def transitions(rows: list[Row], rules: Rules) -> list[dict[str, Any]]:
     starts: list[tuple[int, Row]] = []  # first rows of episodes, with the piece they open
     parts = episodes_in_order(rows, rules)
     steps = [
-        (b.time or 0) - (a.time or 0)
+        [
+            (b.time or 0) - (a.time or 0)
+            for a, b in pairwise(part)
+            if a.time is not None and not (a.terminated or a.truncated)
+        ]
         for _, part in parts
-        for a, b in pairwise(part)
-        if a.time is not None and not (a.terminated or a.truncated)
     ]
-    for code, part in parts:
+    pooled = [step for own in steps for step in own]
+    for (code, part), own in zip(parts, steps):
+        judges = own if len(own) >= 3 else pooled
         piece: list[Row] = []
         fresh = True
         for i, row in enumerate(part):
@@ -100,7 +104,7 @@ def transitions(rows: list[Row], rules: Rules) -> list[dict[str, Any]]:
                 why = "truncated"
             elif i == len(part) - 1:
                 why = "end"
-            elif row.time is not None and (part[i + 1].time or 0) - row.time > 1.5 * median(steps):
+            elif row.time is not None and (part[i + 1].time or 0) - row.time > 1.5 * median(judges):
                 why = "cut"
             if why:
                 pieces.append((code, piece, why))
@@ -288,6 +292,49 @@ def test_gap_cuts(real: bool) -> None:
 def test_gap_of_one_and_a_half_steps_does_not_cut() -> None:
     assert example(time=[0.0, 2.0, 4.0, 7.0, 9.0]).counts["cuts"] == 0
     assert example(time=[0.0, 2.0, 4.0, 7.01, 9.0]).counts["cuts"] == 1
+
+
+def test_each_trajectory_is_cut_by_its_own_steps() -> None:
+    def of(times: dict[str, list[float]]) -> Transitions:
+        ids = [name for name, own in times.items() for _ in own]
+        joined = [time for own in times.values() for time in own]
+        rows = len(ids)
+        return Transitions(np.arange(rows), [0] * rows, [0.0] * rows, trajectory=ids, time=joined)
+
+    minutes: list[float] = [60 * i for i in range(40)]
+    slow: list[float] = [120 * i for i in range(9)]
+    assert of({"A": minutes, "B": slow}).counts["cuts"] == 0
+    assert of({"B": slow, "A": minutes}).counts["cuts"] == 0
+    gap = [*slow[:5], *(time + 61 for time in slow[5:])]
+    log = of({"A": minutes, "B": gap})
+    assert log.counts["cuts"] == 1
+    assert 44 not in log.observations.plain()
+    assert of({"A": minutes, "B": [time + 60 * (time > 480) for time in slow]}).counts["cuts"] == 0
+    # Two steps are too few to know what is usual.
+    assert of({"A": minutes, "B": [0, 120, 240]}).counts["cuts"] == 2
+    assert of({"A": minutes, "B": [0, 120, 240, 360]}).counts["cuts"] == 0
+    assert of({"B": [0, 120, 240], "A": minutes, "C": [0, 1e6, 1e6 + 1, 1e6 + 2]}).counts["cuts"] == 3
+    # The way from one episode to the next is no step.
+    assert example(time=[0, 2, 4, 100, 102], terminated=ENDS).counts["cuts"] == 0
+
+
+@pytest.mark.parametrize(("ids", "rows"), [(2, 1501), (40, 30)])
+def test_cuts_of_uneven_steps(ids: int, rows: int) -> None:
+    rng = np.random.default_rng(ids)
+    time = np.cumsum(rng.exponential(rng.uniform(1, 9, (ids, 1)), (ids, rows)), axis=1)
+    steps = np.diff(time, axis=1)
+    expected = np.count_nonzero(steps > 1.5 * np.median(steps, axis=1, keepdims=True))
+    n = ids * rows
+    log = Transitions(
+        np.arange(n), np.zeros(n, int), np.zeros(n), trajectory=np.repeat(np.arange(ids), rows), time=time.ravel()
+    )
+    assert log.counts["cuts"] == expected
+
+
+def test_steps_too_long_for_a_float() -> None:
+    time = [-1.7e308, 1.7e308, -1.7e308, 0.0, 1e308, 1.7e308]
+    log = Transitions(np.arange(6), [0] * 6, [0.0] * 6, trajectory=["A"] * 2 + ["B"] * 4, time=time)
+    assert log.observations.plain().tolist() == [0, 3, 4]  # only B has a median that times 1.5 is finite
 
 
 def test_a_restart_skips_pieces_that_a_gap_opened() -> None:

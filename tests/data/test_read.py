@@ -1,6 +1,8 @@
 """Roles, kinds and everything that is refused: one sentence with file, column, row and remedy."""
 
 import json
+import os
+import socket
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -277,6 +279,33 @@ def test_large_ids_in_csv(tmp_path: Path) -> None:
     assert categories(found.observations).levels.tolist() == [str(first), str(second)]
 
 
+@pytest.mark.parametrize("column", ["reward", "time", "terminated", "weight"])
+def test_stray_text_in_csv_must_be_corrected(column: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    values = {name: ["0", "1", "2"] for name in ("state", "action", "reward", column)}
+    values[column] = ["0", "oops", "1"]
+    path.write_text("\n".join([",".join(values), *(",".join(row) for row in zip(*values.values()))]))
+    options = {"weight": "weight"} if column == "weight" else {}
+    refused(
+        rf"log.csv: column \"{column}\" must hold numbers or text, not both. Got 'oops' at row 1 \(counted from 0\); "
+        r"correct that entry\.$",
+        path,
+        **options,
+    )
+
+
+@pytest.mark.parametrize(("column", "owner"), [("state", "state"), ("next_state", "state"), ("action", "action")])
+def test_kinds_that_are_offered_for_text_in_csv_are_taken(column: str, owner: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    values = {name: ["a", "b", "c"] for name in ("state", "action", "next_state")} | {"reward": ["0", "1", "2"]}
+    values[column] = ["1", "b", "2"]
+    path.write_text("\n".join([",".join(values), *(",".join(row) for row in zip(*values.values()))]))
+    refused(rf"Got 'b' at row 1 .*correct that entry, or pass kinds=\{{\"{owner}\": \"category\"\}} if", path)
+    found = read(path, kinds={owner: "category"}).load()
+    role = {"state": found.observations, "next_state": found.next_observations, "action": found.actions}[column]
+    assert role.plain().tolist() == ["1", "b", "2"]
+
+
 def test_text_from_data_is_written_out(tmp_path: Path) -> None:
     odd = "re\nward\x1b[31m"
     refused(r'column "re\\nward\\x1b\[31m" must be finite', log(**{odd: [np.nan] * 3}), reward=odd)
@@ -438,8 +467,28 @@ def test_paths_without_a_log(tmp_path: Path) -> None:
     refused("must be an existing file", "a\0b")
     (tmp_path / "a.csv").write_text("x")
     refused(r"must match Parquet files only. Got a.csv", str(tmp_path / "a*"))
+    for text in ("", " ", "\n"):
+        refused("A log's path must not be empty", text)
     refused("A log must be a path, a pyarrow table", 3)
     refused("A log must be a path", pl.LazyFrame({"x": [1]}))
+
+
+def test_paths_that_are_no_regular_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "log.parquet"
+    os.mkfifo(pipe)
+    refused(r"log.parquet must be a regular file or a folder. Got a named pipe; copy", pipe)
+    refused(r"\*.parquet must match files only. Got log.parquet, a named pipe; narrow", str(tmp_path / "*.parquet"))
+    refused("must hold Parquet files. Got a folder without any", tmp_path)
+    refused(r"null must be a regular file or a folder. Got a device", os.devnull)
+    pipe.unlink()
+    pipe.mkdir()
+    refused(r"Got log.parquet, a folder; narrow", str(tmp_path / "*.parquet"))
+    (tmp_path / "part.parquet").symlink_to(tmp_path / "absent")
+    refused(r"Got part.parquet, a broken link; narrow", str(tmp_path / "p*.parquet"))
+    with socket.socket(socket.AF_UNIX) as opened, pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)  # the path of a socket may not be long
+        opened.bind("log.csv")
+        refused(r"log.csv must be a regular file or a folder. Got a socket", "log.csv")
 
 
 def test_files_of_different_schemas(tmp_path: Path) -> None:
@@ -470,6 +519,45 @@ def test_tables_without_columns_or_with_twice_the_same(tmp_path: Path) -> None:
 def test_frames_of_objects() -> None:
     refused('"state" must be an array of numbers, text or true/false', pd.DataFrame(log(state=[1, "a", object()])))
     refused("Python objects", pl.DataFrame(log(state=[object()] * 3)))
+    refused("with type object.*; convert it to numbers, text or true/false", log(state=[object()] * 3))
+
+
+@pytest.mark.parametrize(
+    ("values", "got"),
+    [
+        ([1, None, "a", "b"], r"Got 'a' \(str\) at row 2 \(counted from 0\) after int"),
+        (["a", "b", 3, 4], r"Got 3 \(int\) at row 2 \(counted from 0\) after str"),
+        ([1, 0, True, 2], r"Got True \(bool\) at row 2"),
+        ([1.0, 2, 3, Decimal(1)], r"Got Decimal\('1'\) \(Decimal\) at row 3"),
+        ([1, 2, object(), "a"], r"Got <object .* \(object\) at row 2"),
+        ([1, [2], 3, 4], r"Got \[2\] \(list\) at row 1"),
+        ([[1.0], [2.0], ["a"], [1.0]], r"Got 'a' \(str\) at row 2 \(counted from 0\) after float"),
+        (["a", "\n" * 90, 1.5, "a"], r"Got 1.5 \(float\) at row 2"),
+        ([1, "\n" * 90, 1.5, "a"], r"Got '[\\n]+… \(str\) at row 1"),
+    ],
+)
+def test_mixed_types_name_the_first_row_that_differs(values: list[Any], got: str) -> None:
+    array = np.empty(4, dtype=object)
+    array[:] = values
+    columns = {"action": [0, 1, 0, 1], "reward": [0.0] * 4}
+    end = ".*; convert the column to one type\\.$"
+    refused(rf'arrays: "state" must be an array .* not of several types\. {got}{end}', {**columns, "state": values})
+    refused(rf'arrays: "state" must be an array .* not of several types\. {got}{end}', {**columns, "state": array})
+    frame = pd.DataFrame({**columns, "state": pd.Series(array)})
+    refused(rf'frame: "state" must be an array .* not of several types\. {got}{end}', frame)
+    objects = pl.DataFrame({**columns, "state": pl.Series(values, dtype=pl.Object)})
+    refused(rf'frame: "state" must be an array .* not of several types\. {got}{end}', objects)
+
+
+def test_mixed_types_beside_missing_entries() -> None:
+    refused(r"Got nan \(float\) at row 1 \(counted from 0\) after str", log(state=["a", float("nan"), "b"]))
+    refused(r"missing entries. Got none at row 1", pd.DataFrame(log(state=pd.Series(["a", np.nan, "b"], dtype=object))))
+    frame = pd.DataFrame(log(state=pd.Series(["a", np.nan, 1], dtype=object)))
+    refused(r"Got 1 \(int\) at row 2 \(counted from 0\) after str", frame)
+    frame = pd.DataFrame(log(state=pd.Series(["a", "b", 1], dtype="category")))
+    refused(r"Got 1 \(int\) at row 2 \(counted from 0\) after str", frame)
+    wide = np.array([[1, 2], [3, "a"], [5, 6]], dtype=object)
+    refused(r"Got 'a' \(str\) at row 1 \(counted from 0\) after int", log(state=wide))
 
 
 def test_array_files(tmp_path: Path) -> None:
@@ -482,6 +570,27 @@ def test_array_files(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "log.h5", "w") as file:
         file["inner/state"] = [1, 2, 3]
     refused("must have columns. Got none", tmp_path / "log.h5")
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_text_in_hdf5_that_is_not_utf8(fixed: bool, tmp_path: Path) -> None:
+    def write(state: list[bytes]) -> Path:
+        with h5py.File(tmp_path / "log.h5", "w") as file:
+            file["action"], file["reward"] = [0, 1, 0], [1.0, 2.0, 3.0]
+            file.create_dataset("state", data=state, dtype=f"S{len(state[1])}" if fixed else h5py.string_dtype())
+        return tmp_path / "log.h5"
+
+    match = r'log.h5: column "state" must hold text in UTF-8\. Got b\'b\\xff\' at row 1 \(counted from 0\); write'
+    refused(match, write([b"a", b"b\xff", b"c"]))
+    assert read(write([b"a", "ü".encode(), b"c"])).load().observations.plain().tolist() == ["a", "ü"]
+
+
+def test_names_in_hdf5_that_are_not_utf8_are_left_alone(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "log.h5", "w") as file:
+        for name, values in log().items():
+            file[name] = values
+        h5py.h5d.create(file.id, b"\xff", h5py.h5t.NATIVE_INT32, h5py.h5s.create_simple((3,)))
+    assert len(read(tmp_path / "log.h5").load()) == 2
 
 
 def test_npz_header_that_promises_too_much(tmp_path: Path) -> None:

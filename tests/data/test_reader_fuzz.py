@@ -8,6 +8,8 @@ from typing import Any
 
 import h5py
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
@@ -134,15 +136,23 @@ def check(log: Transitions) -> None:
         assert block.weights is None or (np.isfinite(block.weights).all() and (block.weights >= 0).all())
 
 
-def attempt(*args: Any, **options: Any) -> None:
+def attempt(source: Any, **options: Any) -> None:
     try:
-        log = read(*args, **options).load()
+        log = read(source, **options).load()
     except InputError as error:
         text = str(error)
         assert text.endswith((".", "?"))
         assert text.isprintable()
+        assert _name(source) in text
         return
     check(log)
+
+
+def _name(source: Any) -> str:
+    """What messages call a log."""
+    if isinstance(source, Path):
+        return source.name
+    return "table" if isinstance(source, pa.Table) else "arrays" if isinstance(source, dict) else "frame"
 
 
 @given(tables())
@@ -173,6 +183,40 @@ def test_any_pandas_frame(case: tuple[pa.Table, dict[str, Any]]) -> None:
     except (pa.ArrowException, ValueError, OverflowError, TypeError, NotImplementedError):
         return  # pandas cannot hold it
     attempt(frame, **options)
+
+
+@given(tables(encoded=False))
+@settings(fuzzed, max_examples=150)
+def test_any_polars_frame(case: tuple[pa.Table, dict[str, Any]]) -> None:
+    table, options = case
+    if any(pa.types.is_decimal256(kind) or pa.types.is_interval(kind) for kind in table.schema.types):
+        return  # Polars panics
+    try:
+        frame = pl.from_arrow(table)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, ValueError, TypeError):
+        return  # Polars cannot hold it
+    attempt(frame, **options)
+
+
+_OBJECTS = st.lists(
+    st.sampled_from([None, 0, 1, 2**70, 0.5, float("nan"), True, "a", b"\xff", [1], (2.0,), {"x": 1}, object()])
+    | st.dates()
+    | st.decimals("-9", "9", places=1),
+    min_size=3,
+    max_size=3,
+)
+
+
+@given(_OBJECTS, st.sampled_from(["observation", "action", "reward", "trajectory", "time", "terminated"]))
+@settings(fuzzed, max_examples=250)
+def test_any_objects_in_a_frame(objects: list[Any], role: str) -> None:
+    column = np.empty(3, dtype=object)
+    column[:] = objects
+    tame: dict[str, Any] = {name: np.arange(3) / 2 for name in ("observation", "action", "reward")}
+    attempt(pd.DataFrame({**tame, role: pd.Series(column)}))
+    attempt(pl.DataFrame({**tame, role: pl.Series(objects, dtype=pl.Object)}))
+    attempt({**tame, role: objects})
+    attempt({**tame, role: column})
 
 
 _SUFFIXES = ["parquet", "csv", "arrow", "npz", "hdf5", "tsv", "feather", "dat", "csv.gz"]
@@ -299,3 +343,86 @@ def test_any_arrays(arrays: dict[str, Any], more: Any) -> None:
     except InputError:
         return
     check(log)
+
+
+_D4RL = ["observations", "actions", "rewards", "next_observations", "terminals", "timeouts"]
+_NUMERIC = ["?", "i1", "u1", ">i2", "i4", "u4", "i8", "u8", ">u8", "f2", "f4", ">f4", "f8", ">f8", "g", "c8", "c16"]
+_OTHER = ["S2", "S1", "U3", ">U2", "V3", "M8[s]", "M8[ns]", "M8[Y]", "m8[ms]", "i4,f8", "O", "3f4"]
+
+
+@st.composite
+def wild_arrays(draw: st.DrawFn, rows: int) -> Any:
+    """Any dtype out of random bytes: NaN, infinities, dates out of range and broken text included."""
+    dtype = np.dtype(draw(st.sampled_from(_NUMERIC) | st.sampled_from(_OTHER)))
+    shape = draw(st.sampled_from([(rows,)] * 16 + [(rows, 1), (rows, 2), (rows, 0), (rows, 2, 2), (rows + 1,), ()]))
+    size = int(np.prod(shape))
+    if dtype.hasobject:
+        array = np.empty(shape, dtype=object)
+        array[...] = draw(st.sampled_from(["a", "ü", 1, None, 0.5]))
+        return array
+    if dtype.kind == "U":
+        return np.array(draw(st.lists(_TEXT, min_size=size, max_size=size)), dtype=dtype).reshape(shape)
+    if draw(st.booleans()) and dtype.kind in "biufcSMm":
+        return np.resize(np.arange(2), shape).astype(dtype)
+    if dtype.kind == "b":
+        return np.array(draw(st.lists(st.booleans(), min_size=size, max_size=size)), dtype=dtype).reshape(shape)
+    length = size * dtype.itemsize
+    data = draw(st.binary(min_size=length, max_size=length))
+    return np.frombuffer(data, dtype.base if dtype.subdtype else dtype)[:size].reshape(shape)
+
+
+@st.composite
+def array_logs(draw: st.DrawFn) -> dict[str, Any]:
+    """D4RL's keys; some of their arrays wild."""
+    rows = draw(st.sampled_from([3, 4, 2, 1, 0]))
+    arrays: dict[str, Any] = {"observations": np.zeros((rows, 2)), "actions": np.zeros(rows), "rewards": np.zeros(rows)}
+    for name in draw(st.lists(st.sampled_from(_D4RL), min_size=1, max_size=3, unique=True)):
+        arrays[name] = draw(wild_arrays(rows))
+    return arrays
+
+
+@given(array_logs())
+@settings(fuzzed, max_examples=200)
+def test_any_arrays_in_npz(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    path = tmp_path / "log.npz"
+    np.savez(path, **arrays)
+    attempt(path)
+
+
+def _special(file: h5py.File, name: str, rows: int, kind: str) -> None:
+    """Types that only HDF5 has."""
+    if kind == "empty":
+        file[name] = h5py.Empty("f8")
+    elif kind == "group":
+        file.create_group(name)
+    elif kind == "link":
+        file[name] = h5py.SoftLink("/absent")
+    elif kind == "reference":
+        file.create_dataset(name, data=[file.ref] * rows, shape=(rows,), dtype=h5py.ref_dtype)
+    elif kind == "enum":
+        file.create_dataset(name, data=np.zeros(rows, int), dtype=h5py.enum_dtype({"a": 0, "b": 1}))
+    elif kind == "ragged":
+        data = file.create_dataset(name, (rows,), dtype=h5py.vlen_dtype(np.float32))
+        for row in range(rows):
+            data[row] = np.ones(row % 3)
+    else:
+        file.create_dataset(name, data=[b"a", b"\xc3", b"\xc3\xbc", b""][:rows], dtype=h5py.string_dtype())
+
+
+_SPECIAL = ["empty", "group", "link", "reference", "enum", "ragged", "text"]
+
+
+@given(array_logs(), st.sampled_from([None, *_SPECIAL]), st.sampled_from(_D4RL))
+@settings(fuzzed, max_examples=200)
+def test_any_arrays_in_hdf5(tmp_path: Path, arrays: dict[str, Any], special: str | None, role: str) -> None:
+    path = tmp_path / "log.hdf5"
+    with h5py.File(path, "w") as file:
+        for name, array in arrays.items():
+            if special is None or name != role:
+                try:
+                    file[name] = array
+                except (TypeError, ValueError, OSError, AttributeError, UnicodeError):
+                    file.pop(name, None)  # HDF5 has no such type
+        if special is not None:
+            _special(file, role, len(arrays["observations"]) if arrays["observations"].ndim else 1, special)
+    attempt(path)

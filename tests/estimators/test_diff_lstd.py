@@ -204,6 +204,58 @@ def test_a_file_keeps_the_answer_and_the_values(
     np.testing.assert_array_equal(back.predict(s, a), est.predict(s, a))
 
 
+def test_a_second_fit_forgets_the_first(log: cs.Transitions, garnet: cs.LinearProblem) -> None:
+    est = cs.DiffLSTD(quiet=True).fit(log, garnet.policy)
+    before = est.diagnostics_
+    assert est.fit(log, "uniform").diagnostics_ is not before
+    with pytest.warns(cs.EvaluationWarning, match="mean logged reward"):
+        est.fit(log, "logged")
+    assert est.reward_rate_ == pytest.approx(log.rewards.mean())
+    with pytest.raises(cs.InputError, match="logged"):
+        est.predict([0], [0])
+    with pytest.raises(cs.InputError, match="logged"):
+        _ = est.density_ratio_
+    with pytest.raises(cs.InputError):
+        est.fit(log, "constant:17")
+    est.set_params(features="fourrier")
+    with pytest.raises(cs.InputError):
+        est.fit(log, "uniform")
+
+
+def test_a_loaded_estimator_can_be_saved_again(log: cs.Transitions, garnet: cs.LinearProblem, tmp_path: Path) -> None:
+    text = np.array([f"state {s}\0" for s in log.observations.plain()], dtype=object)
+    data = cs.Transitions(text, log.actions.plain(), log.rewards)
+    est = cs.DiffLSTD(quiet=True).fit(data, "uniform")
+    est.save(tmp_path / "one.npz")
+    back = cs.DiffLSTD.load(tmp_path / "one.npz")
+    back.save(tmp_path / "two.npz")
+    again = cs.DiffLSTD.load(tmp_path / "two.npz")
+    np.testing.assert_array_equal(again.predict(text[:9], [0] * 9), est.predict(text[:9], [0] * 9))
+    with pytest.raises(cs.InputError, match="no density ratio here"):
+        _ = back.density_ratio_
+
+
+def test_predict_names_what_is_wrong(log: cs.Transitions) -> None:
+    columns = {"x": np.random.default_rng(0).normal(size=len(log)), "s": log.observations.plain().astype(str)}
+    est = cs.DiffLSTD("linear", quiet=True).fit(cs.Transitions(columns, log.actions.plain(), log.rewards), "uniform")
+    for observations, message in (
+        ({"x": [0.0], "s": ["0", "1"]}, "as many rows"),
+        ({"x": [0.0]}, "dict of the columns"),
+        ({"x": [0.0], "s": [["0"]]}, "labels that are in the log"),
+        ({"x": [0.0], "s": ["nowhere"]}, "nowhere"),
+    ):
+        with pytest.raises(cs.InputError, match=message):
+            est.predict(observations, [0])
+
+
+def test_constant_rewards_have_no_significant_difference(log: cs.Transitions) -> None:
+    for reward in (0.1, 1 / 3, 7.7):
+        flat = cs.Transitions(log.observations.plain(), log.actions.plain(), np.full(len(log), reward))
+        for features in ("auto", "linear"):
+            difference = cs.evaluate(flat, "uniform", features=features, quiet=True).difference
+            assert (difference.value, difference.standard_error, difference.p_value()) == (0.0, 0.0, 0.5)
+
+
 def test_files_hold_no_code(log: cs.Transitions, garnet: cs.LinearProblem, tmp_path: Path) -> None:
     own = cs.DiffLSTD(lambda o: np.stack([o, o**2], axis=1), quiet=True).fit(log, garnet.policy)
     with pytest.raises(cs.InputError, match="cannot be saved"):

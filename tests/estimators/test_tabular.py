@@ -60,6 +60,46 @@ def test_a_log_that_mostly_leads_astray_is_refused() -> None:
         cs.DiffLSTD(quiet=True).fit(log, "constant:0")
 
 
+@pytest.mark.parametrize("leak", [1e-4, 1e-10])
+def test_a_rare_pair_without_data_does_not_refuse_the_log(leak: float) -> None:
+    """The policy gives a never-logged pair a tiny probability: the answer is the one without it, up to that size."""
+    rng = np.random.default_rng(7)
+    state, action = rng.integers(0, 4, 4000), rng.integers(0, 2, 4000)
+    action[state == 3] = 0
+    log = cs.Transitions(state, action, state + action + rng.normal(size=4000))
+    near = [[0.5, 0.5]] * 3 + [[1 - leak, leak]]
+    never = [[0.5, 0.5]] * 3 + [[1.0, 0.0]]
+    one, two = (cs.DiffLSTD(quiet=True).fit(log, policy) for policy in (near, never))
+    assert one.reward_rate_ == pytest.approx(two.reward_rate_, abs=10 * leak)
+    assert one.standard_error_ == pytest.approx(two.standard_error_, rel=100 * leak + 1e-6)
+    assert 0 < one.solution_.unidentified < 1e-3
+    assert float(one.density_ratio_.mean()) == pytest.approx(1)
+    # the same least-norm limit as the sparse normal equations with a vanishing ridge
+    ridge = cs.DiffLSTD(ridge=1e-11, quiet=True).fit(log, near)
+    assert one.reward_rate_ == pytest.approx(ridge.reward_rate_, abs=1e-4)
+
+
+def test_one_row_that_ends_in_a_new_state() -> None:
+    """A level seen only at `s'` has no features; one row of 6,000 does not matter."""
+    rng = np.random.default_rng(5)
+    state, action = rng.integers(0, 4, 6000), rng.integers(0, 2, 6000)
+    after = np.r_[state[1:], 99]
+    est = cs.DiffLSTD(quiet=True).fit(cs.Transitions(state, action, state + action * 1.0, after), "uniform")
+    mended = np.r_[state[1:], 0]
+    other = cs.DiffLSTD(quiet=True).fit(cs.Transitions(state, action, state + action * 1.0, mended), "uniform")
+    assert est.reward_rate_ == pytest.approx(other.reward_rate_, abs=0.1 * other.standard_error_)
+
+
+def test_combinations_that_never_occur_have_no_value() -> None:
+    log = cs.Transitions(
+        {"a": ["x", "z", "x", "z"] * 50, "b": ["u", "u", "v", "u"] * 50}, [0, 1, 1, 0] * 50, np.arange(200.0)
+    )
+    with pytest.warns(cs.EvaluationWarning):
+        est = cs.DiffLSTD(quiet=True, ridge=1e-6).fit(log, "uniform")
+    with pytest.raises(cs.InputError, match=r"\(z, v\) never occurs"):
+        est.predict({"a": ["z"], "b": ["v"]}, [0])
+
+
 def test_several_labelled_columns_are_one_state() -> None:
     """Levels of two columns combined, against the same states numbered by hand."""
     rng = np.random.default_rng(4)

@@ -49,9 +49,9 @@ def test_label_that_was_never_logged() -> None:
     sometimes = attach(Finite([0, 7, 1], lambda s: np.column_stack([1 - s, s / 4, 3 * s / 4]), name="new"), NUMBERS)
     with pytest.raises(
         InputError,
-        match=r"'new' gives probability 0\.25 to the action 7 at row 12 \(observation 1\), and the log .* only 0, 1",
+        match=r"'new' gives probability 0\.25 to the action 7 at the observation 1, and the log .* only 0, 1",
     ):
-        sometimes.probabilities(np.array([0, 0, 1]), first_row=10)
+        sometimes.probabilities(np.array([0, 0, 1]))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_labels_of_another_type(actions: list[Any], data: Transitions, words: st
 def test_one_label_of_another_type() -> None:
     attached = attach(Finite([0, "1"], lambda s: np.full((len(s), 2), 0.5)), NUMBERS)
     with pytest.raises(
-        InputError, match=r"the action '1' at row 0 .* only 0, 1 \(integers; '1' is of another type: text"
+        InputError, match=r"the action '1' at the observation 0, .* only 0, 1 \(integers; '1' is of another type: text"
     ):
         attached.probabilities(np.array([0]))
 
@@ -85,10 +85,10 @@ BROKEN: list[tuple[Callable[[Any], Any], str]] = [
     (lambda s: None, "Got None; add a return"),
     (lambda s: np.full((len(s), 3), 1 / 3), r"shape \[2, 2\]: .*Got shape \(2, 3\)"),
     (lambda s: np.full(len(s), 0.5), r"Got shape \(2,\)"),
-    (lambda s: np.array([[0.5, 0.5], [0.5, np.nan]]), r"between 0 and 1\. Got nan for action 1 at row 6"),
-    (lambda s: np.array([[0.5, 0.5], [-0.5, 1.5]]), r"Got -0\.5 for action 0 at row 6 \(observation 1\)"),
+    (lambda s: np.array([[0.5, 0.5], [0.5, np.nan]]), r"between 0 and 1\. Got nan for action 1 at the observation 1\."),
+    (lambda s: np.array([[0.5, 0.5], [-0.5, 1.5]]), r"Got -0\.5 for action 0 at the observation 1\."),
     (lambda s: np.array([[0.5, 0.5], [np.inf, 0.5]]), "Got inf for action 0"),
-    (lambda s: np.array([[0.5, 0.5], [0.5, 0.4]]), r"sum to one\. Got 0\.9 at row 6 \(observation 1\); add"),
+    (lambda s: np.array([[0.5, 0.5], [0.5, 0.4]]), r"sum to one\. Got 0\.9 at the observation 1; add"),
     (lambda s: np.array([["a", "b"]] * 2), "Got a ndarray; return an array of floats"),
     (lambda s: [[0.5], [0.5, 0.5]], "Got a list"),
     (lambda s: 1 / 0, r"failed with ZeroDivisionError at test_attach\.py, line \d+: .*must accept the log's observ"),
@@ -100,7 +100,7 @@ BROKEN: list[tuple[Callable[[Any], Any], str]] = [
 def test_broken_probabilities(function: Callable[[Any], Any], words: str) -> None:
     attached = attach(Finite([0, 1], function), NUMBERS)
     with pytest.raises(InputError, match=words) as caught:
-        attached.probabilities(np.array([0, 1]), first_row=5)
+        attached.probabilities(np.array([0, 1]))
     assert "\n" not in str(caught.value)
 
 
@@ -144,13 +144,13 @@ def test_codes_are_positions_among_the_levels() -> None:
     [
         (
             np.array([0, 2]),
-            r"chooses the action 2 at row 8 \(observation 1\), and the log .* holds only 0, 1; leave out",
+            r"chooses the action 2 at the observation 1, and the log .* holds only 0, 1; leave out",
         ),
-        (["0", "1"], r"chooses the action '0' at row 7 .*\(integers; '0' is of another type: text\)"),
-        ([0, True], r"the action True at row 8 .*another type: truth values"),
-        (np.array([0.0, 0.37]), r"the action 0\.37 at row 8 .*another type: numbers"),
-        (np.array([0.0, np.nan]), "the action nan at row 8"),
-        ([0, None], "the action None at row 8"),
+        (["0", "1"], r"chooses the action '0' at the observation 0, .*\(integers; '0' is of another type: text\)"),
+        ([0, True], r"the action True at the observation 1, .*another type: truth values"),
+        (np.array([0.0, 0.37]), r"the action 0\.37 at the observation 1, .*another type: numbers"),
+        (np.array([0.0, np.nan]), "the action nan at the observation 1,"),
+        ([0, None], "the action None at the observation 1,"),
         (np.array([[0.5, 0.5], [0.5, 0.5]]), r"for probabilities, pass cesaro\.policies\.Finite\(actions, function\)"),
         (np.array([[0], [1]]), r"Got shape \(2, 1\); return an array"),
         (np.array([0]), r"shape \(2,\)\. Got shape \(1,\)"),
@@ -162,7 +162,7 @@ def test_codes_are_positions_among_the_levels() -> None:
 )
 def test_broken_samples(answer: Any, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
-        attach(lambda s, rng: answer, NUMBERS).sample(np.array([0, 1]), RNG, first_row=7)
+        attach(lambda s, rng: answer, NUMBERS).sample(np.array([0, 1]), RNG)
     assert "\n" not in str(caught.value)
 
 
@@ -234,14 +234,14 @@ def test_shapes_of_continuous_actions() -> None:
         (np.zeros((2, 2), dtype=complex), "of complex128"),
         (
             np.array([[0.0, 1.0], [0.0, np.nan]]),
-            r"finite actions\. Got nan in dimension 1 at row 4 \(observation \[?\(?0",
+            r"finite actions\. Got nan in dimension 1 at the observation \[0\.0, 0\.0, 0\.0\]\.",
         ),
-        (np.array([[0.0, np.inf], [0.0, 0.0]]), "Got inf in dimension 1 at row 3"),
+        (np.array([[0.0, np.inf], [0.0, 0.0]]), r"Got inf in dimension 1 at the observation \[0\.0, 0\.0, 0\.0\]\."),
     ],
 )
 def test_broken_continuous_actions(answer: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        attach(lambda s: answer, PLANE).sample(np.zeros((2, 3)), RNG, first_row=3)
+        attach(lambda s: answer, PLANE).sample(np.zeros((2, 3)), RNG)
 
 
 def test_bounds_are_checked_where_the_policy_has_them() -> None:
@@ -253,9 +253,11 @@ def test_bounds_are_checked_where_the_policy_has_them() -> None:
 
     attached = attach(Bounded(), PLANE)
     assert attached.sample(np.array([[1.0 + 1e-9, 9.0, 0.0]]), RNG).shape == (1, 2)
-    with pytest.raises(InputError, match=r"Got 2 in dimension 0 at row 1 .* its high is 1; correct"):
+    with pytest.raises(
+        InputError, match=r"Got 2 in dimension 0 at the observation \[2\.0, .*\], and its high is 1; correct"
+    ):
         attached.sample(np.array([[0.0, 0.0, 0.0], [2.0, 0.0, 0.0]]), RNG)
-    with pytest.raises(InputError, match=r"Got -3 in dimension 1 at row 0 .* its low is -1"):
+    with pytest.raises(InputError, match=r"Got -3 in dimension 1 at the observation \[0\.0, -3\.0, .* its low is -1"):
         attached.sample(np.array([[0.0, -3.0, 0.0]]), RNG)
     with pytest.raises(InputError, match="Got 2 in high"):
         attach(Bounded(), LINE).sample(np.zeros((1, 1)), RNG)
@@ -344,17 +346,44 @@ def test_words_need_a_log() -> None:
 
 def test_only_available_actions() -> None:
     attached = attach("uniform", TEXT)
-    available = np.array([[True, True], [True, False]])
-    attached.check_available(np.array([[0.5, 0.5], [1.0, 0.0]]), available)
-    attached.check_available(np.array([1, 0]), available)
+    available, seen = np.array([[True, True], [True, False]]), np.array(["a", "b"])
+    attached.check_available(np.array([[0.5, 0.5], [1.0, 0.0]]), available, seen)
+    attached.check_available(np.array([1, 0]), available, seen)
     with pytest.raises(
-        InputError, match=r"Got probability 0\.5 for action 'reject' at row 101, where only 'accept' is possible"
+        InputError,
+        match=r"Got probability 0\.5 for action 'reject' at the observation b, where only 'accept' is possible",
     ):
-        attached.check_available(np.full((2, 2), 0.5), available, 100)
-    with pytest.raises(InputError, match="probability 1 for action 'reject' at row 1"):
-        attached.check_available(np.array([1, 1]), available)
+        attached.check_available(np.full((2, 2), 0.5), available, seen)
+    with pytest.raises(InputError, match=r"probability 1 for action 'reject' at the observation \{free: 0, hour: 9\}"):
+        attached.check_available(np.array([1, 1]), available, {"free": np.array([3, 0]), "hour": np.array([8, 9])})
     with pytest.raises(InputError, match="where only nothing is possible"):
-        attached.check_available(np.array([0]), np.array([[False, False]]))
+        attached.check_available(np.array([0]), np.array([[False, False]]), seen[:1])
+
+
+@pytest.mark.parametrize(
+    ("target", "remedy"),
+    [
+        (
+            "uniform",
+            r"not at s', so write the rule in a \.py file, spread = cesaro\.policies\.Finite\(\['accept', 'reject'\], .*"
+            r"shape \[n, 2\], and pass file\.py:spread\.$",
+        ),
+        (
+            "constant:reject",
+            r"a function in a \.py file that chooses a possible action there, and pass file\.py:name\.$",
+        ),
+        ({"a": "reject", "b": "reject"}, r"is possible; set it to 0 there\.$"),
+        (lambda s: np.full(len(s), "reject"), r"is possible; choose a possible one there\.$"),
+        (lambda s, rng: np.full(len(s), "reject"), r"is possible; choose a possible one there\.$"),
+    ],
+)
+def test_what_to_do_about_an_action_that_is_not_available(target: Any, remedy: str) -> None:
+    attached, seen = attach(target, TEXT), np.array(["a"])
+    given = attached.probabilities(seen)
+    chosen = attached.sample(seen, RNG) if given is None else given
+    with pytest.raises(InputError, match=remedy) as caught:
+        attached.check_available(chosen, np.array([[True, False]]), seen)
+    assert "\n" not in str(caught.value)
 
 
 def test_no_rows() -> None:

@@ -67,8 +67,8 @@ def test_state_without_a_row() -> None:
         InputError, match=r"state 'a' in the log .*; text never match integers, so write the states as the log does"
     ):
         attach(EXACT, TEXT)
-    with pytest.raises(InputError, match=r"state -1 at row 4"):
-        policy(EXACT).probabilities(np.array([-1]), first_row=4)
+    with pytest.raises(InputError, match=r"state -1 among the observations has none"):
+        policy(EXACT).probabilities(np.array([-1]))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_tables_need_discrete_states(observations: Any, words: str) -> None:
 
 def test_action_that_was_never_logged() -> None:
     attach([[0.5, 0.5, 0.0]] * 3, NUMBERS).probabilities(np.array([0]))
-    with pytest.raises(InputError, match="gives probability 1 to the action 2 at row 0"):
+    with pytest.raises(InputError, match="gives probability 1 to the action 2 at the observation 0,"):
         attach([[0.0, 0.0, 1.0]] * 3, NUMBERS).probabilities(np.array([0]))
 
 

@@ -8,10 +8,13 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import typer
 
 from cesaro import __version__
 from cesaro.commands.errors import one_line_errors
+from cesaro.progress import stage
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "pyarrow", "matplotlib", "typer", "rich")
 # Module, what it is for, the extra that brings it.
@@ -35,7 +38,7 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
-def doctor() -> None:
+def doctor(quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False) -> None:
     """Versions, device, memory and a speed test of a few seconds, each with what to do where it looks wrong."""
     with one_line_errors(resumes=False):
         from rich import box
@@ -46,7 +49,9 @@ def doctor() -> None:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for column in ("what", "found", "what to do"):
             table.add_column(column, overflow="fold")
-        for finding in _findings():
+        with stage("looking at this machine and measuring its speed", quiet=quiet):
+            findings = list(_findings())
+        for finding in findings:
             table.add_row(Text(finding.what), Text(finding.found), Text(finding.advice, style="yellow"))
         Console(highlight=False).print(table)
 

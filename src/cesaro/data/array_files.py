@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cesaro.data.printable import printable
 from cesaro.data.roles import Roles
 from cesaro.data.sources import Files, Source, array_column, reading, same_length
 from cesaro.errors import InputError
@@ -57,14 +58,16 @@ def _npy_shape(log: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> t
 
 
 class Hdf5Source(Source):
-    """Data sets at the root of an HDF5 file, as D4RL writes them; groups are left alone."""
+    """Data sets at the root of an HDF5 file, as D4RL writes them; groups, and names that are not UTF-8, are left alone."""
 
     def __init__(self, path: Path) -> None:
         h5py = _h5py(path.name)
         self._path = path
         with reading(path.name, "a complete HDF5 file", *_HDF5_ERRORS), h5py.File(path) as file:
             self._shapes = {
-                key: tuple(file[key].shape or ()) for key in file if file.get(key, getclass=True) is h5py.Dataset
+                key: tuple(file[key].shape or ())
+                for key in file
+                if isinstance(key, str) and file.get(key, getclass=True) is h5py.Dataset
             }
         super().__init__(path.name, list(self._shapes))
 
@@ -79,10 +82,32 @@ class Hdf5Source(Source):
         ):
             for column in columns:
                 data = file[column]
-                if h5py.check_string_dtype(data.dtype) is not None:
-                    data = data.asstr()
-                arrays[column] = array_column(self.name, column, data[...], copy=False)
+                text = h5py.check_string_dtype(data.dtype) is not None
+                values = _text(self.name, column, data) if text else data[...]
+                arrays[column] = array_column(self.name, column, values, copy=False)
         return pa.table(arrays), ((self.name, len(arrays[columns[0]])),)
+
+
+def _text(log: str, column: str, data: Any) -> Any:
+    """Text as Python objects; ASCII, which HDF5 keeps apart, is UTF-8 too."""
+    try:
+        return data.asstr("utf-8")[...]
+    except UnicodeDecodeError:
+        for index, value in np.ndenumerate(data[...]):
+            if not _is_utf8(bytes(value)):
+                raise InputError(
+                    f'{printable(log)}: column "{printable(column)}" must hold text in UTF-8. '
+                    f"Got {bytes(value)[:40]!r} at row {index[0]} (counted from 0); write the file again as UTF-8."
+                ) from None
+        raise
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _h5py(name: str) -> Any:

@@ -243,7 +243,8 @@ class _Assembly:
         counts = found.counts
         if counts["cuts"]:
             self.notes.append(
-                f"Trajectories were cut at {_many(counts['cuts'], 'gap')} of more than {GAP} median time steps."
+                f"Trajectories were cut at {_many(counts['cuts'], 'gap')} of more than {GAP} times their median step in "
+                "time."
             )
         if counts["kept"] < counts["rows"]:
             dropped = counts["rows"] - counts["kept"]

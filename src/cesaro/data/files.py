@@ -1,6 +1,7 @@
 """Log files: Parquet, CSV and Arrow. Opening reads names, types and sizes; the data wait."""
 
 import glob
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ _MAGIC = ((b"PAR1", PARQUET[0]), (b"ARROW1", ARROW[0]), (b"PK\x03\x04", ".npz"),
 
 def open_path(text: str) -> Source:
     """The source behind a path: a file, a folder of Parquet files or a pattern."""
+    if not text.strip():
+        raise InputError(f"A log's path must not be empty. Got {text!r}; name a file, a folder or a pattern.")
     path = Path(text)
     name = path.name or text
     try:
@@ -56,12 +59,29 @@ def open_path(text: str) -> Source:
         other = next((file for file in files if file.suffix.lower() not in PARQUET), None)
         if other is not None:
             raise InputError(f"{text} must match Parquet files only. Got {other.name}; narrow the pattern.")
+        other = next((file for file in files if not file.is_file()), None)
+        if other is not None:
+            raise InputError(f"{text} must match files only. Got {other.name}, {_sort(other)}; narrow the pattern.")
         return ParquetSource(name, files)
     if not exists:
         raise InputError(
             f"{printable(text)} must be an existing file, folder or pattern. Got no such file; check the path."
         )
+    if not path.is_file():
+        raise InputError(
+            f"{printable(name)} must be a regular file or a folder. Got {_sort(path)}; copy what it gives into a file."
+        )
     return _open_file(path)
+
+
+def _sort(path: Path) -> str:
+    """What lies at a path that is no regular file; it must not be opened, which may wait forever."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return "a broken link"
+    sorts = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+    return sorts.get(stat.S_IFMT(mode), "a device")
 
 
 def _open_file(path: Path) -> Source:
@@ -174,6 +194,7 @@ class CsvSource(Source):
 
     def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
         text = {roles.trajectory} if roles.trajectory is not None else set()
+        owners = _owners(roles)
         table = self._read(roles.columns(), text)
         large = {column for column in roles.columns() if _has_large_whole(table[column])}
         exact = {column for column in large if kinds.get(column) == "category"}
@@ -187,7 +208,9 @@ class CsvSource(Source):
                 )
         for column in table.column_names:
             if pa.types.is_string(table[column].type) and column not in exact:
-                self._check_text(column, table[column], kinds.get(column) == "category" or column in text)
+                owner = owners.get(column)
+                labels = column in text or (owner is not None and kinds.get(owner) == "category")
+                self._check_text(column, table[column], labels, owner)
         return table, ((self.name, len(table)),)
 
     def _read(self, columns: Sequence[str], text: set[str]) -> pa.Table:
@@ -195,8 +218,11 @@ class CsvSource(Source):
         with reading(self.name, "a CSV file with a header"):
             return pyarrow.csv.read_csv(self._path, convert_options=convert, **self._options(self._path))
 
-    def _check_text(self, column: str, values: pa.ChunkedArray, labels: bool) -> None:
-        """Empty text is a missing entry; numbers and text in one column are more likely a mistake than labels."""
+    def _check_text(self, column: str, values: pa.ChunkedArray, labels: bool, owner: str | None) -> None:
+        """Empty text is a missing entry; numbers and text in one column are more likely a mistake than labels.
+
+        `owner`: the column of the observation or the action whose kind decides; None where `kinds` has no say.
+        """
         levels = values.unique().to_pylist()
         wrong = "" if "" in levels else None
         if wrong is None and not labels:
@@ -211,10 +237,18 @@ class CsvSource(Source):
                 f'{self.name}: column "{column}" must not have missing entries. Got none at row {row} (counted from 0); '
                 "fill in or remove that row."
             )
+        choice = "" if owner is None else f', or pass kinds={{"{owner}": "category"}} if these are labels'
         raise InputError(
             f'{self.name}: column "{column}" must hold numbers or text, not both. Got {wrong!r} at row {row} (counted '
-            f'from 0); correct it, or pass kinds={{"{column}": "category"}} if these are labels.'
+            f"from 0); correct that entry{choice}."
         )
+
+
+def _owners(roles: Roles) -> dict[str, str]:
+    """Per column the column by which `kinds` names it: its own, or that of the observation for a next one."""
+    used = (*roles.observation.columns, *roles.action.columns)
+    after = () if roles.next_observation is None else zip(roles.next_observation.columns, roles.observation.columns)
+    return dict(after) | dict(zip(used, used))
 
 
 def _has_large_whole(column: pa.ChunkedArray) -> bool:

@@ -113,7 +113,8 @@ class Transitions(Log):
         rewards: `[N]`.
         next_observations: like `observations`; None: the next row of the same trajectory.
         trajectory: ids, `[N]`; None: one trajectory, or one per episode where flags are given.
-        time: numbers, dates or timestamps, `[N]`; rows are sorted by it and cut at gaps. None: rows are in order.
+        time: numbers, dates or timestamps, `[N]`; rows are sorted by it, and a trajectory is cut at gaps of more than 1.5
+            times its median step (that of all trajectories, where it has fewer than 3 steps). None: rows are in order.
         terminated, truncated: flags, `[N]`: the episode ended with this row, by itself or by a time limit.
         weights: non-negative weight of each row, `[N]`.
         available: actions that were possible: per row a list of labels.

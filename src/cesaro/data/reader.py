@@ -39,7 +39,8 @@ def read(
     Args:
         source: path of a Parquet file, a folder of them or a pattern; of a CSV, Arrow/Feather, NPZ or HDF5 file; the id of
             a Minari data set on this machine (also `minari:ID`); a pyarrow table, a pandas or Polars frame, or a dict of
-            arrays.
+            arrays. A damaged HDF5 file can crash or hang the C library that reads it, which cannot be caught here, so
+            convert HDF5 from sources that you do not trust to another format first.
         observation: one column, a list of columns, or a prefix `"obs_*"` whose columns are the entries of one vector.
         action: likewise; several columns must be numbers.
         next_observation: like `observation`, in the same order. Without it the next row of the trajectory is the next

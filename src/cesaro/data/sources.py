@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cesaro.data.mixed import reject_mixed
 from cesaro.data.printable import printable
 from cesaro.data.roles import Roles
 from cesaro.data.settings import carried_settings
 from cesaro.errors import CesaroError, InputError
 
 Files = tuple[tuple[str, int], ...]
+_ARRAY_ERRORS = (TypeError, OverflowError, AttributeError)
 
 
 class Source(ABC):
@@ -61,7 +63,12 @@ def check_names(log: str, names: Sequence[str]) -> None:
 
 
 @contextmanager
-def reading(name: str, what: str, *families: type[Exception]) -> Iterator[None]:
+def reading(
+    name: str,
+    what: str,
+    *families: type[Exception],
+    remedy: str = "check that it is complete and has the format its name says",
+) -> Iterator[None]:
     """Whatever a parser says about a broken input becomes one sentence."""
     try:
         yield
@@ -70,9 +77,7 @@ def reading(name: str, what: str, *families: type[Exception]) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError, MemoryError, *families) as error:
         said = printable(" ".join(str(error).split()).rstrip(".")) or type(error).__name__
         said = said if len(said) <= 200 else said[:197] + "…"
-        raise InputError(
-            f"{printable(name)} must be {what}. Got: {said}; check that it is complete and has the format its name says."
-        ) from None
+        raise InputError(f"{printable(name)} must be {what}. Got: {said}; {remedy}.") from None
 
 
 class TableSource(Source):
@@ -123,23 +128,32 @@ def array_column(log: str, name: str, values: Any, copy: bool = True) -> pa.Chun
         return pa.chunked_array([values])
     if isinstance(values, str | bytes | Mapping) or values is None:
         raise InputError(f"{where} must be an array. Got a {type(values).__name__}; give one value per row.")
-    with reading(where, "an array of numbers, text or true/false", TypeError, OverflowError, AttributeError):
-        if isinstance(values, list | tuple | range):
-            # Not by NumPy, which would turn a list of numbers and text into text.
-            if not (values and isinstance(values[0], np.ndarray | np.generic | list | tuple)):
-                return pa.chunked_array([pa.array(list(values))])
-            values = _stacked(where, values)
-            if isinstance(values, pa.Array):
-                return pa.chunked_array([values])
-        elif _module(values) == "pandas":
-            converted = pa.Array.from_pandas(values)
-            return converted if isinstance(converted, pa.ChunkedArray) else pa.chunked_array([converted])
-        elif _module(values) == "polars":
-            return pa.chunked_array([values.to_arrow()])
-        return _from_numpy(where, values, copy)
+    remedy = "convert it to numbers, text or true/false"
+    with reading(where, "an array of numbers, text or true/false", *_ARRAY_ERRORS, remedy=remedy):
+        try:
+            return _converted(where, values, copy)
+        except CesaroError:
+            raise
+        except (pa.ArrowException, ValueError, *_ARRAY_ERRORS):
+            reject_mixed(where, values)
+            raise
 
 
-def _stacked(where: str, values: Sequence[Any]) -> Any:
+def _converted(where: str, values: Any, copy: bool) -> pa.ChunkedArray:
+    if isinstance(values, list | tuple | range):
+        # Not by NumPy, which would turn a list of numbers and text into text.
+        if not (values and isinstance(values[0], np.ndarray | np.generic | list | tuple)):
+            return pa.chunked_array([pa.array(list(values))])
+        return pa.chunked_array([_stacked(values)])
+    if _module(values) == "pandas":
+        converted = pa.Array.from_pandas(values)
+        return converted if isinstance(converted, pa.ChunkedArray) else pa.chunked_array([converted])
+    if _module(values) == "polars":
+        return pa.chunked_array([values.to_arrow()])
+    return _from_numpy(where, values, copy)
+
+
+def _stacked(values: Sequence[Any]) -> pa.Array:
     """A list of rows or NumPy scalars; rows of different length stay lists, and are refused with their row later."""
     if isinstance(values[0], np.generic):
         return pa.array([value.item() if isinstance(value, np.generic) else value for value in values])
@@ -186,6 +200,7 @@ class FrameSource(Source):
         for column in roles.columns():
             series = self._frame[self._by_name[column]]
             if str(series.dtype) == "Object":
+                reject_mixed(f'{self.name}: "{column}"', series)
                 raise InputError(
                     f'{self.name}: "{column}" must hold numbers, text or true/false. Got Python objects; convert it.'
                 )

@@ -5,15 +5,19 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from cesaro import checks
 from cesaro.checks import Array
-from cesaro.errors import EvaluationWarning
+from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import stored
 from cesaro.estimators.diagnostics import Diagnostic
 from cesaro.estimators.influence import Estimate, Sampling
+from cesaro.estimators.inputs import Inputs
 from cesaro.estimators.pipeline import Prepared
+from cesaro.features import FeatureMap
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
@@ -33,8 +37,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
     behavior_influence_: Array
     sampling_: Sampling
     features_: str
+    standard_errors: str
+    series_: Any
+    weights_: Array
+    level_: float
     _summary: dict[str, Any]
-    _rule: str
+    _known: NDArray[np.bool_] | None
+    _map: FeatureMap | None
+    _inputs: Inputs | None
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimate_")
@@ -61,6 +71,27 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
     def _sampling_words(self) -> str:
         return f"{self.sampling_.rule} ({self.sampling_.reason})"
 
+    def _begin(self, prepared: Prepared) -> Sampling:
+        """Forget an earlier fit, and keep what is known from the start."""
+        for name in set(vars(self)) - set(self.get_params(deep=False)):
+            delattr(self, name)
+        self.sampling_ = prepared.sampling(self.standard_errors)
+        self.prepared_, self.features_ = prepared, prepared.description
+        self.behavior_, self.behavior_influence_ = behavior(prepared, self.sampling_)
+        self._map = prepared.map
+        self._inputs = None if prepared.log is None else Inputs.of(prepared.log)
+        return self.sampling_
+
+    def _end(self) -> Self:
+        if self.sampling_.rule == "independent" and self.standard_errors == "auto":
+            warnings.warn(
+                f"Standard errors take rows as independent ({self.sampling_.reason}); if they come from one system over time, "
+                "name the columns of trajectory and time, or take standard_errors='long-run'.",
+                EvaluationWarning,
+                stacklevel=3,
+            )
+        return self
+
     def _fit_logged(self) -> Self:
         """The policy `logged`: what the log earned."""
         self.estimate_, self.influence_ = self.behavior_, self.behavior_influence_
@@ -74,13 +105,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         return self
 
     # What a file keeps beside the parameters; enough for the answer and for values, not for the series.
-    _STORED: tuple[str, ...] = ("estimate_", "behavior_", "features_", "_rule", "_summary", "_diagnostics")
+    _STORED: tuple[str, ...] = ("estimate_", "behavior_", "features_", "_summary", "_diagnostics")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one file, without pickle; features must be our own."""
         self._fitted()
         self._diagnostics = self.diagnostics_
-        self._rule = self._sampling_words()
         fitted = {name: getattr(self, name) for name in self._STORED if hasattr(self, name)}
         stored.save(path, type(self).__name__, {"parameters": self.get_params(), "fitted": fitted})
 
@@ -105,8 +135,34 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
     def fit(self, data: Any, policy: Any = None) -> Self:
         raise NotImplementedError
 
-    def predict(self, observations: Any, actions: Any) -> Array:
-        raise NotImplementedError
+    @property
+    def density_ratio_(self) -> Array:
+        """`d_π/d_μ` at every row, as the limit implies it, `[n]`."""
+        self._fitted()
+        if not hasattr(self, "series_"):
+            raise InputError(
+                "There is no density ratio here: files do not keep series over rows, and 'logged' has none; fit again."
+            )
+        return np.asarray(self.series_.ratio)
+
+    def predict(self, observations: Any, actions: Any = None) -> Array:
+        """Differential values `q(s, a)` with mean zero under the target, `[n]`; NaN where the log determines none.
+
+        After a fit on ready features, `observations` are features `[n, K]`.
+        """
+        x, weights = self._features(observations, actions, "weights_")
+        values = np.asarray(x @ weights - self.level_)
+        return values if self._known is None else np.where(x @ self._known > 0.5, values, np.nan)
+
+    def _features(self, observations: Any, actions: Any, name: str) -> tuple[Any, Array]:
+        """Features of pairs, and the fitted weights of that name."""
+        self._fitted()
+        if not hasattr(self, name):
+            raise InputError("The policy 'logged' has a rate and nothing else; give a policy to evaluate.")
+        weights = getattr(self, name)
+        if self._map is None or self._inputs is None:
+            return checks.float_array("x", observations, ("row", "feature"), (None, len(weights))), weights
+        return self._map.pairs(*self._inputs.pairs(observations, actions)), weights
 
 
 def behavior(prepared: Prepared, sampling: Sampling) -> tuple[Estimate, Array]:
@@ -114,5 +170,6 @@ def behavior(prepared: Prepared, sampling: Sampling) -> tuple[Estimate, Array]:
     rewards = prepared.rewards
     weights = np.ones(len(rewards)) if prepared.weights is None else prepared.weights
     mean = float(weights @ rewards / weights.sum())
+    mean += float(weights @ (rewards - mean) / weights.sum())  # what rounding left
     influence = (rewards - mean) * weights * (len(rewards) / weights.sum())
     return sampling.over_time().estimate(mean, influence), influence

@@ -24,6 +24,10 @@ GUESSED_CAUTION, GUESSED_BAD = 0.05, 0.3
 MOVE_CAUTION, MOVE_BAD, MATERIAL = 1.0, 3.0, 0.1
 # On a pendulum, moves of less than 2 standard errors went with errors of about one, moves of 14 with errors of 10.
 DUAL_CAUTION, DUAL_BAD = 2.0, 6.0
+# Meeting pairs without data once in so many steps.
+LEAK_CAUTION = 1e-4
+# What contradicts itself in the equations, as a part of their noise: beyond what a finite log leaves, and at all.
+CONTRADICTION_NOISE, CONTRADICTION_CAUTION, CONTRADICTION_BAD = 50.0, 0.01, 0.05
 # A log without noise has no standard error.
 ROUNDING = 1e-6
 # Features are single precision above this; a ridge of these parts of their mean square is not meant to matter.
@@ -44,6 +48,8 @@ def equations(subject: Subject) -> Iterator[Diagnostic]:
             yield ridge(subject, chosen, solution, moments)
         return
     yield identification(solution, moments)
+    if moments.same and solution.ridge == 0:
+        yield contradiction(subject, solution, moments)
     if len(solution.weights) <= MOST_FEATURES:
         yield conditioning(subject, solution, moments)
         own = subject.prepared.own_duals()
@@ -80,6 +86,15 @@ def identification_of_pairs(one_hot: OneHot, solution: Solution, moments: Moment
                 f"{str(problem).partition(';')[0]}; the ridge chose the answer.",
                 "Collect data there, take a policy closer to the log, or features that generalize.",
             )
+    if solution.unidentified > 0:
+        return finding(
+            name,
+            solution.unidentified,
+            at_most(solution.unidentified, LEAK_CAUTION, tabular.LEAK),
+            f"The target meets pairs without data about once in {1 / solution.unidentified:,.0f} steps, and nothing is known of "
+            "what happens there.",
+            "Collect data at the pairs that the finding on support names.",
+        )
     shares = np.asarray(moments.mean("v"))
     logged = shares > 0
     lost = float(shares[~solution.known].sum()) if solution.known is not None else 0.0
@@ -115,12 +130,36 @@ def rows_per_pair(solution: Solution, moments: Moments) -> Diagnostic:
     )
 
 
+def contradiction(subject: Subject, solution: Solution, moments: Moments) -> Diagnostic:
+    """Equations that no rate solves: the target falls into parts that never meet, each with a rate of its own."""
+    left, series = solution.residual, subject.series
+    noise = float(np.mean(series.errors**2)) if series is not None else 0.0
+    value = float(left @ moments.C @ left) / noise if noise > 0 and left.any() else 0.0
+    surplus = max(1, 1 + len(solution.weights) - solution.rank)
+    verdict: Verdict = "ok"
+    if value > CONTRADICTION_NOISE * surplus / moments.rows:
+        verdict = at_most(value, CONTRADICTION_CAUTION, CONTRADICTION_BAD)
+    return finding(
+        "contradiction",
+        value,
+        verdict,
+        f"No rate solves all equations: {percent(value)} of their noise is contradiction."
+        if verdict != "ok"
+        else f"One rate solves all equations, up to {percent(value)} of their noise.",
+        "The target may fall into parts of the log that never meet, each with its own rate; evaluate each alone.",
+    )
+
+
 def conditioning(subject: Subject, solution: Solution, moments: Moments) -> Diagnostic:
-    """Whether directions that the log barely determines decide: a little ridge takes their weight away."""
+    """Whether directions that the log barely determines decide, or the ridge does: other ridges, none among them, tell."""
     tiny = TINY_SINGLE if moments.precision > SINGLE else TINY
     more = 10 * solution.ridge if solution.ridge > 0 else tiny * float(np.mean(moments.mean("xx")))
     what = "ten times the ridge" if solution.ridge > 0 else f"a ridge of {tiny:g} of the features' mean square"
     move = closed_form.solve(moments, more).reward_rate - solution.reward_rate
+    if solution.ridge > 0:
+        without = closed_form.solve(moments, 0.0).reward_rate - solution.reward_rate
+        if abs(without) > abs(move):
+            move, what = without, "no ridge"
     error = subject.estimate.standard_error
     return finding(
         "rank and conditioning",
@@ -178,15 +217,21 @@ def first_moments(subject: Subject, moments: Moments | None) -> tuple[Array, Arr
 
 
 def ridge(subject: Subject, one_hot: OneHot, solution: Solution, moments: Moments) -> Diagnostic:
-    """What ten times the ridge would answer."""
-    more = 10 * solution.ridge
+    """What ten times the ridge would answer, and what none (or a thousandth, where there must be one)."""
+    more, what = 10 * solution.ridge, f"Ten times the ridge ({10 * solution.ridge:.2g})"
     move = tabular.solve(moments, more, one_hot.label).reward_rate - solution.reward_rate
+    try:
+        less, label = tabular.solve(moments, 0.0, one_hot.label), "No ridge"
+    except tabular.NotIdentified:
+        less, label = tabular.solve(moments, solution.ridge / 1_000, one_hot.label), "A thousandth of the ridge"
+    if abs(less.reward_rate - solution.reward_rate) > abs(move):
+        move, what = less.reward_rate - solution.reward_rate, label
     error = subject.estimate.standard_error
     return finding(
         "ridge",
         move,
         _verdict(move, error, subject.scale),
-        f"Ten times the ridge ({more:.2g}) would move the rate by {move:+.3g}, against a standard error of {error:.2g}.",
+        f"{what} would move the rate by {move:+.3g}, against a standard error of {error:.2g}.",
         "Compare several ridges; the interval holds at the chosen one only.",
     )
 

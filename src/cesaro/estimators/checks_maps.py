@@ -20,6 +20,7 @@ from cesaro.features import FeatureMap, OneHot, sample_rows
 from cesaro.features.base import Fourier
 from cesaro.features.encoder import Encoder
 from cesaro.features.maps import EncodedStates, Joint, PerAction
+from cesaro.linear import METHODS
 
 # The second map gets its own random numbers, and a kernel wider by this factor: with the same width it would err alike.
 SECOND_SEED, WIDER = 104_729, 2.0
@@ -32,14 +33,19 @@ SMALL, LARGE = 0.02, 0.1
 # The part of the rate that other features may leave open before the comparison means nothing.
 OPEN = 0.1
 # Plug-in stability of every method takes seconds up to here.
-MOST_FEATURES, PLUG_IN_ROWS = 64, 20_000
-METHODS = ("diff-sgq", "diff-gq1", "diff-gq2", "diff-gq3", "diff-gq4", "gradient-dice")
+MOST_FEATURES, PLUG_IN_ROWS = 128, 20_000
 
 
 def agreement(subject: Subject) -> Iterator[Diagnostic]:
     """The estimate against one from a second feature map on at most 100,000 rows; left out for one-hot and ready features."""
-    prepared = subject.prepared
-    if prepared.log is None or prepared.map is None or isinstance(prepared.map, OneHot):
+    prepared, name = subject.prepared, "agreement of features"
+    if prepared.log is None or prepared.map is None:
+        yield Diagnostic(name, None, "ok", "Features came ready: there is no second map to compare with.")
+        return
+    if isinstance(prepared.map, OneHot):
+        yield Diagnostic(
+            name, None, "ok", "One-hot features express every function of the logged pairs: no map says more."
+        )
         return
     if not np.isfinite(subject.influence).all():
         return

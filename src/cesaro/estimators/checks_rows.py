@@ -12,7 +12,6 @@ from cesaro.checks import Array
 from cesaro.estimators.checks_subject import Subject, at_least, at_most, finding, percent
 from cesaro.estimators.diagnostics import Diagnostic, Verdict
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, Sampling, autocorrelation_time, long_run
-from cesaro.features import OneHot
 
 # Two halves as different as these once in a thousand, or a million, logs without drift; and the size that matters.
 DRIFT_CAUTION, DRIFT_BAD = 1e-3, 1e-6
@@ -32,13 +31,16 @@ CLUSTERS_BAD = 10.0
 # Few trajectories that differ like this once in a thousand, or a million, logs if they are alike.
 UNLIKE_CAUTION, UNLIKE_BAD = 1e-3, 1e-6
 # Correlation of successive TD errors: of no account below the first, and at least this many standard errors from zero.
-MEMORY_CAUTION, MEMORY_BAD, MEMORY_ERRORS = 0.05, 0.2, 4.0
+MEMORY_CAUTION, MEMORY_BAD, MEMORY_ERRORS = 0.02, 0.2, 4.0
 # Fewer rows than this say nothing about halves or memory.
 ENOUGH_ROWS = 200
+# Rows without a transition: more than a few are a selection.
+DROPPED_CAUTION, DROPPED_BAD = 0.05, 0.2
 
 
 def over_rows(subject: Subject) -> Iterator[Diagnostic]:
-    """Drift, outliers, dependence, trajectories, memory."""
+    """Dropped rows, drift, outliers, dependence, trajectories, memory."""
+    yield from dropped(subject)
     if np.isfinite(subject.influence).all():
         if not subject.prepared.is_logged:
             yield from drift(subject)
@@ -48,6 +50,28 @@ def over_rows(subject: Subject) -> Iterator[Diagnostic]:
     yield from reward_drift(subject)
     yield reward_outliers(subject.prepared.rewards)
     yield from memory(subject)
+
+
+def dropped(subject: Subject) -> Iterator[Diagnostic]:
+    """Rows that gave no transition: which ones is seldom a matter of chance."""
+    if subject.log is None:
+        return
+    counts = subject.log.counts
+    share = 1 - counts["kept"] / counts["rows"]
+    reasons = {
+        name.removeprefix("dropped: "): number for name, number in counts.items() if name.startswith("dropped: ")
+    }
+    cut = reasons.get("cut", 0)
+    listed = ", ".join(f"{number:,} {name}" for name, number in reasons.items())
+    yield finding(
+        "dropped rows",
+        share,
+        at_most(share, DROPPED_CAUTION, DROPPED_BAD),
+        f"{percent(share)} of the log's {counts['rows']:,} rows gave no transition{f' ({listed})' if listed else ''}.",
+        "Times are cut at gaps; where steps are irregular by nature, keep the order and do not cut (gap=None, --gap none)."
+        if cut > share * counts["rows"] / 2
+        else "Log next observations, or longer trajectories: what is left may differ from what was dropped.",
+    )
 
 
 class Change(NamedTuple):
@@ -73,7 +97,8 @@ def change(influence: Array, sampling: Sampling, weights: Array | None) -> Chang
     variances = np.array([half.standard_error**2 for half in halves])
     if not variances.any():
         return Change(value, 0.0, float(value == 0))
-    freedom = variances.sum() ** 2 / sum(v**2 / half.degrees_of_freedom for v, half in zip(variances, halves))  # Welch
+    shares = variances / variances.max()  # no square overflows
+    freedom = shares.sum() ** 2 / sum(v**2 / half.degrees_of_freedom for v, half in zip(shares, halves))  # Welch
     error = float(np.sqrt(variances.sum()))
     return Change(value, error, float(2 * student.sf(abs(value) / error, freedom)))
 
@@ -155,7 +180,8 @@ def reward_outliers(rewards: Array) -> Diagnostic:
 
 def influential_rows(influence: Array) -> Diagnostic:
     """How many rows the variance of the estimate rests on, `(ΣIF²)²/ΣIF⁴`: a normal limit needs many."""
-    squares = influence**2
+    largest = float(np.abs(influence).max())
+    squares = (influence / largest if largest > 0 else influence) ** 2  # no square overflows
     total = float(squares.sum())
     value = total**2 / float(squares @ squares) if total > 0 else float(len(influence))
     top = max(1, round(TOP * len(influence)))
@@ -234,18 +260,19 @@ def _alike(influence: Array, groups: NDArray[np.int64], lengths: NDArray[np.int6
 
 
 def memory(subject: Subject) -> Iterator[Diagnostic]:
-    """With one feature per pair, successive TD errors are uncorrelated if the state tells all that matters for the next."""
-    if not isinstance(subject.prepared.map, OneHot) or subject.series is None or subject.log is None:
+    """Successive TD errors are uncorrelated if the state tells all that matters for the next, and features express it."""
+    if subject.series is None or subject.log is None or not len(subject.series.errors):
         return
     if subject.sampling.rule == "independent":
         return
-    errors, used = subject.series.errors, subject.series.ratio > 0
+    errors, used = subject.series.errors, subject.series.ratio != 0
     if not errors.any():  # a method without values has none
         return
     segment = subject.log.segment
     pairs = used[1:] & used[:-1] & (segment[1:] == segment[:-1])
     if pairs.sum() < ENOUGH_ROWS:
         return
+    errors = errors / np.abs(errors).max()  # no square overflows
     first, second = errors[:-1][pairs], errors[1:][pairs]
     product = first * second
     spread, total = float(np.sqrt(product @ product)), float(np.sqrt((first @ first) * (second @ second)))
@@ -257,6 +284,7 @@ def memory(subject: Subject) -> Iterator[Diagnostic]:
         "memory",
         correlation,
         verdict,
-        f"Successive TD errors have a correlation of {correlation:+.2g}; it is zero where the state tells all that matters.",
-        "Add to the observation what the state forgets, such as earlier states or the time of day.",
+        f"Successive errors of the prediction have a correlation of {correlation:+.2g}; it is zero where the observation tells "
+        "all that matters for what comes next, and the features express it.",
+        "Add to the observation what it leaves out, such as earlier states or the time of day; then try more features.",
     )

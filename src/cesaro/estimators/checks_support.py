@@ -14,7 +14,7 @@ from cesaro.estimators.checks_subject import CHUNK, Subject, at_least, at_most, 
 from cesaro.estimators.diagnostics import Diagnostic
 from cesaro.estimators.influence import autocorrelation_time
 from cesaro.estimators.support import unlogged
-from cesaro.features import OneHot, sample_rows
+from cesaro.features import SAMPLE, OneHot, sample_rows
 
 # Probability of the target where the log has nothing: a hundredth is a detail, a tenth decides the answer.
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.01, 0.1
@@ -135,12 +135,17 @@ def only_after(subject: Subject, log: Transitions) -> Iterator[Diagnostic]:
     share = float(missing.mean())
     verdict = at_most(share, LEVELS_CAUTION, LEVELS_BAD)
     names = sorted(counts, key=lambda key: -counts[key])[:3]
+    logged = (
+        "logged state"
+        if subject.num_rows <= SAMPLE
+        else f"logged state of the {SAMPLE:,} rows that features were fitted on"
+    )
     such = f", such as {'; '.join(names)}, and features know nothing of it" if names else ""
     yield finding(
         "levels seen only after",
         share,
         verdict,
-        f"{percent(share)} of the next states have a level that no logged state has{such}.",
+        f"{percent(share)} of the next states have a level that no {logged} has{such}.",
         "Log transitions that start there, or merge rare levels.",
     )
 
@@ -174,5 +179,5 @@ def negative_ratio(subject: Subject, ratio: Array) -> Diagnostic:
         share,
         verdict,
         f"{percent(share)} of the weight that the estimate gives to rows is negative, where a density ratio has none.",
-        "Take other or more features, or a larger ridge; the target may be far from the log.",
+        "Take other or more features; the target may be far from the log.",
     )

@@ -6,19 +6,17 @@ from typing import Any, Self
 import numpy as np
 
 from cesaro import checks
-from cesaro.checks import Array
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import closed_form, tabular
-from cesaro.estimators.base import Estimator, behavior
+from cesaro.estimators.base import Estimator
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.diagnostics import Diagnostic, diagnose
-from cesaro.estimators.inputs import Inputs
 from cesaro.estimators.moments import Moments
 from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.series import influence_series
 from cesaro.estimators.support import without_data
 from cesaro.features import OneHot
-from cesaro.progress import progress
+from cesaro.progress import progress, stage
 
 
 class DiffLSTD(Estimator):
@@ -78,7 +76,8 @@ class DiffLSTD(Estimator):
 
     def fit(self, data: Any, policy: Any = None) -> Self:
         """Evaluate `policy` on a log, or on ready features without one."""
-        ridge = self.ridge if self.ridge == "auto" else checks.number("ridge", self.ridge, low=0.0)
+        automatic = isinstance(self.ridge, str) and self.ridge == "auto"
+        ridge = 0.0 if automatic else checks.number("ridge", self.ridge, low=0.0)
         prepared = Prepared(
             data,
             policy,
@@ -87,9 +86,7 @@ class DiffLSTD(Estimator):
             draws=checks.count("draws", self.draws),
             random_state=checks.count("random_state", self.random_state, low=0),
         )
-        sampling = prepared.sampling(self.standard_errors)
-        self.prepared_, self.features_, self.sampling_ = prepared, prepared.description, sampling
-        self.behavior_, self.behavior_influence_ = behavior(prepared, sampling)
+        sampling = self._begin(prepared)
         if prepared.is_logged:
             return self._fit_logged()
         moments = Moments()
@@ -97,15 +94,19 @@ class DiffLSTD(Estimator):
             for rows in prepared.rows():
                 moments.add(rows)
                 advance()
-        self.ridge_ = 0.0 if isinstance(ridge, str) else ridge
-        solution = _solve(prepared, moments, self.ridge_, chosen=not isinstance(ridge, str))
+        self.ridge_ = ridge
+        with stage("solving", quiet=self.quiet):
+            solution = _solve(prepared, moments, self.ridge_, chosen=not automatic)
         if not np.isfinite(solution.reward_rate):
             raise InputError("The closed form overflowed; scale rewards and features to moderate numbers.")
-        series = influence_series(prepared, solution)
+        with progress("influence", total=prepared.num_blocks, quiet=self.quiet) as advance:
+            series = influence_series(prepared, solution, advance)
         self.moments_, self.solution_, self.series_ = moments, solution, series
         self.weights_, self.level_ = solution.weights, series.level
         self.estimate_ = sampling.estimate(solution.reward_rate + series.correction, series.influence)
         self.influence_ = series.influence
+        if not np.isfinite(self.estimate_.standard_error):
+            raise InputError("The standard error overflowed; scale rewards and features to moderate numbers.")
         self._summary = {
             "method": "DiffLSTD (closed form)",
             "features": self.features_,
@@ -116,16 +117,7 @@ class DiffLSTD(Estimator):
             "random_state": self.random_state,
         }
         self._known = solution.known
-        self._inputs = None if prepared.log is None else Inputs.of(prepared.log)
-        self._map = prepared.map
-        if sampling.rule == "independent" and self.standard_errors == "auto":
-            warnings.warn(
-                f"Standard errors take rows as independent ({sampling.reason}); if they come from one system over time, name the "
-                "columns of trajectory and time, or take standard_errors='long-run'.",
-                EvaluationWarning,
-                stacklevel=2,
-            )
-        return self
+        return self._end()
 
     @property
     def diagnostics_(self) -> tuple[Diagnostic, ...]:
@@ -133,25 +125,6 @@ class DiffLSTD(Estimator):
         if not hasattr(self, "_diagnostics"):
             self._diagnostics = diagnose(self)
         return self._diagnostics
-
-    @property
-    def density_ratio_(self) -> Array:
-        self._fitted()
-        return self.series_.ratio
-
-    def predict(self, observations: Any, actions: Any = None) -> Array:
-        """Differential values `q(s, a)` with mean zero under the target, `[n]`; NaN where the log determines none.
-
-        After a fit on ready features, `observations` are features `[n, K]`.
-        """
-        self._fitted()
-        if self._map is None or self._inputs is None:
-            x = checks.float_array("x", observations, ("row", "feature"), (None, len(self.weights_)))
-            return np.asarray(x @ self.weights_ - self.level_)
-        pairs = self._inputs.pairs(observations, actions)
-        features = self._map.pairs(*pairs)
-        values = np.asarray(features @ self.weights_ - self.level_)
-        return values if self._known is None else np.where(features @ self._known > 0.5, values, np.nan)
 
 
 def _solve(prepared: Prepared, moments: Moments, ridge: float, chosen: bool) -> Solution:

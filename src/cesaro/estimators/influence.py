@@ -93,27 +93,34 @@ def clustered(value: float, influence: Array, groups: NDArray[np.int64]) -> Esti
 
 
 def long_run(value: float, influence: Array, groups: NDArray[np.int64]) -> Estimate:
-    """Few trajectories of dependent rows: equal-weighted cosines within each, and the means of the trajectories.
+    """Few trajectories of dependent rows: the variance of the total is the sum over trajectories of theirs.
 
-    The first cosine transforms of a stationary series, and the contrasts between trajectory means, are about independent
-    normals with the long-run variance; their mean square estimates it with as many degrees of freedom.
+    A long trajectory's comes from equal-weighted cosines: the first cosine transforms of a stationary series are about
+    independent normals with its long-run variance. A short one's is the square of its sum. Degrees of freedom by Satterthwaite.
     """
     lengths = np.bincount(groups)
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    n = len(influence)
-    between = np.add.reduceat(influence, starts) / lengths
-    squares = float(lengths @ (between - influence.mean()) ** 2)
-    count = len(lengths) - 1
+    n, count = len(influence), len(lengths)
+    sums = np.add.reduceat(influence, starts)
+    variances, freedoms = sums**2, np.ones(count)
     cosines = min(COSINES, max(1, n // 8))
-    for start, length in zip(starts, lengths):
-        used = min(round(cosines * int(length) / n), length // 2)
-        if used:
+    for j, (start, length) in enumerate(zip(starts, lengths)):
+        used = min(round(cosines * int(length) / n), int(length) // 2)
+        if used >= 2 or (used and count == 1):
             piece = dct(influence[start : start + length], norm="ortho")[1 : used + 1]
-            squares += float(piece @ piece)
-            count += used
-    if count == 0:
+            variances[j], freedoms[j] = length * float(piece @ piece) / used, used
+    most = float(freedoms.sum())
+    if (freedoms == 1).all():
+        if count == 1:
+            variances = variances if cosines == 1 and lengths[0] >= 2 else np.full(1, np.nan)
+        else:
+            variances, most = variances * (count / (count - 1)), count - 1.0
+    total = float(variances.sum())
+    if np.isnan(total):
         raise InputError(f"A standard error needs more rows. Got {n}; collect a longer log.")
-    return Estimate(value, float(np.sqrt(squares / count / n)), count)
+    # σ⁴/u of a variance with u degrees of freedom is estimated by its square over u + 2.
+    noise = float(np.sum((variances / total) ** 2 / (freedoms + 2))) if total > 0 else 1 / most
+    return Estimate(value, float(np.sqrt(total)) / n, float(np.clip(1 / noise, 1.0, most)))
 
 
 def autocorrelation_time(series: Array, groups: NDArray[np.int64] | None) -> float:

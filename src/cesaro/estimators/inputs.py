@@ -38,9 +38,11 @@ class Role:
                 raise InputError(
                     f"{self.role} must be a dict of the columns {', '.join(self.names)}. Got {_kind(given)}."
                 )
-            return Values(
-                self.form, self.names, tuple(self._column(n, given[n], c) for n, c in zip(self.names, self.columns))
-            )
+            columns = tuple(self._column(n, given[n], c) for n, c in zip(self.names, self.columns))
+            lengths = {n: len(c.codes if isinstance(c, Categories) else c) for n, c in zip(self.names, columns)}
+            if len(set(lengths.values())) > 1:
+                raise InputError(f"The columns of {self.role} must have as many rows. Got {lengths}.")
+            return Values(self.form, self.names, columns)
         return Values(self.form, self.names, (self._column(self.role, given, self.columns[0]),))
 
     def _column(self, name: str, given: Any, column: NDArray[Any] | int) -> Column:
@@ -51,18 +53,20 @@ class Role:
                     array = array[:, None]
                 return checks.float_array(name, array, ("row", "column"), (None, column))
             return checks.float_array(name, array, ("row",), (None,))
-        labels = np.asarray(given)
+        # NumPy's own text would lose zero characters at the end.
+        labels = given if isinstance(given, np.ndarray) else _objects(given)
         if labels.ndim != 1:
             raise InputError(f"{name} must be a list of labels, [row]. Got shape {labels.shape}.")
         position = {label: code for code, label in enumerate(column.tolist())}
-        try:
-            codes = [position[label] for label in labels.tolist()]
-        except (KeyError, TypeError):
-            unknown = next(label for label in labels.tolist() if label not in position)
-            raise InputError(
-                f"{name} must hold labels that are in the log. Got {unknown!r}, which is not among {len(column)} such as "
-                f"{', '.join(map(repr, column[:3].tolist()))}."
-            ) from None
+        codes = []
+        for label in labels.tolist():
+            try:
+                codes.append(position[label])
+            except (KeyError, TypeError):
+                raise InputError(
+                    f"{name} must hold labels that are in the log. Got {label!r}, which is not among {len(column)} such as "
+                    f"{', '.join(map(repr, column[:3].tolist()))}."
+                ) from None
         return Categories(np.array(codes, dtype=np.int64), column)
 
 
@@ -91,3 +95,13 @@ class Inputs:
 
 def _kind(given: Any) -> str:
     return f"shape {np.shape(given)}" if not hasattr(given, "keys") else f"the keys {', '.join(map(str, given.keys()))}"
+
+
+def _objects(given: Any) -> NDArray[Any]:
+    try:
+        rows = list(given)
+    except TypeError:
+        return np.asarray(given)
+    result = np.empty(len(rows), dtype=object)
+    result[:] = rows
+    return result

@@ -9,10 +9,9 @@ from cesaro import checks
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions
 from cesaro.errors import EvaluationWarning, InputError
-from cesaro.estimators.base import Estimator, behavior
+from cesaro.estimators.base import Estimator
 from cesaro.estimators.diagnostics import Diagnostic, diagnose
 from cesaro.estimators.influence import Estimate
-from cesaro.estimators.inputs import Inputs
 from cesaro.estimators.learned_findings import findings
 from cesaro.estimators.learned_rows import check_identified, default_ridge, dense
 from cesaro.estimators.learned_run import Runs, automatic_steps, run, steps_needed
@@ -143,15 +142,9 @@ class Learned(Estimator):
             random_state=checks.count("random_state", self.random_state, low=0),
             most=MOST_AUTO,
         )
-        sampling = prepared.sampling(self.standard_errors)
-        self.prepared_, self.features_, self.sampling_ = prepared, prepared.description, sampling
-        self.behavior_, self.behavior_influence_ = behavior(prepared, sampling)
-        for name in ("_diagnostics", "series_", *self._OWN):
-            self.__dict__.pop(name, None)
+        sampling = self._begin(prepared)
         if prepared.is_logged:
             return self._fit_logged()
-        self._map = prepared.map
-        self._inputs = None if prepared.log is None else Inputs.of(prepared.log)
         rows = data if isinstance(data, FeatureTransitions) else dense(prepared)
         problem = problem_of(rows)
         self.ridge_ = default_ridge(problem, prepared) if isinstance(self.ridge, str) else float(self.ridge)
@@ -185,14 +178,7 @@ class Learned(Estimator):
         )
         self._conclude(rows, runs, series, at_limit)
         self._summary = self._used()
-        if sampling.rule == "independent" and self.standard_errors == "auto":
-            warnings.warn(
-                f"Standard errors take rows as independent ({sampling.reason}); if they come from one system over time, name the "
-                "columns of trajectory and time, or take standard_errors='long-run'.",
-                EvaluationWarning,
-                stacklevel=2,
-            )
-        return self
+        return self._end()
 
     def _check(self) -> None:
         if str(self.method) not in METHODS:
@@ -279,15 +265,17 @@ class Learned(Estimator):
         self.spread_ = float(kept.std(ddof=1)) if len(kept) > 1 else float("nan")
         share = (MEDIAN if len(kept) > 2 else 1.0) / len(kept)
         noise = np.nan_to_num(self.spread_) * np.sqrt(share)
-        is_ratio = self.method == "gradient-dice"
-        self.ratio_weights_ = runs.weights if is_ratio else None
-        self.weights_ = None if is_ratio else runs.weights
+        weights = None if self.method == "gradient-dice" else runs.weights
+        if weights is None:
+            self.ratio_weights_ = runs.weights
+        else:
+            self.weights_ = weights
         self.limit_, self.reached_ = float("nan"), False
         self.learning_error_ = float(noise)
-        self._known = rows.x.any(axis=0) if isinstance(self._map, OneHot) else None
+        self._known = np.asarray(rows.x.any(axis=0)) if isinstance(self._map, OneHot) else None
         if series is None or at_limit is None:
             self.estimate_, self.influence_ = Estimate(value, float("nan"), 1.0), np.full(len(rows), np.nan)
-            self.level_ = 0.0 if self.weights_ is None else float(np.mean(rows.x @ self.weights_))
+            self.level_ = 0.0 if weights is None else float(np.mean(rows.x @ weights))
             return
         self.limit_, self.influence_ = series.reward_rate, series.influence
         self.reached_ = self.steps_needed_ is not None and 2 * self.steps_needed_ <= self.steps_
@@ -296,9 +284,9 @@ class Learned(Estimator):
             self._warn_unreached(value)
         self.estimate_ = _together(value, at_limit, self.learning_error_, len(kept))
         self.level_ = 0.0
-        if self.weights_ is not None:
+        if weights is not None:
             ratio = series.ratio if rows.weights is None else series.ratio * (rows.weights / rows.weights.mean())
-            self.level_ = float(ratio @ (rows.x @ self.weights_)) / len(rows)
+            self.level_ = float(ratio @ (rows.x @ weights) / ratio.sum())
         self.series_ = Series(series.influence, series.ratio, series.errors, 0.0, self.level_)
 
     def _report_divergence(self) -> None:
@@ -338,38 +326,23 @@ class Learned(Estimator):
             self._diagnostics = (*diagnose(self), *own)
         return self._diagnostics
 
-    @property
-    def density_ratio_(self) -> Array:
-        """`d_π/d_μ` at every row, as the limit implies it."""
-        self._fitted()
-        return self.series_.ratio
-
     def predict(self, observations: Any, actions: Any = None) -> Array:
         """Differential values `q(s, a)` with mean zero under the target, `[n]`; NaN for one-hot pairs without data.
 
         After a fit on ready features, `observations` are features `[n, K]`.
         """
-        self._fitted()
         if self.method == "gradient-dice":
+            self._fitted()
             raise InputError("gradient-dice learns a density ratio and no values; take density_ratio() instead.")
-        x, weights = self._features(observations, actions, getattr(self, "weights_", None))
-        values = np.asarray(x @ weights - self.level_)
-        return values if self._known is None else np.where(x @ self._known > 0.5, values, np.nan)
+        return super().predict(observations, actions)
 
     def density_ratio(self, observations: Any, actions: Any = None) -> Array:
         """GradientDICE's `d_π/d_μ` at these pairs, `[n]`; after a fit on ready features, `observations` are features."""
         self._fitted()
         if self.method != "gradient-dice":
             raise InputError(f"{self.method} learns values and no density ratio; take method='gradient-dice'.")
-        x, weights = self._features(observations, actions, getattr(self, "ratio_weights_", None))
+        x, weights = self._features(observations, actions, "ratio_weights_")
         return np.asarray(x @ weights)
-
-    def _features(self, observations: Any, actions: Any, weights: Array | None) -> tuple[Any, Array]:
-        if weights is None:
-            raise InputError("The policy 'logged' has a rate and nothing else; give a policy to evaluate.")
-        if self._map is None or self._inputs is None:
-            return checks.float_array("x", observations, ("row", "feature"), (None, len(weights))), weights
-        return self._map.pairs(*self._inputs.pairs(observations, actions)), weights
 
 
 def _together(value: float, at_limit: Estimate, learning: float, runs: int) -> Estimate:

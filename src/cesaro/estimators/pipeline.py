@@ -12,6 +12,7 @@ from cesaro.errors import InputError
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, RULES, Rule, Sampling
 from cesaro.estimators.moments import Rows
 from cesaro.features import FeatureMap, OneHot, build
+from cesaro.features.encoder import MAX_DENSE
 from cesaro.features.maps import Joint, PerAction
 from cesaro.policies import Attached, attach
 
@@ -83,7 +84,7 @@ class Prepared:
         named = isinstance(dual_features, str)
         if named and dual_features == "auto":
             is_fourier = isinstance(features, str) and features.partition(":")[0] in ("auto", "fourier")
-            if is_fourier and isinstance(self.map, PerAction | Joint):
+            if is_fourier and isinstance(self.map, PerAction | Joint) and DUAL_MULTIPLE * self.map.size <= MAX_DENSE:
                 extended = build(features, self.log, random_state=self.random_state, multiple=DUAL_MULTIPLE)
                 assert isinstance(extended, PerAction | Joint)
                 self.dual = self._extension = extended
@@ -144,7 +145,8 @@ class Prepared:
         if block.available is not None:
             plain = block.observations.plain()
             exact = self.policy.probabilities(plain)
-            self.policy.check_available(self.policy.sample(plain, rng) if exact is None else exact, block.available)
+            chosen = self.policy.sample(plain, rng) if exact is None else exact
+            self.policy.check_available(chosen, block.available, plain)
         x_next = self.map.expected(block.next_observations, self.policy, rng, self.draws)
         if self._extension is not None:
             v = self._extension.pairs(block.observations, block.actions)
@@ -175,11 +177,14 @@ class Prepared:
             reason = f"{count:,} trajectories"
         else:
             chained = self._chained()
+            none = "no trajectory ids, and ready features do not tell whether rows follow each other, so that they"
+            if self.log is not None:
+                none = "no trajectory ids, and rows do not follow each other, so that they"
             rule = "long-run" if chained >= CHAINED else "independent"
             reason = (
                 "no trajectory ids; each row's next state is the next row's state, so that the log is one trajectory"
                 if rule == "long-run"
-                else "no trajectory ids, and rows do not follow each other, so that they count as independent"
+                else f"{none} count as independent"
             )
         if wanted != "auto":
             return Sampling(_rule(wanted), groups, "as asked for")

@@ -1,5 +1,6 @@
 """The influence of every row on the rate, in one pass over the log."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -27,8 +28,11 @@ class Series(NamedTuple):
     level: float
 
 
-def influence_series(prepared: Prepared, solution: Solution) -> Series:
-    """`IF = v·p_ν (δ − v·ν̂) − z·p_u (v·ν̂) − η p_u·I0û` (and the jitter's part), times the row's weight over the mean weight."""
+def influence_series(prepared: Prepared, solution: Solution, advance: Callable[[], None] = lambda: None) -> Series:
+    """`IF = v·p_ν (δ − v·ν̂) − z·p_u (v·ν̂) − η p_u·I0û` (and the jitter's part), times the row's weight over the mean weight.
+
+    `advance` is called after each block.
+    """
     (dual, primal), residual, weights = solution.rate_row, solution.residual, solution.weights
     exact = not residual.any()
     tests = dual[1:, None] if exact else np.stack([dual[1:], residual[1:]], axis=1)
@@ -50,6 +54,7 @@ def influence_series(prepared: Prepared, solution: Solution) -> Series:
                 influence[rows] -= (ratio[rows] + change[:, 1] - primal[0]) * left
             weighted = ratio[rows] if piece.weights is None else ratio[rows] * piece.weights
             level += float(weighted @ here[:, 0])
+        advance()
     influence -= solution.ridge * float(primal[1:] @ weights) + solution.jitter * float(dual[1:] @ residual[1:])
     total = float(prepared.num_rows)
     if prepared.weights is not None:

@@ -52,9 +52,11 @@ def _pack(value: Any, arrays: dict[str, Any]) -> Any:
     if isinstance(value, np.generic):
         return _pack(value.item(), arrays)
     if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            return {"labels": [_pack(label, arrays) for label in value.tolist()]}
         name = f"a{len(arrays)}"
-        arrays[name] = value.astype(str) if value.dtype == object else value
-        return {"array": name, "object": value.dtype == object}
+        arrays[name] = value
+        return {"array": name}
     if isinstance(value, tuple):
         return {"tuple": [_pack(part, arrays) for part in value]}
     if isinstance(value, list):
@@ -75,8 +77,11 @@ def _unpack(value: Any, arrays: dict[str, Any]) -> Any:
     if "float" in value:
         return float.fromhex(value["float"])
     if "array" in value:
-        array = arrays[value["array"]]
-        return array.astype(object) if value["object"] else array
+        return arrays[value["array"]]
+    if "labels" in value:
+        labels = np.empty(len(value["labels"]), dtype=object)
+        labels[:] = [_unpack(label, arrays) for label in value["labels"]]
+        return labels
     if "tuple" in value:
         return tuple(_unpack(part, arrays) for part in value["tuple"])
     if "list" in value:

@@ -19,11 +19,19 @@ from cesaro.errors import InputError
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.moments import Moments
 from cesaro.mdp import TabularMDP
+from cesaro.solvers.pinned_lu import has_low_fill
 
 # A second closed class is an accident of a finite log (a pair seen once that led to itself) up to this share of the information.
 ACCIDENT = 0.01
+# The rate is identified although the target leaves the data, if it does so less than once in a thousand steps: as much of the
+# rate's unit vector may lie in the null space of the equations elsewhere.
+LEAK = 1e-3
 # From this share of the logged pairs on, a target that runs into pairs without data is not the target in the log any more.
 LOST = 0.5
+
+
+# Sparse elimination of so many pairs takes seconds at worst.
+FEW_PAIRS = 3_000
 
 
 class NotIdentified(InputError):
@@ -37,13 +45,21 @@ def solve(moments: Moments, ridge: float, label: Callable[[int], str]) -> Soluti
     changes = sp.csr_array(moments.mean("vz"))[logged]
     step = sp.csr_array(sp.diags_array(1 / shares[logged]) @ changes)  # P̂ − I on logged pairs, [logged, K]
     rewards = moments.mean("vR")[logged] / shares[logged]
+    if not np.isfinite(rewards).all():
+        raise InputError("The sums of rewards overflowed; scale rewards to moderate numbers.")
     if ridge > 0:
         return _with_ridge(step, rewards, shares, logged, ridge)
     identity = sp.csr_array((np.ones(len(logged)), (np.arange(len(logged)), logged)), shape=step.shape)
     chain = sp.csr_array(step + identity)
     chain.data[np.abs(chain.data) < 1e-12] = 0.0  # P̂ − I + I leaves rounding where there was no transition
     chain.eliminate_zeros()
-    inside = _structure(chain, shares, logged, label)
+    try:
+        inside = _structure(chain, shares, logged, label)
+    except NotIdentified as problem:
+        leaking = _leaking(chain, rewards, shares, logged)
+        if leaking is None:
+            raise problem from None
+        return leaking
     size = len(shares)
     weights, ratio, known = np.zeros(size), np.zeros(size), np.zeros(size, dtype=bool)
     pairs = logged[inside]
@@ -62,6 +78,34 @@ def solve(moments: Moments, ridge: float, label: Callable[[int], str]) -> Soluti
         ridge=0.0,
         known=known,
     )
+
+
+def _leaking(chain: sp.csr_array, rewards: Array, shares: Array, logged: NDArray[np.intp]) -> Solution | None:
+    """The least-‖w‖ solution where the target seldom leaves the data; None where it does so often, or the solve is too large.
+
+    With `T` the expected steps and `V` the expected rewards until the target meets a pair without data, all solutions are
+    `r̂ = t`, `w = V − t T`; the least one has `t = V·T / T·T`. The rarer the meeting, the larger `T`, and the less the choice
+    matters.
+    """
+    size, count = len(shares), len(logged)
+    inner = sp.csr_array(chain[:, logged])
+    if count > FEW_PAIRS and not has_low_fill(inner):
+        return None
+    try:
+        factors = splu(sp.csc_array(sp.eye_array(count) - inner))
+        steps, total = factors.solve(np.ones(count)), factors.solve(rewards)
+    except RuntimeError:  # some part never leaves the data
+        return None
+    share = float(1 / np.sqrt(1 + shares[logged] @ steps**2))
+    if not (np.isfinite(steps).all() and (steps > 0).all() and share <= LEAK):
+        return None
+    rate = float(total @ steps / (steps @ steps))
+    weights, ratio, known = np.zeros(size), np.zeros(size), np.zeros(size, dtype=bool)
+    weights[logged], known[logged] = total - rate * steps, True
+    ratio[logged] = factors.solve(steps, trans="T") / (steps @ steps) / shares[logged]
+    nothing = np.zeros(1 + size)
+    row = (np.concatenate([[0.0], ratio]), nothing)
+    return Solution(rate, weights, nothing, row, share, count, float("nan"), 0.0, known=known)
 
 
 def _structure(

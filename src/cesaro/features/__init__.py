@@ -28,7 +28,7 @@ from cesaro.features.maps import (
     name_of,
 )
 
-__all__ = ["FeatureMap", "Features", "OneHot", "build", "sample_rows"]
+__all__ = ["SAMPLE", "FeatureMap", "Features", "OneHot", "build", "sample_rows"]
 
 # The most primal features by default, fewer on long logs to bound the time; and the rows that each must have.
 AUTO_FEATURES, LONG_LOG, LONG_LOG_FEATURES = 800, 500_000, 560
@@ -89,7 +89,11 @@ def build(spec: Any, log: Transitions, *, random_state: int, multiple: int = 1, 
         base = _named(name, argument, sample, num_actions, len(log), random_state, multiple, most)
     else:
         base = Transformer(spec, sample, random_state)
-    return PerAction(EncodedStates(state, base), num_actions) if action is None else Joint((state, action), base)
+    return (
+        PerAction(EncodedStates(state, base), num_actions, actions.names[0])
+        if action is None
+        else Joint((state, action), base)
+    )
 
 
 def sample_rows(num_rows: int, random_state: int, size: int = SAMPLE) -> NDArray[np.int64]:

@@ -88,7 +88,17 @@ class OneHot:
     def states(self, observations: Values) -> NDArray[np.int64]:
         """The number of each row's state, `[n]`."""
         number = self._number(observations)
-        return number if self._occur is None else np.searchsorted(self._occur, number)
+        if self._occur is None:
+            return number
+        at = np.minimum(np.searchsorted(self._occur, number), len(self._occur) - 1)
+        unknown = self._occur[at] != number
+        if unknown.any():
+            row = observations.take(np.flatnonzero(unknown)[:1])
+            levels = ", ".join(str(c.labels()[0]) for c in row.columns if isinstance(c, Categories))
+            raise InputError(
+                f"The observation ({levels}) never occurs in the log, so that nothing is known of it; leave it out."
+            )
+        return at
 
     def pairs(self, observations: Values, actions: Values) -> sp.csr_array:
         rows = len(observations)
@@ -155,11 +165,11 @@ class PerAction:
         blocks = features.reshape(len(features), self.num_actions, -1)[:, :, : size // self.num_actions]
         return blocks.reshape(len(features), size)
 
-    def __init__(self, states: States, num_actions: int) -> None:
+    def __init__(self, states: States, num_actions: int, column: str = "action") -> None:
         self.states, self.num_actions = states, num_actions
         self.size = states.size * num_actions
         self.description = f"{states.description}, for each of {num_actions} actions"
-        check_size(self.size, self.description)
+        check_size(self.size, self.description, f"group the levels of column '{column}', or take fewer state features")
 
     def pairs(self, observations: Values, actions: Values) -> Features:
         states = self.states(observations)
@@ -238,10 +248,12 @@ def name_of(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def check_size(size: int, description: str) -> None:
+def check_size(size: int, description: str, remedy: str = "take fewer") -> None:
     """More dense features than this would need matrices that no one waits for."""
     if size > MAX_DENSE:
-        raise InputError(f"{size:,} features are too many ({description}); at most {MAX_DENSE:,} are possible.")
+        raise InputError(
+            f"{size:,} features are too many ({description}): at most {MAX_DENSE:,} are possible; {remedy}."
+        )
 
 
 def as_actions(drawn: NDArray[Any]) -> Values:

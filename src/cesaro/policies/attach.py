@@ -9,8 +9,10 @@ from cesaro import checks
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies import labels
-from cesaro.policies.base import LogInfo, Observations, Policy, count, draw, place
+from cesaro.policies.base import LogInfo, Policy, count, draw
 from cesaro.policies.convert import policy as as_policy
+from cesaro.policies.observed import Observations, place
+from cesaro.policies.words import Fixed
 
 _SLACK = 1e-6  # relative rounding of an action at its bound
 
@@ -41,21 +43,21 @@ class Attached:
         elif self.policy.actions is not None:
             self._vectors = self._numbers(self.policy.actions)
 
-    def probabilities(self, observations: Observations, *, first_row: int = 0) -> Array | None:
+    def probabilities(self, observations: Observations) -> Array | None:
         """`[n, A]` in the order of the log's action levels; None where actions can only be drawn."""
         if not self.has_probabilities:
             return None
         if self.policy.actions is None:
-            codes = self._codes(observations, np.random.default_rng(0), first_row)
+            codes = self._codes(observations, np.random.default_rng(0))
             result = np.zeros((len(codes), len(self._levels)))
             result[np.arange(len(codes)), codes] = 1.0
             return result
-        given = self.policy.probabilities(observations, first_row=first_row)
+        given = self.policy.probabilities(observations)
         strange = np.flatnonzero(self._columns < 0)
         if len(strange) and (given[:, strange] > 0).any():
             row, number = checks.first_index(given[:, strange] > 0)
             label, chance = self.policy.actions[strange[number]], given[row, strange[number]]
-            raise self._unknown(label, f"gives probability {chance:g} to", place(observations, row, first_row))
+            raise self._unknown(label, f"gives probability {chance:g} to", place(observations, row))
         if np.array_equal(self._columns, np.arange(len(self._levels))):
             return given
         source = np.full(len(self._levels), -1)
@@ -64,19 +66,17 @@ class Attached:
         result[:, source < 0] = 0.0
         return result
 
-    def sample(
-        self, observations: Observations, rng: np.random.Generator, *, first_row: int = 0
-    ) -> NDArray[np.int64] | Array:
+    def sample(self, observations: Observations, rng: np.random.Generator) -> NDArray[np.int64] | Array:
         """One action per observation: codes `[n]` of the log's action levels, or continuous actions `[n, d]`."""
         if self._log.actions is None:
-            return self._continuous(observations, rng, first_row)
+            return self._continuous(observations, rng)
         if self.policy.actions is None:
-            return self._codes(observations, rng, first_row)
-        probabilities = self.probabilities(observations, first_row=first_row)
+            return self._codes(observations, rng)
+        probabilities = self.probabilities(observations)
         assert probabilities is not None
         return draw(probabilities, rng)
 
-    def check_available(self, chosen: NDArray[Any], available: NDArray[np.bool_], first_row: int = 0) -> None:
+    def check_available(self, chosen: NDArray[Any], available: NDArray[np.bool_], observations: Observations) -> None:
         """Refuse probabilities `[n, A]`, or codes `[n]`, of actions that were not available, `[n, A]`."""
         every = np.array(self._levels.labels, dtype=object)
         chance = np.asarray(chosen, dtype=np.float64)
@@ -87,9 +87,22 @@ class Attached:
             row, column = checks.first_index(wrong)
             raise InputError(
                 f"{self._who} must not use an action that is not available. Got probability {chance[row, column]:g} "
-                f"for action {every[column]!r} at row {first_row + row}, where only "
-                f"{labels.show(every[available[row]]) or 'nothing'} is possible; set it to 0 there."
+                f"for action {every[column]!r} {place(observations, row)}, where only "
+                f"{labels.show(every[available[row]]) or 'nothing'} is possible; {self._without_it()}."
             )
+
+    def _without_it(self) -> str:
+        """What to do about an action that is not available; a log tells that at `s` only, so the policy has to know."""
+        if isinstance(self.policy, Fixed) and not self.deterministic:
+            return (
+                "the log tells what is possible at s and not at s', so write the rule in a .py file, spread = "
+                f"cesaro.policies.Finite([{labels.show(self._levels.labels)}], lambda s: possible(s) / "
+                "possible(s).sum(axis=1, keepdims=True)), where possible(s) is true or false, shape "
+                f"[n, {len(self._levels)}], and pass file.py:spread"
+            )
+        if isinstance(self.policy, Fixed):
+            return "write a function in a .py file that chooses a possible action there, and pass file.py:name"
+        return "set it to 0 there" if self.policy.actions is not None else "choose a possible one there"
 
     def _match(self, actions: tuple[Any, ...]) -> NDArray[np.int64]:
         columns = np.array([self._levels.find(action) for action in actions], dtype=np.int64)
@@ -117,14 +130,14 @@ class Attached:
             rows.append(row)
         return np.array(rows, dtype=np.float64)
 
-    def _codes(self, observations: Observations, rng: np.random.Generator, first_row: int) -> NDArray[np.int64]:
+    def _codes(self, observations: Observations, rng: np.random.Generator) -> NDArray[np.int64]:
         values, rows = self.policy.sample(observations, rng), count(observations)
         if values.shape != (rows,):
             raise self._wrong_shape(values, rows)
         codes = self._levels.codes(values)
         if (codes < 0).any():
             row = int(np.argmax(codes < 0))
-            raise self._unknown(values[row], "chooses", place(observations, row, first_row))
+            raise self._unknown(values[row], "chooses", place(observations, row))
         return codes
 
     def _wrong_shape(self, values: NDArray[Any], rows: int) -> InputError:
@@ -143,10 +156,10 @@ class Attached:
             f"only {labels.show(self._levels.labels)}{differ}; {remedy}."
         )
 
-    def _continuous(self, observations: Observations, rng: np.random.Generator, first_row: int) -> Array:
+    def _continuous(self, observations: Observations, rng: np.random.Generator) -> Array:
         rows, width = count(observations), self._log.width
         if self.policy.actions is not None:
-            values = self._vectors[draw(self.policy.probabilities(observations, first_row=first_row), rng)]
+            values = self._vectors[draw(self.policy.probabilities(observations), rng)]
         else:
             values = self.policy.sample(observations, rng)
         if values.dtype.kind == "O":
@@ -161,9 +174,9 @@ class Attached:
             row, column = checks.first_index(~np.isfinite(result))
             raise InputError(
                 f"{self._who} must give finite actions. Got {result[row, column]} in dimension {column} "
-                f"{place(observations, row, first_row)}."
+                f"{place(observations, row)}."
             )
-        self._check_bounds(result, observations, first_row)
+        self._check_bounds(result, observations)
         return result
 
     def _floats(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -172,7 +185,7 @@ class Attached:
         fine = all(isinstance(number, float) or labels.is_number(number) for number in numbers)
         return np.array(numbers, dtype=np.float64).reshape(values.shape) if fine else values
 
-    def _check_bounds(self, actions: Array, observations: Observations, first_row: int) -> None:
+    def _check_bounds(self, actions: Array, observations: Observations) -> None:
         for field, bound, sign in (("low", self.policy.low, -1.0), ("high", self.policy.high, 1.0)):
             if bound is None:
                 continue
@@ -188,7 +201,7 @@ class Attached:
                 row, column = checks.first_index(wrong)
                 raise InputError(
                     f"{self._who} must stay within its bounds. Got {actions[row, column]:g} in dimension {column} "
-                    f"{place(observations, row, first_row)}, and its {field} is {limits[column]:g}; "
+                    f"{place(observations, row)}, and its {field} is {limits[column]:g}; "
                     "correct the bound, or clip the action."
                 )
 

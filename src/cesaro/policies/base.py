@@ -12,8 +12,7 @@ from cesaro import checks
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies import labels, user_code
-
-Observations = Any  # what `Values.plain()` gives: an array [n] or [n, d], or a dict of arrays [n]
+from cesaro.policies.observed import Observations, place
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,8 @@ class Policy:
     _float_hint = ""
     _imports: Callable[[], AbstractContextManager[Any]] = staticmethod(nullcontext)
 
-    def probabilities(self, observations: Observations, *, first_row: int = 0) -> Array:
-        """The probability of each of `actions`, `[n, len(actions)]`; `first_row` numbers the rows in messages."""
+    def probabilities(self, observations: Observations) -> Array:
+        """The probability of each of `actions`, `[n, len(actions)]`."""
         raise InputError(f"{self._who} gives no probabilities; draw from it with sample.")
 
     def sample(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
@@ -111,10 +110,10 @@ class Finite(Policy):
                 "takes a random generator; if it draws actions, pass it as a function instead: cs.policy(function)."
             )
 
-    def probabilities(self, observations: Observations, *, first_row: int = 0) -> Array:
+    def probabilities(self, observations: Observations) -> Array:
         with self._imports():
             raw = user_code.call(self._who, self._function, user_code.copied(observations), None)
-        return check_probabilities(self._who, raw, observations, self.actions, first_row)
+        return check_probabilities(self._who, raw, observations, self.actions)
 
 
 class Sampler(Policy):
@@ -160,15 +159,6 @@ def count(observations: Observations) -> int:
     return len(next(iter(observations.values()))) if isinstance(observations, dict) else len(observations)
 
 
-def place(observations: Observations, row: int, first_row: int) -> str:
-    """Where a rule is broken: the row and what was observed there."""
-    if isinstance(observations, dict):
-        seen = ", ".join(f"{name}={labels.native(column[row])!r}" for name, column in observations.items())
-    else:
-        seen = repr(labels.native(np.asarray(observations)[row]))
-    return f"at row {first_row + row} (observation {seen if len(seen) <= 80 else seen[:80] + '…'})"
-
-
 def matrix(who: str, observations: Observations, width: int | None, dtype: Any) -> NDArray[Any]:
     """Observations as a network takes them, `[n, width]`: numbers only, named columns in the log's order."""
     columns = list(observations.values()) if isinstance(observations, dict) else [np.asarray(observations)]
@@ -188,7 +178,7 @@ def matrix(who: str, observations: Observations, width: int | None, dtype: Any) 
         )
     if np.dtype(dtype).kind in "iu" and (np.floor(result) != result).any():
         row = int(np.argmax((np.floor(result) != result).any(axis=1)))
-        raise InputError(f"{who} takes whole numbers only. Got the observation {result[row].tolist()} at row {row}.")
+        raise InputError(f"{who} takes whole numbers only. Got others {place(observations, row)}.")
     with np.errstate(over="ignore"):
         return np.asarray(result, dtype=dtype)
 
@@ -213,9 +203,7 @@ def check_bound(who: str, field: str, values: Any) -> Array:
     return checks.frozen(bound)
 
 
-def check_probabilities(
-    who: str, raw: Any, observations: Observations, actions: tuple[Any, ...], first_row: int
-) -> Array:
+def check_probabilities(who: str, raw: Any, observations: Observations, actions: tuple[Any, ...]) -> Array:
     """Finite, non-negative, summing to one to rounding of their own precision; normalized."""
     rows = count(observations)
     expected = f"probabilities of shape [{rows}, {len(actions)}]: a row per observation, a column per action"
@@ -239,14 +227,14 @@ def check_probabilities(
         row, column = checks.first_index(wrong)
         raise InputError(
             f"{who} must give probabilities between 0 and 1. "
-            f"Got {result[row, column]:g} for action {actions[column]!r} {place(observations, row, first_row)}."
+            f"Got {result[row, column]:g} for action {actions[column]!r} {place(observations, row)}."
         )
     off = ~(np.abs(sums[:, 0] - 1) <= checks.row_sum_tolerance(given.dtype))
     if off.any():
         row = int(np.argmax(off))
         raise InputError(
             f"{who} must give probabilities that sum to one. Got {sums[row, 0]:.12g} "
-            f"{place(observations, row, first_row)}; add what is missing or divide by the sum."
+            f"{place(observations, row)}; add what is missing or divide by the sum."
         )
     result /= sums
     return result

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.errors import InputError
-from cesaro.policies.base import Observations, Policy, check_actions, check_probabilities, matrix
+from cesaro.policies.base import Policy, check_actions, check_probabilities, matrix
+from cesaro.policies.observed import Observations
 
 _FLOATS = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
 _MEANINGS = ("probabilities", "logits", "actions", "action")
@@ -56,16 +57,16 @@ class OnnxModel(Policy):
         else:
             self.deterministic = True
 
-    def probabilities(self, observations: Observations, *, first_row: int = 0) -> Array:
+    def probabilities(self, observations: Observations) -> Array:
         if self.actions is None:
-            return super().probabilities(observations, first_row=first_row)
+            return super().probabilities(observations)
         raw = self._run(observations)
         if self._output.name == "logits" and raw.ndim == 2 and raw.shape[1]:
             raw = np.asarray(raw, dtype=np.float64)
             with np.errstate(invalid="ignore", over="ignore"):
                 raw = np.exp(raw - raw.max(axis=1, keepdims=True))
                 raw /= raw.sum(axis=1, keepdims=True)
-        return check_probabilities(self._who, raw, observations, self.actions, first_row)
+        return check_probabilities(self._who, raw, observations, self.actions)
 
     def sample(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
         if self.actions is not None:

@@ -12,7 +12,8 @@ from cesaro import checks
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies import labels
-from cesaro.policies.base import LogInfo, Observations, Policy
+from cesaro.policies.base import LogInfo, Policy
+from cesaro.policies.observed import Observations
 
 _TEXT_TOLERANCE = checks.row_sum_tolerance(np.dtype(np.float32))  # written numbers are rounded
 
@@ -25,7 +26,7 @@ class Table(Policy):
     def __init__(self, states: labels.Index, actions: tuple[Any, ...], table: Array, *, name: str) -> None:
         self.name, self.states, self.actions, self.table = name, states, actions, table
 
-    def probabilities(self, observations: Observations, *, first_row: int = 0) -> Array:
+    def probabilities(self, observations: Observations) -> Array:
         column = observations if isinstance(observations, dict) else np.asarray(observations)
         if isinstance(column, dict) or column.ndim != 1:
             what = "named columns" if isinstance(column, dict) else f"an array of shape {column.shape}"
@@ -33,7 +34,7 @@ class Table(Policy):
         rows = self.states.codes(column)
         if (rows < 0).any():
             row = int(np.argmax(rows < 0))
-            raise self._missing(column[row], f"at row {first_row + row}")
+            raise self._missing(column[row], "among the observations")
         return np.asarray(self.table[rows])
 
     def bind(self, log: LogInfo) -> Policy:
@@ -66,7 +67,7 @@ class TextTable(Policy):
         self.name, self.path, self._entries = name, path, entries
         self.actions = tuple(dict.fromkeys(entry.action for entry in entries))
 
-    def probabilities(self, observations: Observations, *, first_row: int = 0) -> Array:
+    def probabilities(self, observations: Observations) -> Array:
         raise InputError(f"{self._who} needs a log to read its labels; use cesaro.policies.attach(policy, log).")
 
     def bind(self, log: LogInfo) -> Policy:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies import labels
-from cesaro.policies.base import LogInfo, Observations, Policy, count
+from cesaro.policies.base import LogInfo, Policy, count
+from cesaro.policies.observed import Observations
 
 
 class Fixed(Policy):
@@ -21,7 +22,7 @@ class Fixed(Policy):
         self.name, self.actions, self._weights = name, tuple(actions), np.array(weights)
         self.deterministic = len(self.actions) == 1
 
-    def probabilities(self, observations: Observations, *, first_row: int = 0) -> Array:
+    def probabilities(self, observations: Observations) -> Array:
         return np.tile(self._weights, (count(observations), 1))
 
 

@@ -91,12 +91,11 @@ def test_agrees_with_the_closed_form_of_its_limit(method: str, ridge: float) -> 
     assert found.reward_rate_ == np.median(found.seed_rates_)
 
 
-@pytest.mark.parametrize("ridge", [0.0, 0.2])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "ridge"), [(m, ridge) for m in METHODS for ridge in (0.0, 0.2) if m != "diff-gq3" or ridge > 0]
+)
 def test_influence_is_the_derivative_of_the_limit(method: str, ridge: float) -> None:
     """Moving a little weight to a row moves the limit by its influence; Diff-GQ2 draws both samples from the moved weights."""
-    if method == "diff-gq3" and ridge == 0:
-        return
     data = misfit(method, weighted=True)
     assert data.weights is not None
     problem = EmpiricalProblem(data.x, data.rewards, data.x_next, data.weights)

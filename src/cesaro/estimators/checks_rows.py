@@ -213,7 +213,9 @@ def autocorrelation(subject: Subject) -> Diagnostic:
         "autocorrelation",
         length,
         verdict,
-        f"About {length:.2g} rows are worth one independent row of the estimate, and the log has {lengths:,.0f} such lengths.",
+        f"Rows count about as independent ones, and there are {lengths:,.0f}."
+        if length < 1.5
+        else f"About {length:.2g} rows are worth one independent row of the estimate; the log has {lengths:,.0f} such lengths.",
         remedy,
     )
 

@@ -162,8 +162,12 @@ def effective_rows(subject: Subject, ratio: Array) -> Diagnostic:
         "effective sample size",
         value,
         verdict,
-        f"For this target the log is worth {rows:,.0f} of its {subject.num_rows:,} rows, and, as {length:.2g} rows are worth one "
-        f"independent row, {value:,.0f} of those.",
+        f"For this target the log is worth {rows:,.0f} of its {subject.num_rows:,} rows"
+        + (
+            f", and, as {length:.2g} rows are worth one independent row, {value:,.0f} of those."
+            if length >= 1.5
+            else "."
+        ),
         "Collect more data, or evaluate a policy closer to the log; the interval is rough.",
     )
 

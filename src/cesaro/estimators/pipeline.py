@@ -107,7 +107,9 @@ class Prepared:
     @property
     def draws_are_used(self) -> bool:
         """Whether `a'` is drawn, because the policy gives no probabilities."""
-        return self.policy is not None and not self.policy.has_probabilities and not self.policy.deterministic
+        if self.policy is None or self.policy.has_probabilities or self.policy.deterministic:
+            return False
+        return not (isinstance(self.map, Joint) and self.policy.policy.actions is not None)
 
     @property
     def num_blocks(self) -> int:

@@ -203,6 +203,13 @@ class Joint:
         state, action = self.encoders
         encoded, plain = state(observations), observations.plain()
         total: Any = None
+        finite = policy.finite_actions(plain)
+        if finite is not None:
+            total = np.zeros((len(encoded), self.size), np.float32)
+            for vector, chance in zip(finite[0], finite[1].T):
+                chosen = action(as_actions(np.broadcast_to(vector, (len(encoded), len(vector)))))
+                total += chance.astype(np.float32)[:, None] * self._base(np.concatenate([encoded, chosen], axis=1))
+            return total
         for _ in range(draws):
             chosen = action(as_actions(policy.sample(plain, rng)))
             drawn = self._base(np.concatenate([encoded, chosen], axis=1))

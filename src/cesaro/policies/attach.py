@@ -76,6 +76,12 @@ class Attached:
         assert probabilities is not None
         return draw(probabilities, rng)
 
+    def finite_actions(self, observations: Observations) -> tuple[Array, Array] | None:
+        """On a log with continuous actions, for a policy with finitely many: the actions `[A, d]` and `[n, A]`; else None."""
+        if self._log.actions is not None or self.policy.actions is None:
+            return None
+        return self._vectors, self.policy.probabilities(observations)
+
     def check_available(self, chosen: NDArray[Any], available: NDArray[np.bool_], observations: Observations) -> None:
         """Refuse probabilities `[n, A]`, or codes `[n]`, of actions that were not available, `[n, A]`."""
         every = np.array(self._levels.labels, dtype=object)

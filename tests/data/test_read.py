@@ -325,21 +325,21 @@ def test_text_from_data_is_written_out(tmp_path: Path) -> None:
             {"reward": [1.0, np.nan, 2.0]},
         ),
         (r'column "reward" must be finite. Got inf at row 2', {"reward": [1.0, 2.0, np.inf]}),
-        (r'column "reward" must not have missing entries. Got none at row 1', {"reward": [1.0, None, 2.0]}),
+        (r'column "reward" must not have missing entries. Got an empty entry at row 1', {"reward": [1.0, None, 2.0]}),
         (r"column \"reward\" must hold numbers. Got 'x' at row 0", {"reward": ["x", "y", "z"]}),
         (r'column "reward" must hold numbers', {"reward": [[1.0]] * 3}),
         (
             r'column "state" must be finite. Got -inf at row 0 \(counted from 0\), entry 1',
             {"state": np.array([[1, -np.inf], [1, 1], [1, 1]])},
         ),
-        (r'column "state" must not have missing entries. Got none at row 2', {"state": ["a", "b", None]}),
+        (r'column "state" must not have missing entries. Got an empty entry at row 2', {"state": ["a", "b", None]}),
         (r'column "state" must hold numbers. Got no entry at all', {"state": pa.nulls(3)}),
         (
             r"must hold lists of one length \(most have 2\). Got 1 entries at row 1",
             {"state": [[1.0, 2.0], [1.0], [1.0, 2.0]]},
         ),
         (r"must hold lists with at least one entry", {"state": pa.array([[], [], []], pa.list_(pa.float64()))}),
-        (r"must not have missing entries. Got none at row 1", {"state": pa.array([[1.0], [None], [2.0]])}),
+        (r"must not have missing entries. Got an empty entry at row 1", {"state": pa.array([[1.0], [None], [2.0]])}),
         (r"lists of numbers", {"state": [["a"], ["b"], ["c"]]}),
         (r"must be clear about its kind. Got lists of one entry of type int64", {"state": np.ones((3, 1), int)}),
         (r"must be clear about its kind. Got lists of one entry", {"action": np.ones((3, 1), int)}),
@@ -348,7 +348,7 @@ def test_text_from_data_is_written_out(tmp_path: Path) -> None:
         (r"must have shape \[row\] or \[row, entry\]. Got \(3, 2, 2\)", {"state": np.zeros((3, 2, 2))}),
         (r"Got dtype complex128", {"state": np.zeros(3, complex)}),
         (r'"action" must be an array of numbers, text or true/false', {"action": [1, "a", 2]}),
-        (r'column "action" must not have missing entries. Got none at row 0', {"action": [None, 1, 2]}),
+        (r'column "action" must not have missing entries. Got an empty entry at row 0', {"action": [None, 1, 2]}),
         (r'the same number of rows. Got 3 in "state" and 2 in "reward"', {"reward": [1.0, 2.0]}),
         (r'column "terminated" must be true/false or 0/1. Got 2 at row 1', {"terminated": [0, 2, 1]}),
         (r"column \"terminated\" must be true/false or 0/1. Got 'no' at row 0", {"terminated": ["no", "no", "yes"]}),
@@ -357,8 +357,8 @@ def test_text_from_data_is_written_out(tmp_path: Path) -> None:
         (r'column "time" must hold times', {"time": [True, False, True]}),
         (r'column "time" must hold times', {"time": pa.array([1, 2, 3], pa.time32("s"))}),
         (r'column "time" must be finite. Got nan at row 1', {"time": [0.0, np.nan, 1.0]}),
-        (r'column "time" must not have missing entries. Got none at row 1', {"time": [0, None, 1]}),
-        (r'column "trajectory" must not have missing entries. Got none at row 1', {"trajectory": ["x", None, "x"]}),
+        (r'column "time" must not have missing entries. Got an empty entry at row 1', {"time": [0, None, 1]}),
+        (r'column "trajectory" must not have missing entries. Got an empty entry at row 1', {"trajectory": ["x", None, "x"]}),
         (r'column "trajectory" must hold whole numbers.*Got 0.5 at row 0', {"trajectory": [0.5, 1.0, 1.0]}),
         (r'column "trajectory" must hold one id per row', {"trajectory": [[1], [2], [3]]}),
         (r"must have at least one row", {"state": [], "action": [], "reward": []}),
@@ -438,12 +438,12 @@ def test_row_of_the_file_is_named_after_sorting() -> None:
         (
             "log.csv",
             b"state,action,reward\n1,0,\n2,0,1\n",
-            r'column "reward" must not have missing entries. Got none at row 0',
+            r'column "reward" must not have missing entries. Got an empty entry at row 0',
         ),
         (
             "log.csv",
             b"state,action,reward\na,0,1\n,0,1\n",
-            r'column "state" must not have missing entries. Got none at row 1',
+            r'column "state" must not have missing entries. Got an empty entry at row 1',
         ),
         (
             "log.csv",
@@ -551,7 +551,7 @@ def test_mixed_types_name_the_first_row_that_differs(values: list[Any], got: str
 
 def test_mixed_types_beside_missing_entries() -> None:
     refused(r"Got nan \(float\) at row 1 \(counted from 0\) after str", log(state=["a", float("nan"), "b"]))
-    refused(r"missing entries. Got none at row 1", pd.DataFrame(log(state=pd.Series(["a", np.nan, "b"], dtype=object))))
+    refused(r"missing entries. Got an empty entry at row 1", pd.DataFrame(log(state=pd.Series(["a", np.nan, "b"], dtype=object))))
     frame = pd.DataFrame(log(state=pd.Series(["a", np.nan, 1], dtype=object)))
     refused(r"Got 1 \(int\) at row 2 \(counted from 0\) after str", frame)
     frame = pd.DataFrame(log(state=pd.Series(["a", "b", 1], dtype="category")))
@@ -675,7 +675,7 @@ def test_available_text_labels_follow_the_order() -> None:
         ),
         (r"must list labels of the type of the action column \(int64\)", {"available": [["0"], ["1"], ["0"]]}),
         (r"must list labels of the type", {"available": [["reject"], ["reject"], ["reject"]]}),
-        (r"must not have missing entries. Got none at row 1", {"available": [[0], None, [0]]}),
+        (r"must not have missing entries. Got an empty entry at row 1", {"available": [[0], None, [0]]}),
         (r"must not have missing entries. Got one at row 1", {"available": [[0], [1, None], [0]]}),
         (r"one flag for each of the 2 actions", {"available": np.ones((3, 3), dtype=bool)}),
         (r'column "available_7" must hold lists of labels, or be named available_<action>', {"available_7": [1, 1, 1]}),

@@ -12,7 +12,7 @@ from cesaro.data import columns as numbers
 from cesaro.data import labels
 from cesaro.data.available import available_actions
 from cesaro.data.columns import Place
-from cesaro.data.continuing import GAP, DisorderError, Ordered, Successors, find_successors, order_rows, segments
+from cesaro.data.continuing import DisorderError, Ordered, Successors, find_successors, order_rows, segments
 from cesaro.data.role_values import Pair, role_values
 from cesaro.data.roles import Roles
 from cesaro.data.schema import Schema, describe
@@ -243,8 +243,8 @@ class _Assembly:
         counts = found.counts
         if counts["cuts"]:
             self.notes.append(
-                f"Trajectories were cut at {_many(counts['cuts'], 'gap')} of more than {GAP} times their median step in "
-                "time."
+                f"Trajectories were cut at {_many(counts['cuts'], 'gap')} of more than {self.settings.gap:g} times their "
+                "median step in time; gap=None (--gap none) keeps the order and does not cut."
             )
         if counts["kept"] < counts["rows"]:
             dropped = counts["rows"] - counts["kept"]

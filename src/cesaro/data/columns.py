@@ -152,8 +152,15 @@ def first_true(mask: pa.ChunkedArray) -> int:
 
 def reject_missing(column: pa.ChunkedArray, place: Place) -> None:
     if column.null_count:
-        row = first_true(pc.is_null(column))
-        raise place.error("must not have missing entries", f"none at {place.row(row)}", "fill in or remove that row")
+        row, count = first_true(pc.is_null(column)), column.null_count
+        raise place.error("must not have missing entries", *empty(place.row(row), count))
+
+
+def empty(row: str, count: int) -> tuple[str, str]:
+    """What was found where entries are missing, and what to do."""
+    if count == 1:
+        return f"an empty entry at {row}", "fill it in or remove that row"
+    return f"an empty entry at {row}, {count:,} in all", "fill them in or remove those rows"
 
 
 def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:

@@ -15,7 +15,6 @@ Rows = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 
-GAP = 1.5  # a step of more than this many median steps of its trajectory cuts it
 _OWN_STEPS = 3  # a trajectory with fewer steps is judged by the median of all
 _LONG = 256  # from this length on a partition per stretch is faster than one sort of all
 _STRETCH = 1 << 15  # rows at a time, so that intermediate results stay in the cache
@@ -148,7 +147,7 @@ def find_successors(
     truncated = none if truncated is None else truncated & ~terminated
     ended = terminated | truncated
     ends_episode = ends_trajectory | ended
-    cut = _cuts(ordered.time, ordered.trajectory, ends_episode)
+    cut = _cuts(ordered.time, ordered.trajectory, ends_episode, settings.gap)
     ends = ends_episode | cut
 
     dropped: dict[str, Mask] = {}
@@ -191,20 +190,20 @@ def find_successors(
     )
 
 
-def _cuts(time: NDArray[Any] | None, trajectory: Codes | None, ends: Mask) -> Mask:
+def _cuts(time: NDArray[Any] | None, trajectory: Codes | None, ends: Mask, gap: float | None) -> Mask:
     """Rows before a gap in time; what counts as one is judged by the steps within episodes of the same trajectory."""
     cut = np.zeros(len(ends), dtype=np.bool_)
-    if time is None or ends[:-1].all() or _is_regular(time, ends):
+    if time is None or gap is None or ends[:-1].all() or _is_regular(time, ends):
         return cut
     inside = ~ends[:-1]
     steps = _steps(time)[inside].astype(np.float64, copy=False)
     with np.errstate(over="ignore"):
-        usual = np.median(steps) if trajectory is None else _usual_steps(steps, trajectory[:-1][inside])
-        cut[:-1][inside] = steps > GAP * usual
+        usual = np.median(steps) if trajectory is None else _usual_steps(steps, trajectory[:-1][inside], gap)
+        cut[:-1][inside] = steps > gap * usual
     return cut
 
 
-def _usual_steps(steps: NDArray[np.float64], trajectory: Codes) -> NDArray[np.float64]:
+def _usual_steps(steps: NDArray[np.float64], trajectory: Codes, gap: float) -> NDArray[np.float64]:
     """Per step the median of its trajectory, or that of all steps where the trajectory has too few.
 
     A trajectory whose steps differ too little to be cut is given its longest step, which saves the sorting.
@@ -213,7 +212,7 @@ def _usual_steps(steps: NDArray[np.float64], trajectory: Codes) -> NDArray[np.fl
     lengths = np.diff(starts, append=len(steps))
     usual = np.maximum.reduceat(steps, starts)
     few = lengths < _OWN_STEPS
-    uneven = ~few & (usual > GAP * np.minimum.reduceat(steps, starts))
+    uneven = ~few & (usual > gap * np.minimum.reduceat(steps, starts))
     if uneven.any():
         chosen = np.repeat(uneven, lengths)
         usual[uneven] = _medians(steps[chosen], lengths[uneven])

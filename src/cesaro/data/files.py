@@ -2,7 +2,7 @@
 
 import glob
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from cesaro.data.array_files import Hdf5Source, NpzSource
-from cesaro.data.columns import EXACT
+from cesaro.data.columns import EXACT, empty
 from cesaro.data.printable import printable
 from cesaro.data.roles import Roles
 from cesaro.data.settings import carried_settings
@@ -141,6 +141,14 @@ class ParquetSource(Source):
         with reading(self.name, "Parquet files of one schema"):
             return pa.concat_tables(tables, promote_options="default"), files
 
+    def head(self, columns: Sequence[str], rows: int) -> pa.Table:
+        return _first(self._batches(list(columns)), rows)
+
+    def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        for file in self._files:
+            with pq.ParquetFile(file) as opened:
+                yield from opened.iter_batches(_PIECE, columns=columns)
+
     def _read(self, file: Path, columns: list[str]) -> pa.Table:
         """Flat columns at once and from a mapped file, the fastest way; lists piecewise, or they would need thrice the memory."""
         assert self.types is not None
@@ -213,6 +221,13 @@ class CsvSource(Source):
                 self._check_text(column, table[column], labels, owner)
         return table, ((self.name, len(table)),)
 
+    def head(self, columns: Sequence[str], rows: int) -> pa.Table:
+        """As text, so that no later row can contradict the type of the first ones."""
+        kinds = dict.fromkeys(columns, pa.string())
+        convert = pyarrow.csv.ConvertOptions(include_columns=columns, column_types=kinds)
+        with pyarrow.csv.open_csv(self._path, convert_options=convert, **self._options(self._path)) as opened:
+            return _first(opened, rows)
+
     def _read(self, columns: Sequence[str], text: set[str]) -> pa.Table:
         convert = pyarrow.csv.ConvertOptions(include_columns=columns, column_types=dict.fromkeys(text, pa.string()))
         with reading(self.name, "a CSV file with a header"):
@@ -233,10 +248,9 @@ class CsvSource(Source):
             return
         row = pc.index(values, pa.scalar(wrong, values.type)).as_py()
         if wrong == "":
-            raise InputError(
-                f'{self.name}: column "{column}" must not have missing entries. Got none at row {row} (counted from 0); '
-                "fill in or remove that row."
-            )
+            count = pc.sum(pc.equal(values, "")).as_py()
+            got, remedy = empty(f"row {row} (counted from 0)", count)
+            raise InputError(f'{self.name}: column "{column}" must not have missing entries. Got {got}; {remedy}.')
         choice = "" if owner is None else f', or pass kinds={{"{owner}": "category"}} if these are labels'
         raise InputError(
             f'{self.name}: column "{column}" must hold numbers or text, not both. Got {wrong!r} at row {row} (counted '
@@ -293,3 +307,22 @@ class ArrowSource(Source):
             table = self._open(file, fields).read_all().select(columns)
             table.validate(full=True)
         return table, ((self.name, len(table)),)
+
+    def head(self, columns: Sequence[str], rows: int) -> pa.Table:
+        fields = sorted(self.names.index(column) for column in columns)
+        with pa.OSFile(str(self._path)) as file:
+            opened = self._open(file, fields)
+            if isinstance(opened, pyarrow.ipc.RecordBatchFileReader):
+                opened = (opened.get_batch(i) for i in range(opened.num_record_batches))
+            table = _first(opened, rows)
+            table.validate(full=True)
+        return table
+
+
+def _first(batches: Iterable[pa.RecordBatch], rows: int) -> pa.Table:
+    found: list[pa.RecordBatch] = []
+    for batch in batches:
+        found.append(batch)
+        if sum(map(len, found)) >= rows:
+            break
+    return pa.Table.from_batches(found).slice(0, rows)

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from cesaro.data.assemble import Array, Parts, assemble
 from cesaro.data.roles import Chosen, Roles, check_kinds
 from cesaro.data.schema import Schema, describe
-from cesaro.data.settings import Settings, check_settings
+from cesaro.data.settings import GAP, Settings, check_settings
 from cesaro.data.sources import ArraySource, Source
+from cesaro.data.unused import unused_ids
 from cesaro.data.values import Categories, Column, Index, Values
 from cesaro.errors import InputError
 
@@ -53,10 +54,17 @@ class Log:
     name: str
 
     def __init__(
-        self, source: Source, roles: Roles, kinds: Mapping[str, str], settings: Settings, notes: tuple[str, ...] = ()
+        self,
+        source: Source,
+        roles: Roles,
+        kinds: Mapping[str, str],
+        settings: Settings,
+        notes: tuple[str, ...] = (),
+        unused: tuple[str, ...] = (),
     ) -> None:
         self.name = source.name
         self._source, self._roles, self._kinds, self._settings, self._notes = source, roles, kinds, settings, notes
+        self._unused = unused  # columns that could be the ids of trajectories
         self._loaded: Transitions | None = None
         self._schema: Schema | None = None
         if source.types is not None:
@@ -90,7 +98,8 @@ class Log:
     def load(self) -> "Transitions":
         """The whole log in memory; read once."""
         if self._loaded is None:
-            parts = assemble(self._source, self._roles, self._kinds, self._settings, self._notes)
+            notes = (*self._notes, *unused_ids(self._source, self._unused))
+            parts = assemble(self._source, self._roles, self._kinds, self._settings, notes)
             self._loaded = Transitions._of(parts)
         return self._loaded
 
@@ -113,8 +122,7 @@ class Transitions(Log):
         rewards: `[N]`.
         next_observations: like `observations`; None: the next row of the same trajectory.
         trajectory: ids, `[N]`; None: one trajectory, or one per episode where flags are given.
-        time: numbers, dates or timestamps, `[N]`; rows are sorted by it, and a trajectory is cut at gaps of more than 1.5
-            times its median step (that of all trajectories, where it has fewer than 3 steps). None: rows are in order.
+        time: numbers, dates or timestamps, `[N]`; rows are sorted by it, see `gap`. None: rows are in order.
         terminated, truncated: flags, `[N]`: the episode ended with this row, by itself or by a time limit.
         weights: non-negative weight of each row, `[N]`.
         available: actions that were possible: per row a list of labels.
@@ -122,6 +130,9 @@ class Transitions(Log):
         reward_lag: 1 where the reward of a row is logged on the next one.
         on_termination: "restart" (default: the next observation is the first one of the next episode), "keep", "drop".
         on_truncation: "keep" (default: the transition stays as it is), "restart", "drop".
+        gap: rows are sorted by time, and a trajectory is cut where a step takes more than `gap` times its median step (that
+            of all trajectories, where it has fewer than 3 steps). None: time orders the rows and never cuts, for logs whose
+            steps take irregular times by nature, such as calls.
 
     Example:
         >>> import numpy as np
@@ -150,8 +161,9 @@ class Transitions(Log):
         reward_lag: int = 0,
         on_termination: str | None = None,
         on_truncation: str | None = None,
+        gap: float | None = GAP,
     ) -> None:
-        settings = check_settings("Transitions", reward_lag, on_termination, on_truncation)
+        settings = check_settings("Transitions", reward_lag, on_termination, on_truncation, gap)
         columns: dict[str, Any] = {}
         roles = Roles(
             _put(columns, "observation", observations),

@@ -11,8 +11,9 @@ from cesaro.data.files import open_path
 from cesaro.data.log import Log
 from cesaro.data.minari_source import MinariSource
 from cesaro.data.roles import Given, check_kinds, find_roles
-from cesaro.data.settings import check_settings
+from cesaro.data.settings import GAP, check_settings
 from cesaro.data.sources import ArraySource, FrameSource, Source, TableSource
+from cesaro.data.unused import possible_ids
 from cesaro.errors import InputError
 
 
@@ -33,6 +34,7 @@ def read(
     reward_lag: int = 0,
     on_termination: str | None = None,
     on_truncation: str | None = None,
+    gap: float | None = GAP,
 ) -> Log:
     """Open a log. Its columns are checked now, its data are read on first use.
 
@@ -51,6 +53,9 @@ def read(
         reward_lag: 1 where the reward of a row is logged on the next one.
         on_termination, on_truncation: what the last row of an episode becomes, see `Transitions`. None: what the log's
             own metadata say, else "restart" and "keep".
+        gap: rows are sorted by time, and a trajectory is cut where a step takes more than `gap` times its median step (that
+            of all trajectories, where it has fewer than 3 steps). None: time orders the rows and never cuts, for logs whose
+            steps take irregular times by nature, such as calls.
 
     A role that is not given takes a column with one of its usual names, if there is exactly one: `observation(s)`, `obs`,
     `state(s)` (or these with `_0`, `_1`, …); `action(s)`; `reward(s)`; `next_` before the observation's names;
@@ -84,12 +89,13 @@ def read(
     else:
         fixed = dict(opened.roles)
     given = {role: fixed.get(role) if value is None else value for role, value in given.items()}
-    settings = check_settings(opened.name, reward_lag, on_termination, on_truncation, opened.options)
+    settings = check_settings(opened.name, reward_lag, on_termination, on_truncation, gap, opened.options)
     roles, notes = find_roles(opened.name, opened.names, given)
     used = (*roles.observation.columns, *roles.action.columns)
     known = {column: kind for column, kind in opened.kinds.items() if column in used}
     chosen = known | check_kinds(opened.name, kinds, roles)
-    return Log(opened, roles, chosen, settings, tuple(notes))
+    unused = () if trajectory is False else possible_ids(opened.names, roles)
+    return Log(opened, roles, chosen, settings, tuple(notes), unused)
 
 
 def _open(source: Any) -> Source:

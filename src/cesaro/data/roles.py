@@ -147,12 +147,19 @@ class _Finder:
 
     def _known(self, role: str, name: str) -> str:
         if name not in self.names:
-            close = difflib.get_close_matches(name, self.names, n=1)
             raise InputError(
                 f'{self.log} must have the column "{name}" that {role}= names. Got {_listed(self.names)}; '
-                + (f'did you mean "{close[0]}"?' if close else "name one of these.")
+                + self._instead(role, name)
             )
         return name
+
+    def _instead(self, role: str, name: str) -> str:
+        parts = [part.strip() for part in name.split(",")]
+        if len(parts) > 1 and all(part in self.names for part in parts):
+            listed = ", ".join(f'"{part}"' for part in parts)
+            return f"pass {role}=[{listed}]."
+        close = difflib.get_close_matches(name, self.names, n=1)
+        return f'did you mean "{close[0]}"?' if close else "name one of these."
 
     def _prefixed(self, role: str, pattern: str) -> Chosen:
         prefix = pattern[:-1]
@@ -266,16 +273,20 @@ class _Finder:
             if getattr(roles, role) is None and self.given.get(role) is None
         ]
         if done is not None and open_roles:
+            leave = " and ".join(f"{role}=False" for role in open_roles)
             raise InputError(
                 f'{self.log}: the column "{done}" may mean termination or a time limit, which are treated differently. '
-                f'Got no {" and no ".join(open_roles)}; pass {open_roles[0]}="{done}", or {open_roles[0]}=False to '
-                "leave it out."
+                f'Got no {" and no ".join(open_roles)}; pass {open_roles[0]}="{done}", or {leave} to leave '
+                "it out."
             )
 
     def _unknown(self, missing: Sequence[str]) -> InputError:
         call = ", ".join(f'{role}="…"' for role in missing)
         separator = next((s for s in (";", "\t", "|") if len(self.names) == 1 and s in self.names[0]), None)
         hint = f" (the one column name holds {separator!r}: write the file with commas)" if separator else ""
+        for role in missing:
+            taken = next((name for name in DEFAULTS[role] if name in self.taken), None)
+            hint += f' ("{taken}" is already used as {self.taken[taken]})' if taken else ""
         return InputError(
             f"{self.log}: the columns of {' and '.join(missing)} must be known. Got {_listed(self.names)}{hint}; "
             f"call read(…, {call})."

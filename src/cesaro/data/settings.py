@@ -5,23 +5,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from cesaro import checks
 from cesaro.errors import InputError
 
 OnTermination = Literal["restart", "keep", "drop"]
 OnTruncation = Literal["keep", "restart", "drop"]
+GAP = 1.5
 
 
 @dataclass(frozen=True)
 class Settings:
-    """`reward_lag` rows lie between a transition and its reward; the others say what an episode's last row becomes."""
+    """How rows become transitions.
+
+    Attributes:
+        reward_lag: rows between a transition and its reward.
+        on_termination, on_truncation: what an episode's last row becomes.
+        gap: a step of more than this many median steps of its trajectory cuts it; None: none does.
+    """
 
     reward_lag: int = 0
     on_termination: OnTermination = "restart"
     on_truncation: OnTruncation = "keep"
+    gap: float | None = GAP
 
 
 def check_settings(
-    log: str, reward_lag: Any, on_termination: Any, on_truncation: Any, carried: Mapping[str, Any] | None = None
+    log: str,
+    reward_lag: Any,
+    on_termination: Any,
+    on_truncation: Any,
+    gap: Any,
+    carried: Mapping[str, Any] | None = None,
 ) -> Settings:
     """The caller's choice, else what the log carries, else restart and keep."""
     if isinstance(reward_lag, bool) or not isinstance(reward_lag, int) or reward_lag not in (0, 1):
@@ -35,7 +49,8 @@ def check_settings(
         if not isinstance(value, str) or value not in allowed:
             raise InputError(f"{where}{name} must be one of {', '.join(allowed)}. Got {value!r}.")
         chosen[name] = value
-    return Settings(reward_lag, chosen["on_termination"], chosen["on_truncation"])
+    factor = None if gap is None else checks.number("gap", gap, low=1.0)
+    return Settings(reward_lag, chosen["on_termination"], chosen["on_truncation"], factor)
 
 
 def carried_settings(log: str, metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:

@@ -50,6 +50,10 @@ class Source(ABC):
     def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
         """The columns of `roles`, in file order, and the files with their rows."""
 
+    def head(self, columns: Sequence[str], rows: int) -> pa.Table | None:
+        """The first rows of some columns, unchecked; None where a look would cost too much."""
+        return None
+
 
 def check_names(log: str, names: Sequence[str]) -> None:
     if not names:
@@ -93,6 +97,9 @@ class TableSource(Source):
 
     def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
         return self._table.select(roles.columns()), ((self.name, self._table.num_rows),)
+
+    def head(self, columns: Sequence[str], rows: int) -> pa.Table:
+        return self._table.select(columns).slice(0, rows)
 
 
 class ArraySource(Source):
@@ -206,3 +213,15 @@ class FrameSource(Source):
                 )
             columns[column] = array_column(self.name, column, series)
         return pa.table(columns), ((self.name, len(self._frame)),)
+
+    def head(self, columns: Sequence[str], rows: int) -> pa.Table:
+        found = {column: self._frame[self._by_name[column]].head(rows) for column in columns}
+        return pa.table({column: _glance(self.name, column, series) for column, series in found.items()})
+
+
+def _glance(log: str, column: str, series: Any) -> pa.ChunkedArray:
+    """A column, or nothing but missing entries where it cannot be converted."""
+    try:
+        return array_column(log, column, series)
+    except InputError:
+        return pa.chunked_array([pa.nulls(len(series))])

@@ -308,7 +308,9 @@ class Learned(Estimator):
         warnings.warn(f"{said[:-1]}, or rely on the others, as this answer does.", EvaluationWarning, stacklevel=4)
 
     def _warn_unreached(self, value: float) -> None:
-        needed = "many more" if self.steps_needed_ is None else f"about {2 * self.steps_needed_:,}"
+        # Where the rate's own need is beyond what was computed, that of the slowest direction is an upper bound.
+        bound = 20 * self.time_constant_
+        needed = f"up to {bound:.1g}" if self.steps_needed_ is None else f"about {2 * self.steps_needed_:,}"
         where = f"rate {value:.4g}, limit {self.limit_:.4g}, which the standard error counts in"
         warnings.warn(
             f"{self.method} has not reached its limit after {self.steps_:,} steps ({where}): it would need {needed} at step "

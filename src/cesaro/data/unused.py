@@ -1,0 +1,83 @@
+"""Columns that were not used although they could say which rows belong together."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from cesaro.data.columns import basic_type, is_text
+from cesaro.data.printable import printable
+from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Roles
+from cesaro.data.sources import Source
+from cesaro.errors import CesaroError
+
+_ROWS, _ENTRIES = 1 << 20, 1 << 23  # as many are looked at
+_REPEATS = 10  # an id has at least as many rows, on average
+_NAMED = 3
+# What stands for another role was left out on purpose.
+_OTHERS = {*DONE, *WEIGHTS, *(name for role, names in DEFAULTS.items() if role != "trajectory" for name in names)}
+
+
+def possible_ids(names: Sequence[str], roles: Roles) -> tuple[str, ...]:
+    """Columns without a role, where the log is taken as one trajectory for want of ids, flags and next observations."""
+    told = (roles.trajectory, roles.terminated, roles.truncated, roles.next_observation)
+    if any(role is not None for role in told):
+        return ()
+    used = set(roles.columns())
+    return tuple(name for name in names if name not in used and name not in _OTHERS)
+
+
+def unused_ids(source: Source, columns: Sequence[str]) -> list[str]:
+    """A sentence where some of these columns look like ids: text or whole numbers that repeat. Never an error."""
+    if source.types is not None:
+        columns = [name for name in columns if _may_be_id(source.types.field(name).type)]
+    if not columns:
+        return []
+    try:
+        head = source.head(columns, min(_ROWS, _ENTRIES // len(columns)))
+        found = [name for name in columns if head is not None and _is_id(head[name])]
+    except (CesaroError, pa.ArrowException, OSError, ValueError, MemoryError):
+        return []
+    return [_sentence(found)] if found else []
+
+
+def _may_be_id(kind: pa.DataType) -> bool:
+    basic = basic_type(kind)
+    return is_text(basic) or pa.types.is_integer(basic)
+
+
+def _is_id(column: pa.ChunkedArray) -> bool:
+    if not _may_be_id(column.type) or column.null_count:
+        return False
+    levels = column.unique()
+    if not 2 <= len(levels) <= len(column) // _REPEATS:
+        return False
+    # A CSV file is looked at as text.
+    return not is_text(basic_type(column.type)) or not any(map(_is_other, levels.to_pylist()))
+
+
+def _is_other(level: str | bytes) -> bool:
+    """Missing, a flag or a number that is not whole."""
+    text = level.decode(errors="replace") if isinstance(level, bytes) else level
+    if text.strip().lower() in ("", "true", "false"):
+        return True
+    try:
+        float(text)
+        int(text)
+    except ValueError as error:
+        return "could not convert" not in str(error)
+    return False
+
+
+def _sentence(names: Sequence[str]) -> str:
+    shown = printable(", ".join(f'"{name}"' for name in names[:_NAMED]))
+    if len(names) == 1:
+        name = printable(names[0])
+        return (
+            f'The log was taken as one trajectory; column "{name}" was not used: if it names trajectories, give '
+            f'trajectory="{name}" (--trajectory {name}).'
+        )
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return (
+        f"The log was taken as one trajectory; columns {shown}{more} were not used: if one of them names trajectories, "
+        "give trajectory= (--trajectory)."
+    )

@@ -84,7 +84,7 @@ def test_one_json_document_and_nothing_else(log: Path, tmp_path: Path) -> None:
     rate = found["reward_rate"]
     assert rate.keys() == {"value", "standard_error", "low", "high"}
     assert rate["low"] < 1 / 3 < rate["high"]
-    assert found["difference"].keys() == {*rate, "p_value"}
+    assert found["difference"].keys() == {*rate, "p_one_sided"}
     assert (found["policy"], found["unit"], found["confidence"]) == ("always", None, 0.9)
     assert (found["settings"]["random_state"], found["settings"]["ridge"]) == (3, 1e-9)
     assert found["log"]["columns"] == {"observation": ["state"], "action": ["done"], "reward": ["earned"]}
@@ -390,6 +390,20 @@ def test_columns_that_are_in_the_way_can_be_ignored(tmp_path: Path) -> None:
     assert cesaro("evaluate", file, *POLICY, "--terminated", "done", "--ignore", "truncated").exit_code == 0
 
 
+def test_gaps_in_time_can_be_kept(tmp_path: Path) -> None:
+    file = tmp_path / "calls.parquet"
+    time = np.cumsum(np.random.default_rng(1).exponential(size=2_000))
+    pq.write_table(table().append_column("time", pa.array(time)), file)
+    arguments = ("evaluate", file, *POLICY, *COLUMNS, "--json", "--quiet")
+    cut, kept = (json.loads(cesaro(*arguments, "--gap", gap).stdout)["log"] for gap in ("1.5", "none"))
+    assert cut["rows"] < 1_500
+    assert (kept["rows"], kept["counts"]["cuts"]) == (1_999, 0)
+    for wrong in ("much", "0.1"):
+        refused = cesaro(*arguments, "--gap", wrong)
+        assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+        assert "a number ≥ 1" in refused.stderr
+
+
 @pytest.mark.parametrize("command", ["evaluate", "compare", "doctor"])
 def test_help_loads_nothing_heavy(command: str) -> None:
     code = (
@@ -461,6 +475,7 @@ def test_doctor_is_not_silent_while_it_works(monkeypatch: pytest.MonkeyPatch) ->
     assert (quiet.exit_code, quiet.stdout, quiet.stderr) == (0, result.stdout, "")
 
 
-def test_help_says_what_the_automatic_ridge_is() -> None:
+def test_help_says_what_a_log_and_the_automatic_ridge_are() -> None:
     said = " ".join(re.sub(r"[^\w\s:;,.'-]", " ", cesaro("evaluate", "--help").stdout).split())
+    assert "a folder or pattern of Parquet files" in said
     assert "auto: none for the closed form; for learned methods on our own features 1e-6 of the features' mean" in said

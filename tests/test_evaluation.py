@@ -14,7 +14,7 @@ from cesaro.estimators import Estimate
 from cesaro.estimators.diagnostics import Diagnostic
 from cesaro.progress import stage
 from cesaro.report.figure import draw_evaluation
-from cesaro.report.text import comparison_text, evaluation_text, headline, numbers
+from cesaro.report.text import common_decimals, comparison_text, evaluation_text, headline, numbers
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_json_is_plain_even_where_numbers_are_missing(answer: cs.Evaluation) -> 
     strange = replace(answer, target=unknown, difference=unknown, diagnostics=(odd,), settings=settings)
     found = json.loads(json.dumps(strange.to_dict(), allow_nan=False))
     assert found["reward_rate"] == {"value": 1.0, "standard_error": None, "low": None, "high": None}
-    assert found["difference"]["p_value"] is None
+    assert found["difference"]["p_one_sided"] is None
     assert found["verdict"] == "bad"
     assert found["settings"] == {"ridge": None, "size": 3, "nested": [1.5, None], "kind": "<class 'object'>"}
     said = evaluation_text(strange, 80)
@@ -123,6 +123,61 @@ def test_wrong_arguments_are_named(log: cs.Transitions) -> None:
         cs.compare(log, {"a": "uniform"})
     with pytest.raises(cs.InputError, match=r"different names\. Got '1' twice"):
         cs.compare(log, {1: "uniform", "1": "constant:1"})  # type: ignore[dict-item]
+
+
+def test_what_belongs_to_read_is_said(log: cs.Transitions) -> None:
+    for source in (log, "calls.csv"):
+        with pytest.raises(
+            cs.InputError, match=r"Got observation; call cesaro\.read first: log = cesaro\.read\(path, obs"
+        ):
+            cs.evaluate(source, "uniform", observation=["load"])
+        with pytest.raises(cs.InputError, match=r"Got observation, gap; call cesaro\.read first"):
+            cs.compare(source, {"a": "uniform", "b": "constant:1"}, observation=["load"], gap=None)
+
+
+def test_differences_in_either_order(log: cs.Transitions) -> None:
+    found = cs.compare(log, {"a": "constant:1", "b": "uniform"}, quiet=True)
+    assert found.difference("a", "b") == found.differences["a", "b"]
+    assert found.difference("b", "a") == found.differences["a", "b"].negative()
+    for names in (("a", "c"), ("a", "a")):
+        with pytest.raises(cs.InputError, match="two different names among 'a', 'b'"):
+            found.difference(*names)
+
+
+def test_a_standard_error_of_zero_is_none_where_rewards_differ() -> None:
+    few = cs.evaluate(cs.Transitions([0, 1] * 3, [0] * 6, [0.0, 1.0] * 3), "uniform", quiet=True)
+    assert few.estimator.estimate_.standard_error == 0
+    assert "would earn 0.5 per step in the long run (no interval)" in headline(few)
+    assert "0.5 … 0.5" not in str(few)
+    rate = few.to_dict()["reward_rate"]
+    assert (rate["value"], rate["low"], rate["high"]) == (0.5, None, None)
+    constant = cs.evaluate(cs.Transitions([0, 1] * 3, [0] * 6, [1.0] * 6), "uniform", quiet=True)
+    assert constant.interval() == (1.0, 1.0)
+
+
+def test_comparisons_say_things_once(log: cs.Transitions) -> None:
+    policies = {"log": "logged", "a": "constant:1", "b": "uniform"}
+    said = " ".join(str(cs.compare(log, policies, quiet=True)).split())
+    assert "the log itself" not in said
+    assert "one-sided p" in said
+    assert said.count("Used for") == 2
+    assert "Used for a, b: method: DiffLSTD" in said
+    assert "Log: 3,999 transitions. Dropped" in said
+    assert "Columns:" not in said
+    del policies["log"]
+    said = " ".join(str(cs.compare(log, policies, quiet=True)).split())
+    assert "the log itself" in said
+    assert "Used: method" in said
+
+
+def test_rates_of_one_table_have_the_same_decimals(answer: cs.Evaluation) -> None:
+    mixed = replace(answer, target=Estimate(2.73136, 0.5, 20), behavior=Estimate(2.5, 0.0042, 20))
+    said = str(mixed)
+    assert "'constant:1' would earn 2.7314 per step" in said
+    assert "2.5000" in said
+    assert "0.5000" in said
+    assert common_decimals([Estimate(1.0, 0.0, 3), Estimate(2.0, math.nan, 3)]) is None
+    assert common_decimals([Estimate(1e12, 4e9, 3), Estimate(2.0, 0.1, 3)]) is None
 
 
 def test_a_path_is_read_as_it_is(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """`evaluate` and `compare`: a log and a policy in, a rate with its interval and diagnostics out."""
 
+import inspect
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,10 @@ class Evaluation:
         return evaluation_text(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values, with the schema's version."""
+        """Plain JSON values, with the schema's version; what is not known is None.
+
+        `p_one_sided` of a difference tests "not above zero" against "above zero": near 1 where it is clearly below.
+        """
         return {
             "schema": SCHEMA,
             "cesaro": __version__,
@@ -98,7 +102,7 @@ class Evaluation:
             "confidence": self.confidence,
             "reward_rate": _numbers(self.target, self.confidence),
             "behavior_rate": _numbers(self.behavior, self.confidence),
-            "difference": _numbers(self.difference, self.confidence, p_value=self.difference.p_value()),
+            "difference": _numbers(self.difference, self.confidence, p_one_sided=self.difference.p_value()),
             "covers": COVERS,
             "verdict": self.verdict,
             "diagnostics": [entry.to_dict() for entry in self.diagnostics],
@@ -120,20 +124,29 @@ class Comparison:
     evaluations: dict[str, Evaluation]
     differences: dict[tuple[str, str], Estimate]
 
+    def difference(self, a: str, b: str) -> Estimate:
+        """The rate of a minus that of b, in either order of the names."""
+        if (a, b) in self.differences:
+            return self.differences[a, b]
+        if (b, a) in self.differences:
+            return self.differences[b, a].negative()
+        names = ", ".join(map(repr, self.evaluations))
+        raise InputError(f"difference needs two different names among {names}. Got {a!r} and {b!r}.")
+
     def __str__(self) -> str:
         from cesaro.report.text import comparison_text
 
         return comparison_text(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Plain JSON values; `p_one_sided` of `policy` minus `minus` as in `Evaluation.to_dict`."""
         confidence = next(iter(self.evaluations.values())).confidence
         return {
             "schema": COMPARISON_SCHEMA,
             "cesaro": __version__,
             "evaluations": [evaluation.to_dict() for evaluation in self.evaluations.values()],
             "differences": [
-                {"policy": a, "minus": b, **_numbers(d, confidence, p_value=d.p_value())}
+                {"policy": a, "minus": b, **_numbers(d, confidence, p_one_sided=d.p_value())}
                 for (a, b), d in self.differences.items()
             ],
         }
@@ -181,6 +194,7 @@ def evaluate(
     from cesaro.policies import policy as as_policy
 
     level = check_confidence(confidence)
+    _reject_columns(settings)
     data = _as_log(log)
     target = as_policy(policy, name=name, trust=trust)
     estimator = _estimator(method, features, random_state, quiet, settings)
@@ -197,11 +211,14 @@ def evaluate(
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
     rate, influence = estimator.estimate_, estimator.influence_
     behavior = estimator.behavior_
+    difference = _difference(estimator, rate, influence, behavior, estimator.behavior_influence_, None)
+    if (spread := float(np.ptp(transitions.rewards))) > 0:
+        rate, behavior = _known(rate, ROUNDING * spread), _known(behavior, ROUNDING * spread)
     return Evaluation(
         name=target.name,
         target=rate,
         behavior=behavior,
-        difference=_difference(estimator, rate, influence, behavior, estimator.behavior_influence_, None),
+        difference=difference,
         confidence=level,
         unit=unit,
         settings=estimator.summary_(),
@@ -237,6 +254,7 @@ def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Compariso
     names = [str(name) for name in policies]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"policies must have different names. Got {twice[0]!r} twice.")
+    _reject_columns(settings)
     data = _as_log(log)
     found = {name: evaluate(data, policy, name=name, **settings) for name, policy in zip(names, policies.values())}
     differences = {}
@@ -260,7 +278,12 @@ def _difference(
     rounding = ROUNDING * max(abs(one.value), abs(other.value))
     if abs(paired.value) <= rounding and error <= rounding:  # constant rewards: what is left is rounding
         return Estimate(0.0, 0.0, paired.degrees_of_freedom)
-    return Estimate(paired.value, error, paired.degrees_of_freedom)
+    return _known(Estimate(paired.value, error, paired.degrees_of_freedom), rounding)
+
+
+def _known(estimate: Estimate, rounding: float) -> Estimate:
+    """Without a standard error where that is zero although rewards differ: so few or so regular rows do not tell it."""
+    return replace(estimate, standard_error=float("nan")) if estimate.standard_error <= rounding else estimate
 
 
 def _estimator(method: str, features: Any, random_state: int, quiet: bool, settings: dict[str, Any]) -> Any:
@@ -275,6 +298,17 @@ def _estimator(method: str, features: Any, random_state: int, quiet: bool, setti
     if unknown := sorted(set(settings) - set(known)):
         raise InputError(f"method='{method}' has no setting {', '.join(unknown)}; it has {', '.join(known)}.")
     return kind(features=features, random_state=random_state, quiet=quiet, **settings)
+
+
+def _reject_columns(settings: Mapping[str, Any]) -> None:
+    """What says how a log is read goes to `read`."""
+    wrong = [name for name in settings if name in inspect.signature(read).parameters]
+    if wrong:
+        names = ", ".join(f"{name}=…" for name in wrong)
+        raise InputError(
+            f"evaluate takes a log that is already read. Got {', '.join(wrong)}; call cesaro.read first: "
+            f"log = cesaro.read(path, {names})."
+        )
 
 
 def _as_log(log: Any) -> Log:

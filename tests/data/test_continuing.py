@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cesaro.data import Transitions
+from cesaro.data import Transitions, read
 from cesaro.errors import InputError
 
 
@@ -292,6 +292,26 @@ def test_gap_cuts(real: bool) -> None:
 def test_gap_of_one_and_a_half_steps_does_not_cut() -> None:
     assert example(time=[0.0, 2.0, 4.0, 7.0, 9.0]).counts["cuts"] == 0
     assert example(time=[0.0, 2.0, 4.0, 7.01, 9.0]).counts["cuts"] == 1
+
+
+def test_irregular_times_only_order_where_asked() -> None:
+    time = np.cumsum(np.random.default_rng(0).exponential(size=300))
+    columns = ([0] * 300, [0, 1] * 150, np.arange(300.0))
+    cut = Transitions(*columns, time=time)
+    assert cut.counts["cuts"] > 50
+    assert any("gap=None (--gap none) keeps the order and does not cut" in note for note in cut.notes)
+    whole = Transitions(*columns, time=time[::-1], gap=None)
+    assert (len(whole), whole.counts["cuts"]) == (299, 0)
+    assert whole.rewards[:3].tolist() == [299.0, 298.0, 297.0]
+    steps = np.diff(time)
+    wide = Transitions(*columns, time=time, gap=3)
+    assert wide.counts["cuts"] == np.count_nonzero(steps > 3 * np.median(steps))
+    assert any("of more than 3 times their median step" in note for note in wide.notes)
+    arrays = {"state": columns[0], "action": columns[1], "reward": columns[2], "time": time}
+    assert read(arrays, gap=None).counts["cuts"] == 0
+    for wrong in (0.5, float("nan"), "none", True):
+        with pytest.raises(InputError, match="gap must be a number ≥ 1"):
+            Transitions(*columns, time=time, gap=wrong)  # type: ignore[arg-type]
 
 
 def test_each_trajectory_is_cut_by_its_own_steps() -> None:

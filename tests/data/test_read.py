@@ -76,6 +76,17 @@ def test_default_names(columns: list[str], roles: dict[str, tuple[str, ...]]) ->
         assert opened.schema.roles[role].columns == expected
 
 
+def test_all_missing_entries_are_counted(tmp_path: Path) -> None:
+    refused(r"Got an empty entry at row 1 \(counted from 0\), 2 in all; fill them in", log(reward=[1.0, None, None]))
+    file = tmp_path / "log.csv"
+    file.write_text("state,action,reward\na,0,1\n,1,2\n,0,3\n", encoding="utf-8")
+    refused(r"Got an empty entry at row 1 \(counted from 0\), 2 in all; fill them in", file)
+
+
+def test_columns_with_a_comma_are_a_list() -> None:
+    refused(r'pass observation=\["state", "action"\]', log(), observation="state, action")
+
+
 def test_unasked_columns_are_said() -> None:
     found = read(log(weight=[1.0, 2.0, 3.0]))
     assert "weight" not in found.schema.roles
@@ -358,7 +369,10 @@ def test_text_from_data_is_written_out(tmp_path: Path) -> None:
         (r'column "time" must hold times', {"time": pa.array([1, 2, 3], pa.time32("s"))}),
         (r'column "time" must be finite. Got nan at row 1', {"time": [0.0, np.nan, 1.0]}),
         (r'column "time" must not have missing entries. Got an empty entry at row 1', {"time": [0, None, 1]}),
-        (r'column "trajectory" must not have missing entries. Got an empty entry at row 1', {"trajectory": ["x", None, "x"]}),
+        (
+            r'column "trajectory" must not have missing entries. Got an empty entry at row 1',
+            {"trajectory": ["x", None, "x"]},
+        ),
         (r'column "trajectory" must hold whole numbers.*Got 0.5 at row 0', {"trajectory": [0.5, 1.0, 1.0]}),
         (r'column "trajectory" must hold one id per row', {"trajectory": [[1], [2], [3]]}),
         (r"must have at least one row", {"state": [], "action": [], "reward": []}),
@@ -551,7 +565,10 @@ def test_mixed_types_name_the_first_row_that_differs(values: list[Any], got: str
 
 def test_mixed_types_beside_missing_entries() -> None:
     refused(r"Got nan \(float\) at row 1 \(counted from 0\) after str", log(state=["a", float("nan"), "b"]))
-    refused(r"missing entries. Got an empty entry at row 1", pd.DataFrame(log(state=pd.Series(["a", np.nan, "b"], dtype=object))))
+    refused(
+        r"missing entries. Got an empty entry at row 1",
+        pd.DataFrame(log(state=pd.Series(["a", np.nan, "b"], dtype=object))),
+    )
     frame = pd.DataFrame(log(state=pd.Series(["a", np.nan, 1], dtype=object)))
     refused(r"Got 1 \(int\) at row 2 \(counted from 0\) after str", frame)
     frame = pd.DataFrame(log(state=pd.Series(["a", "b", 1], dtype="category")))

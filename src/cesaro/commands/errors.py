@@ -1,6 +1,6 @@
 """What a user can mend, in one line."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import typer
@@ -9,12 +9,12 @@ from cesaro.errors import CesaroError
 
 
 @contextmanager
-def one_line_errors(*, resumes: bool = True) -> Iterator[None]:
-    """Turn what a user can mend into one line on stderr; a bug keeps its traceback."""
+def one_line_errors(*, resumes: bool = True, words: Callable[[str], str] = str) -> Iterator[None]:
+    """Turn what a user can mend into one line on stderr, in other `words`; a bug keeps its traceback."""
     try:
         yield
     except CesaroError as error:
-        _say(f"error: {error}")
+        _say(f"error: {words(str(error))}")
         raise typer.Exit(2) from error
     except OSError as error:
         _say(f"error: {error}; once that is mended, {'the same command resumes' if resumes else 'run it again'}.")

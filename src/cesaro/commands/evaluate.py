@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cesaro.commands.errors import one_line_errors
+from cesaro.commands.wording import command_line
 from cesaro.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ _FOUND = "the log's, or"
 LogPath = Annotated[
     str,
     typer.Argument(
-        metavar="LOG", help="Parquet, CSV, Arrow, NPZ or HDF5: a file, a folder or a pattern; or minari:ID."
+        metavar="LOG",
+        help="A Parquet, CSV, Arrow, NPZ or HDF5 file, a folder or pattern of Parquet files, or minari:ID.",
     ),
 ]
 Policies = Annotated[
@@ -60,7 +62,7 @@ Weight = Annotated[str | None, _column("How much a row counts.")]
 Available = Annotated[list[str] | None, _column("Which actions were possible: a list, or 'available_*' columns.")]
 Ignore = Annotated[
     list[str] | None,
-    _option(_LOG, "Take no column for this role (messages say: ROLE=False); may be repeated.", metavar="ROLE"),
+    _option(_LOG, "Take no column for this role; may be repeated.", metavar="ROLE"),
 ]
 Kind = Annotated[
     list[str] | None,
@@ -75,6 +77,15 @@ OnTermination = Annotated[
 ]
 OnTruncation = Annotated[
     str | None, _option(_LOG, "What follows a time limit: keep, restart or drop.", default=f"{_FOUND} keep")
+]
+Gap = Annotated[
+    str,
+    _option(
+        _LOG,
+        "Cut where a step in time takes more than this many median steps; none: time orders the rows and never cuts.",
+        metavar="FACTOR|none",
+        default="1.5",
+    ),
 ]
 Features = Annotated[
     str,
@@ -132,6 +143,7 @@ def evaluate(
     reward_lag: RewardLag = 0,
     on_termination: OnTermination = None,
     on_truncation: OnTruncation = None,
+    gap: Gap = "1.5",
     features: Features = "auto",
     dual_features: DualFeatures = None,
     method: Method = "auto",
@@ -170,6 +182,7 @@ def compare(
     reward_lag: RewardLag = 0,
     on_termination: OnTermination = None,
     on_truncation: OnTruncation = None,
+    gap: Gap = "1.5",
     features: Features = "auto",
     dual_features: DualFeatures = None,
     method: Method = "auto",
@@ -191,9 +204,9 @@ def compare(
 
 
 def _run(given: dict[str, Any], *, several: bool) -> None:
-    with one_line_errors(resumes=False):
+    with one_line_errors(resumes=False, words=command_line):
         settings = _settings(given)
-        kinds, roles = _kinds(given["kind"] or ()), _roles(given)
+        kinds, roles, gap = _kinds(given["kind"] or ()), _roles(given), _gap(given["gap"])
         if not several and len(given["policy"]) > 1:
             raise InputError(f"evaluate takes one --policy. Got {len(given['policy'])}; for several: cesaro compare.")
         if several and len(given["policy"]) < 2:
@@ -207,12 +220,14 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
         if out is not None:
             out.check()
         policies = _policies(given["policy"], given["trust"])
-        log = read(given["log"], **roles, kinds=kinds, **{name: given[name] for name in _LOG_SETTINGS})
+        log = read(given["log"], **roles, kinds=kinds, gap=gap, **{name: given[name] for name in _LOG_SETTINGS})
         if several:
             answer: Any = evaluation.compare(log, policies, **settings)
         else:
             ((name, target),) = policies.items()
             answer = evaluation.evaluate(log, target, name=name, **settings)
+        for one in answer.evaluations.values() if several else [answer]:
+            one.log["notes"] = [note if "(--" in note else command_line(note) for note in one.log["notes"]]
         files = []
         if out is not None:
             files = (report.write_comparison if several else report.write_evaluation)(answer, out)
@@ -268,6 +283,15 @@ def _ridge(text: str) -> float | str:
         raise InputError(f"--ridge must be auto or a number ≥ 0. Got {text!r}.") from None
 
 
+def _gap(text: str) -> float | None:
+    if text.lower() == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"--gap must be none or a number ≥ 1. Got {text!r}.") from None
+
+
 def _value(text: str) -> int | float | str:
     for kind in (int, float):
         with suppress(ValueError):
@@ -296,7 +320,8 @@ def _roles(given: dict[str, Any]) -> dict[str, Any]:
         found = role.replace("-", "_")
         if found not in _ROLES or found in ("observation", "action", "reward"):
             optional = ", ".join(_ROLES[3:])
-            raise InputError(f"--ignore must be one of {optional}. Got {role!r}.")
+            hint = "; for that column: --ignore terminated --ignore truncated" if role in ("done", "dones") else ""
+            raise InputError(f"--ignore must be one of {optional}. Got {role!r}{hint}.")
         if roles[found] is not None:
             raise InputError(
                 f"--ignore {role} and --{found.replace('_', '-')} exclude each other; give one of the two."

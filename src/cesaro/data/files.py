@@ -312,9 +312,9 @@ class ArrowSource(Source):
         fields = sorted(self.names.index(column) for column in columns)
         with pa.OSFile(str(self._path)) as file:
             opened = self._open(file, fields)
-            if isinstance(opened, pyarrow.ipc.RecordBatchFileReader):
-                opened = (opened.get_batch(i) for i in range(opened.num_record_batches))
-            table = _first(opened, rows)
+            is_file = isinstance(opened, pyarrow.ipc.RecordBatchFileReader)
+            batches = map(opened.get_batch, range(opened.num_record_batches)) if is_file else opened
+            table = _first(batches, rows)
             table.validate(full=True)
         return table
 

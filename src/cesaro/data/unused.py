@@ -10,7 +10,7 @@ from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Roles
 from cesaro.data.sources import Source
 from cesaro.errors import CesaroError
 
-_ROWS, _ENTRIES = 1 << 20, 1 << 23  # as many are looked at
+_ROWS, _ENTRIES = 1 << 18, 1 << 22  # as many are looked at
 _REPEATS = 10  # an id has at least as many rows, on average
 _NAMED = 3
 # What stands for another role was left out on purpose.
@@ -62,10 +62,9 @@ def _is_other(level: str | bytes) -> bool:
         return True
     try:
         float(text)
-        int(text)
-    except ValueError as error:
-        return "could not convert" not in str(error)
-    return False
+    except ValueError:
+        return False
+    return not text.strip().lstrip("+-").isdigit()
 
 
 def _sentence(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cesaro.report.escape import visible
-from cesaro.report.text import numbers, percent
+from cesaro.report.text import common_decimals, numbers, percent
 
 if TYPE_CHECKING:
     from cesaro.estimators.influence import Estimate
@@ -34,7 +34,8 @@ def draw_comparison(comparison: "Comparison", file: Path) -> None:
     """All policies, best first, and their paired differences."""
     evaluations = sorted(comparison.evaluations.values(), key=lambda evaluation: -evaluation.reward_rate)
     rates: list[Row] = [(evaluation.name, evaluation.target, _TARGET) for evaluation in evaluations]
-    rates.append(("the log itself", evaluations[0].behavior, _LOG))
+    if not any(evaluation.is_logged for evaluation in evaluations):
+        rates.append(("the log itself", evaluations[0].behavior, _LOG))
     differences = [
         (f"{a} − {b}", found, _DIFFERENCE) if found.value >= 0 else (f"{b} − {a}", found.negative(), _DIFFERENCE)
         for (a, b), found in comparison.differences.items()
@@ -60,6 +61,7 @@ def _draw(rates: Sequence[Row], differences: Sequence[Row], first: "Evaluation",
 
 
 def _panel(axes: Any, rows: Sequence[Row], confidence: float, label: str, signed: bool = False) -> None:
+    decimals = common_decimals(estimate for _, estimate, _ in rows)
     for place, (_, estimate, color) in enumerate(rows):
         low, high = estimate.interval(confidence)
         has_interval = math.isfinite(low) and math.isfinite(high)
@@ -68,7 +70,7 @@ def _panel(axes: Any, rows: Sequence[Row], confidence: float, label: str, signed
         if has_interval:
             axes.plot([low, high], [place, place], color=color, linewidth=2, solid_capstyle="butt")
         if math.isfinite(estimate.value):
-            text, at = numbers(estimate, confidence, signed=signed)[0], (estimate.value, place)
+            text, at = numbers(estimate, confidence, decimals, signed=signed)[0], (estimate.value, place)
             axes.annotate(text, at, xytext=(0, 6), textcoords="offset points", ha="center", va="bottom", fontsize=9)
     axes.set_ylim(len(rows) - 0.4, -0.7)
     axes.set_yticks(range(len(rows)), [_label(name) for name, _, _ in rows], parse_math=False)

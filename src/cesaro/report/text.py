@@ -22,6 +22,8 @@ _STYLE = {"ok": "green", "caution": "yellow", "bad": "bold red"}
 _DECIMALS, _LARGE = 8, 1e9
 # Smaller standard errors, relative to the value, are rounding.
 _EXACT = 1e-12
+# Names of logs that come from memory, which say nothing to a reader.
+_NAMELESS = ("Transitions", "arrays", "table", "frame")
 
 
 def evaluation_text(evaluation: "Evaluation", width: int = WIDTH, *, full: bool = False) -> str:
@@ -38,9 +40,10 @@ def render_evaluation(evaluation: "Evaluation", *, full: bool = False) -> Iterab
     yield _verdict(evaluation)
     yield ""
     rates = _rates_table(evaluation.confidence, evaluation.unit)
-    _row(rates, f"target: {evaluation.name}", evaluation.target, evaluation.confidence)
-    _row(rates, "the log itself", evaluation.behavior, evaluation.confidence)
-    _row(rates, "difference", evaluation.difference, evaluation.confidence, signed=True)
+    decimals = _decimals_of(evaluation)
+    _row(rates, f"target: {evaluation.name}", evaluation.target, evaluation.confidence, decimals)
+    _row(rates, "the log itself", evaluation.behavior, evaluation.confidence, decimals)
+    _row(rates, "difference", evaluation.difference, evaluation.confidence, None, signed=True)
     yield rates
     yield ""
     yield from _findings([evaluation], full)
@@ -54,21 +57,25 @@ def render_comparison(comparison: "Comparison", *, full: bool = False) -> Iterab
     ranked = sorted(evaluations, key=lambda evaluation: -evaluation.reward_rate)
     rates = _rates_table(first.confidence, first.unit)
     rates.add_column("verdict", overflow="fold")
+    has_log = any(evaluation.is_logged for evaluation in evaluations)
+    decimals = common_decimals([*(one.target for one in evaluations), *([] if has_log else [first.behavior])])
     for evaluation in ranked:
         verdict = Text(evaluation.verdict, style=_STYLE[evaluation.verdict])
-        _row(rates, evaluation.name, evaluation.target, first.confidence, verdict)
-    _row(rates, "the log itself", first.behavior, first.confidence)
+        _row(rates, evaluation.name, evaluation.target, first.confidence, decimals, verdict)
+    if not has_log:
+        _row(rates, "the log itself", first.behavior, first.confidence, decimals)
     yield rates
     yield ""
     paired = _table("Paired differences")
     paired.add_column("", overflow="fold")
-    for column in ("difference", "std. error", f"{percent(first.confidence)} interval", "p (not above 0)"):
+    for column in ("difference", "std. error", f"{percent(first.confidence)} interval", "one-sided p"):
         paired.add_column(column, justify="right", overflow="fold")
+    decimals = common_decimals(comparison.differences.values())
     for (a, b), difference in comparison.differences.items():
         name, estimate = f"{a} − {b}", difference
         if difference.value < 0:
             name, estimate = f"{b} − {a}", difference.negative()
-        _row(paired, name, estimate, first.confidence, Text(_probability(estimate.p_value())), signed=True)
+        _row(paired, name, estimate, first.confidence, decimals, Text(_probability(estimate.p_value())), signed=True)
     yield paired
     yield ""
     yield from _findings(ranked, full)
@@ -77,7 +84,7 @@ def render_comparison(comparison: "Comparison", *, full: bool = False) -> Iterab
 
 def headline(evaluation: "Evaluation") -> str:
     """The answer in a sentence."""
-    rate, low, high = numbers(evaluation.target, evaluation.confidence)
+    rate, low, high = numbers(evaluation.target, evaluation.confidence, _decimals_of(evaluation))
     per = evaluation.unit or "per step"
     has_interval = math.isfinite(evaluation.standard_error)
     within = f"{percent(evaluation.confidence)} interval {low} to {high}" if has_interval else "no interval"
@@ -100,19 +107,41 @@ def percent(confidence: float) -> str:
     return f"{100 * confidence:.4g} %"
 
 
-def numbers(estimate: "Estimate", confidence: float, *, signed: bool = False) -> tuple[str, str, str]:
-    """The value and both ends of its interval, with as many decimals as its standard error deserves."""
-    low, high = (_number(end, estimate.standard_error, signed) for end in estimate.interval(confidence))
-    return _number(estimate.value, estimate.standard_error, signed), low, high
+def numbers(
+    estimate: "Estimate", confidence: float, decimals: int | None = None, *, signed: bool = False
+) -> tuple[str, str, str]:
+    """The value and both ends of its interval, with as many decimals as its standard error deserves, or those given."""
+    low, high = (_number(end, estimate.standard_error, decimals, signed) for end in estimate.interval(confidence))
+    return _number(estimate.value, estimate.standard_error, decimals, signed), low, high
 
 
-def _number(value: float, error: float, signed: bool) -> str:
+def common_decimals(estimates: Iterable["Estimate"]) -> int | None:
+    """As many as the most certain of the numbers deserves; None: each is written by itself."""
+    found = [estimate for estimate in estimates if math.isfinite(estimate.value)]
+    errors = [one.standard_error for one in found if _EXACT * abs(one.value) < one.standard_error < math.inf]
+    if not errors or any(abs(one.value) >= _LARGE for one in found):
+        return None
+    decimals = max(0, _deserved(min(errors)))
+    return decimals if decimals <= _DECIMALS else None
+
+
+def _decimals_of(evaluation: "Evaluation") -> int | None:
+    return common_decimals([evaluation.target, evaluation.behavior])
+
+
+def _deserved(error: float) -> int:
+    return 1 - math.floor(math.log10(error))
+
+
+def _number(value: float, error: float, common: int | None, signed: bool) -> str:
     sign = "+" if signed else ""
     if not math.isfinite(value):
         return "none"
+    if common is not None and abs(value) < _LARGE:
+        return f"{value:{sign},.{common}f}"
     if not math.isfinite(error) or error <= _EXACT * abs(value):
         return f"{value:{sign}.6g}"
-    decimals = 1 - math.floor(math.log10(error))
+    decimals = _deserved(error)
     if decimals > _DECIMALS or abs(value) >= _LARGE:
         size = max(abs(value), error)
         digits = min(17, max(2, 2 + math.floor(math.log10(size / error))))
@@ -159,21 +188,27 @@ def _footer(evaluations: Sequence["Evaluation"]) -> Iterable[RenderableType]:
     from cesaro.evaluation import COVERS
 
     first = evaluations[0]
-    same = all(other.settings == first.settings for other in evaluations)
-    for evaluation in evaluations[:1] if same else evaluations:
-        items = [(key.replace("_", " "), value) for key, value in evaluation.settings.items() if value is not None]
-        used = "; ".join(f"{key}: {_shown(value)}" for key, value in items)
-        yield _text(f"Used{'' if same else f' for {evaluation.name}'}: {used}.")
-    notes = [f"{first.log['rows']:,} transitions of {first.log['name']}.", *first.log["notes"]]
-    yield _text("Log: " + " ".join(notes))
-    yield _text(
-        "Columns: " + "; ".join(f"{role} {', '.join(names)}" for role, names in first.log["columns"].items()) + "."
-    )
+    for names, used in _used(evaluations):
+        yield _text(f"Used{'' if len(names) == len(evaluations) else ' for ' + ', '.join(names)}: {used}.")
+    of = "" if first.log["name"] in _NAMELESS else f" of {first.log['name']}"
+    yield _text(" ".join([f"Log: {first.log['rows']:,} transitions{of}.", *first.log["notes"]]))
+    columns: dict[str, list[str]] = first.log["columns"]
+    if any(names != [role] for role, names in columns.items()):
+        yield _text("Columns: " + "; ".join(f"{role} {', '.join(names)}" for role, names in columns.items()) + ".")
     yield _text(COVERS, style="italic")
     for evaluation in evaluations:
         of = f" ({evaluation.name})" if len(evaluations) > 1 else ""
         for warning in evaluation.warnings:
             yield _text(f"Warning{of}: {warning}", style="yellow")
+
+
+def _used(evaluations: Sequence["Evaluation"]) -> list[tuple[list[str], str]]:
+    """What was used, once, with the names of the policies it was used for."""
+    found: dict[str, list[str]] = {}
+    for evaluation in evaluations:
+        items = [(key.replace("_", " "), value) for key, value in evaluation.settings.items() if value is not None]
+        found.setdefault("; ".join(f"{key}: {_shown(value)}" for key, value in items), []).append(evaluation.name)
+    return [(names, used) for used, names in found.items()]
 
 
 def _shown(value: Any) -> str:
@@ -188,11 +223,19 @@ def _rates_table(confidence: float, unit: str | None) -> Table:
     return table
 
 
-def _row(table: Table, name: str, estimate: "Estimate", confidence: float, *more: Text, signed: bool = False) -> None:
-    value, low, high = numbers(estimate, confidence, signed=signed)
+def _row(
+    table: Table,
+    name: str,
+    estimate: "Estimate",
+    confidence: float,
+    decimals: int | None,
+    *more: Text,
+    signed: bool = False,
+) -> None:
+    value, low, high = numbers(estimate, confidence, decimals, signed=signed)
     error = estimate.standard_error
-    interval = f"{low} … {high}" if math.isfinite(error) else "none"
-    table.add_row(_text(name), value, _number(error, error, False), interval, *more)
+    interval = f"{low} … {high}" if math.isfinite(error) else "no interval"
+    table.add_row(_text(name), value, _number(error, error, decimals if error else None, False), interval, *more)
 
 
 def _table(title: str) -> Table:

@@ -286,7 +286,7 @@ def _linked(ordered: Ordered, found: Successors, now: Values, then: Values | Non
     follows[restarted] = found.restart_to[place[restarted]] == at[restarted] + 1
     if then is not None:
         own = at[~restarted]
-        follows[~restarted] = _equal_rows(then.take(own), now.take(own + 1))
+        follows[~restarted] = then.take(own).equals(now.take(own + 1))
     linked[at] = follows
     return linked
 
@@ -295,14 +295,6 @@ def _freeze(*roles: Values | None) -> None:
     """Read-only: feature maps and policies see these arrays."""
     for column in (column for values in roles if values is not None for column in values.columns):
         (column.codes if isinstance(column, Categories) else column).flags.writeable = False
-
-
-def _equal_rows(left: Values, right: Values) -> NDArray[np.bool_]:
-    equal = np.ones(len(left), dtype=np.bool_)
-    for a, b in zip(left.columns, right.columns):
-        same = (a.codes if isinstance(a, Categories) else a) == (b.codes if isinstance(b, Categories) else b)
-        equal &= same.all(axis=1) if same.ndim == 2 else same
-    return equal
 
 
 def _many(count: int, what: str) -> str:

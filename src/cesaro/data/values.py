@@ -54,6 +54,14 @@ class Values:
         arrays = [column.labels() if isinstance(column, Categories) else column for column in self.columns]
         return dict(zip(self.names, arrays)) if self.form == "named" else arrays[0]
 
+    def equals(self, other: "Values") -> NDArray[np.bool_]:
+        """Row by row, `[n]`; both in one code space."""
+        equal = np.ones(len(self), dtype=np.bool_)
+        for own, others in zip(self.columns, other.columns):
+            same = _array(own) == _array(others)
+            equal &= same.all(axis=1) if same.ndim == 2 else same
+        return equal
+
     def joint(self) -> Categories:
         """All columns as one: a lone column as it is, several as sorted tuples of labels (those that occur)."""
         columns = [column for column in self.columns if isinstance(column, Categories)]

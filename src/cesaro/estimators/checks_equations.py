@@ -7,7 +7,7 @@ import numpy as np
 from cesaro.checks import Array
 from cesaro.estimators import closed_form, tabular
 from cesaro.estimators.checks_subject import Subject, at_most, finding, percent, spectrum
-from cesaro.estimators.closed_form import IDENTIFIED, IDENTIFIED_SINGLE, Solution
+from cesaro.estimators.closed_form import IDENTIFIED, IDENTIFIED_SINGLE, SINGLE, Solution
 from cesaro.estimators.diagnostics import Diagnostic, Verdict
 from cesaro.estimators.moments import Moments
 from cesaro.features import OneHot
@@ -30,8 +30,8 @@ LEAK_CAUTION = 1e-4
 CONTRADICTION_NOISE, CONTRADICTION_CAUTION, CONTRADICTION_BAD = 50.0, 0.01, 0.05
 # A log without noise has no standard error.
 ROUNDING = 1e-6
-# Features are single precision above this; a ridge of these parts of their mean square is not meant to matter.
-SINGLE, TINY_SINGLE, TINY = 1e-10, 1e-6, 1e-12
+# A ridge of these parts of the features' mean square is not meant to matter, in single and in double precision.
+TINY_SINGLE, TINY = 1e-6, 1e-12
 # The comparison decomposes matrices as large as the fit's own; above this it takes many seconds.
 MOST_FEATURES = 1_024
 

@@ -16,7 +16,7 @@ from cesaro.estimators.moments import Moments
 from cesaro.estimators.pipeline import DUAL_MULTIPLE, Prepared
 from cesaro.estimators.plug_in import PlugIn, plug_in, problem_of
 from cesaro.estimators.series import influence_series
-from cesaro.features import FeatureMap, OneHot, sample_rows
+from cesaro.features import ROWS_PER_FEATURE, FeatureMap, OneHot, sample_rows
 from cesaro.features.base import Fourier
 from cesaro.features.encoder import Encoder
 from cesaro.features.maps import EncodedStates, Joint, PerAction
@@ -24,8 +24,8 @@ from cesaro.linear import METHODS
 
 # The second map gets its own random numbers, and a kernel wider by this factor: with the same width it would err alike.
 SECOND_SEED, WIDER = 104_729, 2.0
-# Most features of the second map, over all actions (100,000 rows take a second or two), and the rows that each must have.
-SECOND_SIZE, ROWS_PER_FEATURE = 200, 50
+# Most features of the second map, over all actions: 100,000 rows take a second or two.
+SECOND_SIZE = 200
 # A difference beyond its own noise, and beyond the interval of the estimate; and the parts of the rate from which it matters, and
 # from which noise is no excuse.
 CLEAR, OUTSIDE = 3.0, 2.0

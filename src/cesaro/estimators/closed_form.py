@@ -17,6 +17,8 @@ IDENTIFIED, IDENTIFIED_SINGLE = 1e-3, 0.1
 COARSE = 1e-5
 # Single-precision features get this share of their mean square on the diagonal of `Ĉ`: what is smaller than that is rounding.
 JITTER = 1e-10
+# Features are single precision above this.
+SINGLE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Solution:
 
 def solve(moments: Moments, ridge: float) -> Solution:
     """Whiten the dual features, then one singular value decomposition; units of features do not matter."""
-    single = moments.precision > 1e-10
+    single = moments.precision > SINGLE
     C, tolerance = moments.C, 1e-7 if single else 100 * moments.precision
     jitter = JITTER * float(np.mean(np.diag(C)[1:])) if single else 0.0
     C[np.arange(1, len(C)), np.arange(1, len(C))] += jitter

@@ -95,29 +95,28 @@ def clustered(value: float, influence: Array, groups: NDArray[np.int64]) -> Esti
 def long_run(value: float, influence: Array, groups: NDArray[np.int64]) -> Estimate:
     """Few trajectories of dependent rows: the variance of the total is the sum over trajectories of theirs.
 
-    A long trajectory's comes from equal-weighted cosines: the first cosine transforms of a stationary series are about
-    independent normals with its long-run variance. A short one's is the square of its sum. Degrees of freedom by Satterthwaite.
+    A trajectory's own is the square of its sum. A long one has equal-weighted cosines beside it: the first cosine transforms of
+    a stationary series are about independent normals with its long-run variance. Degrees of freedom by Satterthwaite.
     """
     lengths = np.bincount(groups)
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     n, count = len(influence), len(lengths)
-    sums = np.add.reduceat(influence, starts)
-    variances, freedoms = sums**2, np.ones(count)
+    variances, freedoms = np.add.reduceat(influence, starts) ** 2, np.ones(count)
+    if count > 1:
+        variances *= count / (count - 1)
+    else:  # its sum is zero
+        freedoms[0] = 0
     cosines = min(COSINES, max(1, n // 8))
     for j, (start, length) in enumerate(zip(starts, lengths)):
         used = min(round(cosines * int(length) / n), int(length) // 2)
         if used >= 2 or (used and count == 1):
             piece = dct(influence[start : start + length], norm="ortho")[1 : used + 1]
-            variances[j], freedoms[j] = length * float(piece @ piece) / used, used
-    most = float(freedoms.sum())
-    if (freedoms == 1).all():
-        if count == 1:
-            variances = variances if cosines == 1 and lengths[0] >= 2 else np.full(1, np.nan)
-        else:
-            variances, most = variances * (count / (count - 1)), count - 1.0
-    total = float(variances.sum())
-    if np.isnan(total):
+            freedoms[j] += used
+            variances[j] = ((variances[j] if count > 1 else 0.0) + length * float(piece @ piece)) / freedoms[j]
+    most = float(freedoms.sum()) - (count > 1)
+    if most < 1:
         raise InputError(f"A standard error needs more rows. Got {n}; collect a longer log.")
+    total = float(variances.sum())
     # σ⁴/u of a variance with u degrees of freedom is estimated by its square over u + 2.
     noise = float(np.sum((variances / total) ** 2 / (freedoms + 2))) if total > 0 else 1 / most
     return Estimate(value, float(np.sqrt(total)) / n, float(np.clip(1 / noise, 1.0, most)))

@@ -10,11 +10,11 @@ from cesaro.estimators.closed_form import IDENTIFIED
 from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.support import without_data
 from cesaro.estimators.tabular import NotIdentified
+from cesaro.features.encoder import MAX_DENSE
 from cesaro.features.maps import Joint, PerAction
 from cesaro.linear import EmpiricalProblem
 from cesaro.linear.fixed_point import feature_scale, reduce
 
-MAX_FEATURES = 4_096
 # The ridge of features of our own, relative to their mean square.
 RELATIVE_RIDGE = 1e-6
 # Numbers of one feature matrix.
@@ -25,9 +25,9 @@ def dense(prepared: Prepared) -> FeatureTransitions:
     """All rows at once, because runs draw them at random."""
     rows, size = prepared.num_rows, prepared.num_features
     remedy = "take fewer features (features='fourier:100', say), a part of the log, or DiffLSTD"
-    if size > MAX_FEATURES:
+    if size > MAX_DENSE:
         raise InputError(
-            f"Learned methods take at most {MAX_FEATURES:,} features. Got {size:,} ({prepared.description}); {remedy}."
+            f"Learned methods take at most {MAX_DENSE:,} features. Got {size:,} ({prepared.description}); {remedy}."
         )
     if rows * size > MAX_NUMBERS:
         raise InputError(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.data import Block, FeatureTransitions, Log, Transitions
-from cesaro.data.values import Categories, Values
+from cesaro.data.log import BLOCK_ROWS
 from cesaro.errors import InputError
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, RULES, Rule, Sampling
 from cesaro.estimators.moments import Rows
@@ -16,7 +16,6 @@ from cesaro.features.encoder import MAX_DENSE
 from cesaro.features.maps import Joint, PerAction
 from cesaro.policies import Attached, attach
 
-BLOCK = 65_536
 # Rows whose next state is the state of the row below, for a log without ids to count as one trajectory.
 CHAINED = 0.99
 # Dual features per primal one, of random Fourier features.
@@ -114,7 +113,7 @@ class Prepared:
     @property
     def num_blocks(self) -> int:
         """About how many blocks `rows` gives, for progress."""
-        return -(-self.num_rows // BLOCK)
+        return -(-self.num_rows // BLOCK_ROWS)
 
     @property
     def num_features(self) -> int:
@@ -132,8 +131,8 @@ class Prepared:
         if self._ready is not None:
             data = self._ready
             whole = Rows(data.x, data.rewards, data.x_next, data.x, data.weights)
-            for start in range(0, self.num_rows, BLOCK):
-                yield whole.part(slice(start, start + BLOCK))
+            for start in range(0, self.num_rows, BLOCK_ROWS):
+                yield whole.part(slice(start, start + BLOCK_ROWS))
             return
         assert self.log is not None
         for block in self.log.blocks():
@@ -199,7 +198,7 @@ class Prepared:
         for block in self.log.blocks():
             rows = len(block.rewards)
             after, here = block.next_observations.take(slice(0, rows - 1)), block.observations.take(slice(1, rows))
-            same, total = same + int(_equal(after, here).sum()), total + rows - 1
+            same, total = same + int(after.equals(here).sum()), total + rows - 1
         return same / total if total else 0.0
 
 
@@ -218,16 +217,3 @@ def contiguous(trajectory: NDArray[Any]) -> NDArray[np.int64]:
             "The rows of a trajectory must stand together; sort them by trajectory, and by time within each."
         )
     return codes
-
-
-def _equal(first: Values, second: Values) -> NDArray[np.bool_]:
-    result = np.ones(len(first), dtype=bool)
-    for one, other in zip(first.columns, second.columns):
-        if isinstance(one, Categories):
-            assert isinstance(other, Categories)
-            result &= one.codes == other.codes
-        else:
-            assert not isinstance(other, Categories)
-            same = one == other
-            result &= same if same.ndim == 1 else same.all(axis=1)
-    return result

@@ -14,7 +14,7 @@ from cesaro.estimators.diagnostics import Diagnostic, diagnose
 from cesaro.estimators.moments import Moments
 from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.series import influence_series
-from cesaro.estimators.support import without_data
+from cesaro.estimators.support import REMEDY, not_identified
 from cesaro.features import OneHot
 from cesaro.progress import progress, stage
 
@@ -134,16 +134,11 @@ def _solve(prepared: Prepared, moments: Moments, ridge: float, chosen: bool) -> 
     solution = closed_form.solve(moments, ridge)
     if solution.is_identified:
         return solution
-    pairs = without_data(prepared)
-    where = f": the target goes to (s', a') = {', '.join(pairs)}, where the log has no data" if pairs else ""
-    problem = f"The log does not identify the rate of this policy in these features{where}"
+    problem = not_identified(prepared)
     if chosen and ridge > 0:
         _warn_ridge(problem)
         return solution
-    raise tabular.NotIdentified(
-        f"{problem}; collect data there, take fewer features, or a policy closer to the log; a ridge of your own (ridge=1e-6, "
-        "--ridge 1e-6) answers anyway."
-    )
+    raise tabular.NotIdentified(f"{problem}; {REMEDY}.")
 
 
 def _tabular(one_hot: OneHot, moments: Moments, ridge: float) -> Solution:

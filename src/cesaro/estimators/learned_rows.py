@@ -8,7 +8,7 @@ from cesaro.data import FeatureTransitions
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators.closed_form import IDENTIFIED
 from cesaro.estimators.pipeline import Prepared
-from cesaro.estimators.support import without_data
+from cesaro.estimators.support import REMEDY, not_identified
 from cesaro.estimators.tabular import NotIdentified
 from cesaro.features.encoder import MAX_DENSE
 from cesaro.features.maps import Joint, PerAction
@@ -56,14 +56,9 @@ def check_identified(problem: EmpiricalProblem, prepared: Prepared, ridge: float
     null = reduce(scale[:, None] * problem.A * scale, ones, ones).null
     if float(np.linalg.norm(null[0])) <= IDENTIFIED:
         return
-    pairs = without_data(prepared)
-    where = f": the target goes to (s', a') = {', '.join(pairs)}, where the log has no data" if pairs else ""
-    said = f"The log does not identify the rate of this policy in these features{where}"
+    said = not_identified(prepared)
     if isinstance(ridge, str) or ridge == 0:
-        raise NotIdentified(
-            f"{said}; collect data there, take fewer features, or a policy closer to the log; a ridge of your own (ridge=1e-6, "
-            "--ridge 1e-6) answers anyway."
-        )
+        raise NotIdentified(f"{said}; {REMEDY}.")
     warnings.warn(
         f"{said}; the answer comes from the ridge, not from data, and its interval says nothing about that.",
         EvaluationWarning,

@@ -34,3 +34,18 @@ def without_data(prepared: Prepared, most: int = 5) -> list[str]:
         return []
     table, mass = found
     return [table.label(pair) for pair in np.argsort(-mass, kind="stable")[:most] if mass[pair] > 0]
+
+
+# What to do about it.
+REMEDY = (
+    "collect data where the target goes, take fewer features, or a policy closer to the log; a ridge of your own (ridge=1e-6, "
+    "--ridge 1e-6) answers anyway"
+)
+
+
+def not_identified(prepared: Prepared) -> str:
+    """Why dense features leave the rate open, without the last stop."""
+    pairs = without_data(prepared)
+    size = f", {prepared.num_rows:,} transitions for {prepared.num_features:,} of them"
+    where = f": the target goes to (s', a') = {', '.join(pairs)}, where the log has no data" if pairs else size
+    return f"The log does not identify the rate of this policy in these features{where}"

@@ -31,6 +31,18 @@ def test_parts_that_never_meet_are_refused() -> None:
         cs.DiffLSTD(quiet=True).fit(log, "constant:0")
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_parts_with_odd_shares_are_refused_too(seed: int) -> None:
+    """Thirds and sevenths do not sum to one exactly: rounding must not pass for a rare way out."""
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(100, 400))
+    part = np.repeat([0, 1], size)
+    state, after = (part * 3 + rng.integers(0, 3, 2 * size) for _ in range(2))
+    log = cs.Transitions(state, np.zeros(2 * size, dtype=int), state.astype(float), after)
+    with pytest.raises(NotIdentified, match="2 separate parts"):
+        cs.DiffLSTD(quiet=True).fit(log, "constant:0")
+
+
 def test_a_pair_seen_once_that_led_to_itself_is_an_accident() -> None:
     """Row 500 is a fifth state that was entered once and stayed once: by itself a closed class of one row."""
     rng = np.random.default_rng(2)

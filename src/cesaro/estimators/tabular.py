@@ -53,12 +53,11 @@ def solve(moments: Moments, ridge: float, label: Callable[[int], str]) -> Soluti
     chain = sp.csr_array(step + identity)
     chain.data[np.abs(chain.data) < 1e-12] = 0.0  # P̂ − I + I leaves rounding where there was no transition
     chain.eliminate_zeros()
-    try:
-        inside = _structure(chain, shares, logged, label)
-    except NotIdentified as problem:
+    inside = _structure(chain, shares, logged, label)
+    if inside is None:
         leaking = _leaking(chain, rewards, shares, logged)
         if leaking is None:
-            raise problem from None
+            raise NotIdentified(_no_data(chain, shares, label, "every logged pair leads to pairs without data"))
         return leaking
     size = len(shares)
     weights, ratio, known = np.zeros(size), np.zeros(size), np.zeros(size, dtype=bool)
@@ -94,7 +93,7 @@ def _leaking(chain: sp.csr_array, rewards: Array, shares: Array, logged: NDArray
     try:
         factors = splu(sp.csc_array(sp.eye_array(count) - inner))
         steps, total = factors.solve(np.ones(count)), factors.solve(rewards)
-    except RuntimeError:  # some part never leaves the data
+    except RuntimeError:  # singular to rounding
         return None
     share = float(1 / np.sqrt(1 + shares[logged] @ steps**2))
     if not (np.isfinite(steps).all() and (steps > 0).all() and share <= LEAK):
@@ -110,24 +109,20 @@ def _leaking(chain: sp.csr_array, rewards: Array, shares: Array, logged: NDArray
 
 def _structure(
     chain: sp.csr_array, shares: Array, logged: NDArray[np.intp], label: Callable[[int], str]
-) -> NDArray[np.intp]:
-    """Rows of `chain` (logged pairs) that end in the one closed class and nowhere else."""
+) -> NDArray[np.intp] | None:
+    """Rows of `chain` (logged pairs) that end in the one closed class and nowhere else; None where there is no closed class."""
     size = len(shares)
-    whole = sp.csr_array((chain.data, chain.indices, chain.indptr), shape=chain.shape)
-    square = _scatter(whole, logged, size)
-    reached = np.zeros(size, dtype=bool)
-    reached[logged] = True
-    reached[np.unique(chain.indices)] = True
+    square = _scatter(chain, logged, size)
     _, component = connected_components(square, directed=True, connection="strong")
     entries = square.tocoo()
     leaving = np.zeros(component.max() + 1, dtype=bool)
     leaving[component[entries.row[component[entries.row] != component[entries.col]]]] = True
     has_data = shares > 0
-    unknown = np.flatnonzero(reached & ~has_data)
+    unknown = _without_data(chain, shares)
     closed = np.unique(component[has_data & ~leaving[component]])
-    members = [np.flatnonzero(component == k) for k in closed] if len(closed) < 50 else _members(component, closed)
-    if not members:
-        raise NotIdentified(_no_data(chain, unknown, label, "every logged pair leads to pairs without data"))
+    if not len(closed):
+        return None
+    members = _members(component, closed)
     information = np.array([_information(square, pairs, shares) for pairs in members])
     main = int(np.argmax(information))
     others = 1 - information[main] / information.sum()
@@ -146,7 +141,7 @@ def _structure(
         lost = float(shares[strays & has_data].sum())
         if lost > LOST and _absorbed(chain, shares, logged, members[main]) < 1 - LOST:
             raise NotIdentified(
-                _no_data(chain, unknown, label, f"{lost:.0%} of the logged rows lead to pairs without data")
+                _no_data(chain, shares, label, f"{lost:.0%} of the logged rows lead to pairs without data")
             )
     return inside
 
@@ -202,7 +197,14 @@ def _absorbed(chain: sp.csr_array, shares: Array, logged: NDArray[np.intp], targ
     return inside / float(mass[settled].sum())
 
 
-def _no_data(chain: sp.csr_array, unknown: NDArray[np.intp], label: Callable[[int], str], why: str) -> str:
+def _without_data(chain: sp.csr_array, shares: Array) -> NDArray[np.intp]:
+    """Pairs that a logged one leads to, and that no row has."""
+    reached = np.unique(chain.indices)
+    return np.asarray(reached[shares[reached] == 0])
+
+
+def _no_data(chain: sp.csr_array, shares: Array, label: Callable[[int], str], why: str) -> str:
+    unknown = _without_data(chain, shares)
     inflow = np.bincount(chain.indices, weights=chain.data, minlength=chain.shape[1])[unknown]
     first = [label(pair) for pair in unknown[np.argsort(-inflow, kind="stable")[:5]]]
     more = f" and {len(unknown) - len(first):,} more" if len(unknown) > len(first) else ""

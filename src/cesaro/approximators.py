@@ -1,11 +1,16 @@
 """Function approximators: what an objective builds its functions from. Linear or not is only this argument."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Scalar
+
+from cesaro import checks
+from cesaro.errors import InputError
 
 Params = Any
 
@@ -63,7 +68,115 @@ def _linear(num_inputs: int, bias: bool, spread: float) -> Function:
     return Function(init, apply)
 
 
-APPROXIMATORS: dict[str, Approximator] = {"linear": linear, "linear-random": linear_random}
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": jax.nn.relu,
+    "tanh": jnp.tanh,
+    "elu": jax.nn.elu,
+    "silu": jax.nn.silu,
+    "gelu": jax.nn.gelu,
+}
+INITIALIZERS: dict[str, Callable[..., Array]] = {
+    "orthogonal": jax.nn.initializers.orthogonal(column_axis=0),  # weights are [out, in]
+    "lecun": jax.nn.initializers.lecun_normal(in_axis=1, out_axis=0),
+    "he": jax.nn.initializers.he_normal(in_axis=1, out_axis=0),
+}
+
+
+class Network(eqx.Module):
+    """Dense layers with one activation between them: a pytree of its weights `[out, in]` and biases `[out]`."""
+
+    layers: tuple[eqx.nn.Linear, ...]
+    activation: str = eqx.field(static=True)
+
+    def hidden(self, x: Float[Array, "... inputs"]) -> Float[Array, "... width"]:
+        """What the last layer sees."""
+        for layer in self.layers[:-1]:
+            x = ACTIVATIONS[self.activation](x @ layer.weight.T + layer.bias)
+        return x
+
+    def __call__(self, x: Float[Array, "... inputs"]) -> Float[Array, "... heads"]:
+        last = self.layers[-1]
+        result = self.hidden(x) @ last.weight.T
+        return result if last.bias is None else result + last.bias
+
+
+@dataclass(frozen=True)
+class MLP:
+    """A network, as the paper's by default: two layers of 64 ReLU units, orthogonal weights, zero biases, a small last layer.
+
+    Args:
+        widths: units of each hidden layer; with none the function is linear.
+        activation: "relu", "tanh", "elu", "silu" or "gelu".
+        initializer: of weights: "orthogonal", "lecun" or "he"; biases start at zero.
+        head_scale: the last layer's weights are multiplied by this.
+        actions: 0, or the number of finite actions. Then the last `actions` inputs are the probabilities of each action (a unit
+            vector for a known one), the network sees the others and has one output per action, and the function is their mean:
+            the expectation over the next action is exact.
+
+    Hidden layers have biases. The last one has a bias if the method asks for it or if there are hidden layers.
+
+    Example:
+        >>> import jax
+        >>> from cesaro.approximators import MLP
+        >>> function = MLP(widths=(8,))(3, bias=False)
+        >>> function.apply(function.init(jax.random.key(0)), jax.numpy.ones((5, 3))).shape
+        (5,)
+    """
+
+    widths: tuple[int, ...] = (64, 64)
+    activation: str = "relu"
+    initializer: str = "orthogonal"
+    head_scale: float = 1e-3
+    actions: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.widths, tuple | list):
+            raise InputError(f"widths must be a sequence of integers, one per hidden layer. Got {self.widths!r}.")
+        object.__setattr__(self, "widths", tuple(checks.count("widths", width) for width in self.widths))
+        for name, known in (("activation", ACTIVATIONS), ("initializer", INITIALIZERS)):
+            if str(getattr(self, name)) not in known:
+                raise InputError(f"{name} must be one of {', '.join(known)}. Got {getattr(self, name)!r}.")
+        checks.number("head_scale", self.head_scale, low=0.0)
+        checks.count("actions", self.actions, low=0)
+
+    def __call__(self, num_inputs: int, *, bias: bool) -> Function:
+        seen = num_inputs - self.actions
+        if seen < 1:
+            raise InputError(f"A network for {self.actions} actions needs inputs beside them. Got {num_inputs} in all.")
+        sizes = (seen, *self.widths, self.actions or 1)
+        has_bias = bias or bool(self.widths)
+
+        def init(key: Array) -> Network:
+            keys = jax.random.split(key, len(sizes) - 1)
+            last = len(keys) - 1
+            return Network(
+                tuple(
+                    self._layer(
+                        keys[i], sizes[i], sizes[i + 1], i < last or has_bias, self.head_scale if i == last else 1.0
+                    )
+                    for i in range(len(keys))
+                ),
+                self.activation,
+            )
+
+        def apply(params: Network, x: Float[Array, "... inputs"]) -> Float[Array, "..."]:
+            if not self.actions:
+                return params(x)[..., 0]
+            return jnp.sum(params(x[..., :seen]) * x[..., seen:], axis=-1)
+
+        return Function(init, apply)
+
+    def _layer(self, key: Array, inputs: int, outputs: int, use_bias: bool, scale: float) -> eqx.nn.Linear:
+        layer = eqx.nn.Linear(inputs, outputs, use_bias=use_bias, key=key)
+        weight = scale * INITIALIZERS[self.initializer](key, (outputs, inputs), layer.weight.dtype)
+        return eqx.tree_at(
+            lambda part: (part.weight, part.bias) if use_bias else (part.weight,),
+            layer,
+            (weight, jnp.zeros_like(layer.bias)) if use_bias else (weight,),
+        )
+
+
+APPROXIMATORS: dict[str, Approximator] = {"linear": linear, "linear-random": linear_random, "mlp": MLP()}
 
 
 def squared_norm(params: Params) -> Scalar:

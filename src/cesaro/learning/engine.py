@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from cesaro import checks
 from cesaro.algorithms import Objective, saddle_point
 from cesaro.algorithms.dynamics import Dynamics, mean_dynamics
 from cesaro.algorithms.saddle_point import CURRENT, Target
-from cesaro.approximators import WIDE, Approximator
+from cesaro.approximators import MLP, WIDE, Approximator
 from cesaro.data import FeatureTransitions
 from cesaro.learning import checkpoints
 from cesaro.learning.arguments import (
@@ -42,11 +43,12 @@ from cesaro.progress import progress
 
 # On a CPU, XLA compiles a step of few parameters to tight vector loops as long as no array of it exceeds about this many
 # numbers; beyond, it splits loops over threads and a step takes three times as long. So lanes go in chunks of this size, one
-# chunk per core. With many parameters, where products dominate, a chunk should fit the second-level cache.
+# chunk per core. With many parameters, where products dominate, a chunk should fit the second-level cache: a network with
+# minibatches goes one run at a time.
 CPU_NUMBERS = 4096
 CPU_WIDE_NUMBERS = 2**16
-# On an accelerator, all lanes go together up to this many numbers of state.
-ACCELERATOR_NUMBERS = 2**28
+# On an accelerator, all lanes go together up to this many numbers of state, times the minibatch.
+ACCELERATOR_NUMBERS = 2**31
 # Row numbers drawn ahead at a time.
 DRAWN_AHEAD = 2**24
 # A run counts as diverged once |r̂| exceeds this times 1 + max |R|.
@@ -71,6 +73,7 @@ def sweep(
     optimizer: optax.GradientTransformation | None = None,
     target: Target = CURRENT,
     dtype: str = "float32",
+    keep_final: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     quiet: bool = False,
@@ -92,12 +95,14 @@ def sweep(
         record: what to keep beside the rate, at the end of each record: "weights" (without the rate), "last_reward_rate" (the raw
             iterate, where `reward_rate` is an average), or a mapping from names to functions of the `State`.
         batch_size: transitions per minibatch.
-        approximator: "linear" (started at zero), "linear-random" (started uniformly in ±1/√inputs), or your own.
+        approximator: "linear" (started at zero), "linear-random" (started uniformly in ±1/√inputs), "mlp" (the paper's network),
+            `cesaro.approximators.MLP(widths=…)`, or your own.
         schedule: "constant" or "robbins-monro", `step_size/(k + offset)^power`, whose `offset` and `power` can be swept.
         radius: makes the projected variant of Diff-GQ1 and Diff-GQ2, and reports averaged iterates.
         optimizer: an Optax transformation without learning rate; default plain gradients.
         target: what the objective sees as its target: `CURRENT`, `copied(every)` or `tracked(mixing)`.
         dtype: "float32" or "float64".
+        keep_final: also keep what every run ended at, as `Sweep.final`.
         checkpoint: a file to keep progress in; the same call resumes from it, bit for bit.
         workers: chunks that run at the same time on a CPU; default one per core. Results do not depend on it.
         quiet: no progress bar on stderr (elsewhere than on a terminal: no line every few seconds).
@@ -135,7 +140,8 @@ def sweep(
         identity = {} if checkpoint is None else _identity(job, label, schedule, approximator, radius, record)
         chunks = _chunks(job)
         carries, records = _run(job, chunks, label, None if checkpoint is None else Path(checkpoint), identity, quiet)
-    return _result(job, chunks, label, settings or [{}], carries, records, blocks)
+    result = _result(job, chunks, label, settings or [{}], carries, records, blocks)
+    return replace(result, final=_final(job, chunks, carries)) if keep_final else result
 
 
 def dynamics(
@@ -224,7 +230,7 @@ def _chunks(job: _Job) -> list[_Chunk]:
     largest = max(leaf.size for leaf in jax.tree.leaves(start.state))
     on_cpu = jax.default_backend() == "cpu"
     narrow, wide = (CPU_NUMBERS, CPU_WIDE_NUMBERS) if on_cpu else (ACCELERATOR_NUMBERS, ACCELERATOR_NUMBERS)
-    lanes = max(1, (narrow if largest < WIDE else wide) // max(1, largest))
+    lanes = max(1, (narrow // largest) if largest < WIDE else wide // (largest * job.shape.batch_size))
     seeds, settings = len(job.seeds), len(job.hyper["step_size"])
     if largest < WIDE:
         by_seed = min(seeds, lanes)
@@ -303,6 +309,18 @@ def _result(
     return Sweep(label, shown, job.seeds, samples, rates, diverged_at, extra)
 
 
+def _final(job: _Job, chunks: list[_Chunk], carries: list[Any]) -> Any:
+    """The primal that every run ended at, `[settings, seeds, …]`."""
+    count, seeds = len(job.hyper["step_size"]), len(job.seeds)
+    parts = [job.program.final(carry) for carry in carries]
+    final = jax.tree.map(lambda leaf: np.empty((count, seeds, *leaf.shape[2:]), leaf.dtype), parts[0])
+    for chunk, part in zip(chunks, parts):
+        where = np.ix_(chunk.settings, chunk.seeds)
+        for whole, piece in zip(jax.tree.leaves(final), jax.tree.leaves(part)):
+            whole[where] = piece
+    return final
+
+
 # Compiled programs, by what they were built from: a second sweep of the same kind compiles nothing.
 _PROGRAMS: dict[Any, Program] = {}
 
@@ -369,7 +387,9 @@ def _identity(
         "records": job.records,
         "shape": list(job.shape),
         "schedule": schedule,
-        "approximator": approximator if isinstance(approximator, str) else getattr(approximator, "__name__", "own"),
+        "approximator": repr(approximator)
+        if isinstance(approximator, str | MLP)
+        else getattr(approximator, "__name__", "own"),
         "radius": radius,
         "dtype": job.dtype,
         "backend": jax.default_backend(),

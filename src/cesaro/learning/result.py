@@ -41,6 +41,8 @@ class Sweep:
         reward_rate: mean rate over the window before each record, `[settings, seeds, records]`; nan once a run has diverged.
         diverged_at: the sample at which a run diverged, `[settings, seeds]`; −1 where it did not.
         records: further recorded quantities by name, `[settings, seeds, records, …]`.
+        final: with `keep_final`, the parameters that each run ended at, as the objective's primal with leading axes
+            `[settings, seeds]`, diverged runs included; `save` leaves them out.
     """
 
     method: str
@@ -50,6 +52,7 @@ class Sweep:
     reward_rate: Array
     diverged_at: NDArray[np.int64]
     records: dict[str, Array] = field(default_factory=dict)
+    final: Any = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         diverged = int((self.diverged_at >= 0).sum())

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from cesaro.algorithms.base import Algorithm, Batch, Hyper, Objective, State
 from cesaro.learning.source import Source, draw, gather
 
-# Transitions gathered at a time inside the program: numbers per block.
-BLOCK_NUMBERS = 2**20
+# Transitions gathered at a time inside the program: numbers per block, on a CPU and on an accelerator.
+BLOCK_NUMBERS, ACCELERATOR_BLOCK_NUMBERS = 2**20, 2**24
 # Steps of a block, whose rates are summed plainly.
 BLOCK_STEPS = 128
 
@@ -67,10 +68,12 @@ class Program(NamedTuple):
     Attributes:
         start: `(keys [seeds], hyper {name: [settings]}) -> Carry`.
         advance: `(source, Carry, rows, hyper, bound, shape) -> (Carry, Records)`.
+        final: `(Carry) -> primal` to report, `[settings, seeds, …]`.
     """
 
     start: Callable[..., Carry]
     advance: Callable[..., tuple[Carry, Records]]
+    final: Callable[[Carry], Any]
 
 
 def rows(origin: Source, keys: Array, first: int, shape: Shape, records: int) -> Int[Array, "..."]:
@@ -146,10 +149,15 @@ def program(algorithm: Algorithm, objective: Objective, recorders: dict[str, Rec
 
         return jax.lax.scan(one_record, carry, drawn)
 
-    return Program(start, advance)
+    def final(carry: Carry) -> Any:
+        axes = (-1, -2) if lanes_last else (1, 0)
+        return jax.tree.map(lambda leaf: np.moveaxis(np.asarray(leaf), axes, (0, 1)), algorithm.report(carry.state))
+
+    return Program(start, advance, final)
 
 
 def _block(steps: int, numbers_per_step: int) -> int:
-    """The largest divisor of `steps` up to `BLOCK_STEPS` whose gathered transitions stay below `BLOCK_NUMBERS`."""
-    most = min(BLOCK_STEPS, max(1, BLOCK_NUMBERS // max(1, numbers_per_step)))
+    """The largest divisor of `steps` up to `BLOCK_STEPS` whose gathered transitions fit."""
+    numbers = BLOCK_NUMBERS if jax.default_backend() == "cpu" else ACCELERATOR_BLOCK_NUMBERS
+    most = min(BLOCK_STEPS, max(1, numbers // max(1, numbers_per_step)))
     return max(size for size in range(1, min(steps, most) + 1) if steps % size == 0)

@@ -1,0 +1,67 @@
+"""Where simulated numbers come from: what a log says about itself."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from cesaro.policies import policy as as_policy
+from cesaro.simulation.environments import Env, Interface
+from cesaro.simulation.streams import Job
+
+SCHEMA = "cesaro-log/1"
+
+
+def describe_policy(policy: Any, *, trust: bool = False) -> dict[str, str]:
+    """Its name, and the name and checksum of its file where it is one."""
+    named = {"name": as_policy(policy, trust=trust).name}
+    if not isinstance(policy, str):
+        return named
+    path, marker, _ = policy.rpartition(".py:")
+    file = Path(f"{path}.py" if marker else policy).expanduser()
+    if not file.is_file():
+        return named
+    return {**named, "file": file.name, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
+
+
+def describe_log(job: Job, face: Interface, *, steps: int, streams: int) -> dict[str, Any]:
+    """The metadata of a log: what was simulated, and how `cesaro.read` shall take it."""
+    noise = {"sigma": job.sigma} if face.actions is None else {"epsilon": job.epsilon}
+    stored = "as drawn" if face.actions is not None else "with its noise, before the environment's bounds cut it"
+    return {
+        "schema": SCHEMA,
+        "on_termination": "keep",
+        "on_truncation": "keep",
+        "env": face.name,
+        "policy": describe_policy(job.policy, trust=job.trust),
+        **noise,
+        "steps": steps,
+        "streams": streams,
+        "seed": job.seed,
+        "time_limit": face.time_limit,
+        "reset_rule": reset_rule(face),
+        "stored_action": stored,
+        "versions": face.versions,
+    }
+
+
+def reset_rule(face: Interface) -> str:
+    """What happens at the end of an episode, in words."""
+    rule = "The next observation of a row that ends an episode is the first one of the next episode"
+    if face.time_limit is None:
+        return f"{rule}; no time limit was set."
+    return (
+        f"{rule}, also after the time limit of {face.time_limit:,} steps: such a reset is not Markov in the observation, "
+        "which does not hold the time."
+    )
+
+
+def identity(env: Env, policy: Any) -> dict[str, str]:
+    """Checksums of what has no file and no name: functions and objects. Equal ones are the same beyond doubt."""
+    import cloudpickle
+
+    things = {"env": env, "policy": policy}
+    return {
+        f"{name}_object": hashlib.sha256(cloudpickle.dumps(thing)).hexdigest()
+        for name, thing in things.items()
+        if not isinstance(thing, str)
+    }

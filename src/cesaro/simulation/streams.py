@@ -1,0 +1,241 @@
+"""One environment, stepped by one policy: the only place where anything is simulated.
+
+A stream begins with a reset and has a length in steps, whatever number of episodes that is. Where an episode ends, the
+environment is reset and the stream goes on; the next observation of that step is the first one of the new episode.
+"""
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro import checks
+from cesaro.errors import CesaroError, InputError
+from cesaro.policies import Attached, policy, user_code
+from cesaro.simulation.environments import Env, Interface, interface, mujoco_log, open_env
+from cesaro.simulation.shipped import SHIPPED, actor_path
+
+Arrays = dict[str, NDArray[Any]]
+
+STREAMS = 20
+_CHECK_EVERY = 1_000  # steps between two full checks of what a policy returns; cheap ones are made at every step
+
+
+@dataclass(frozen=True)
+class Job:
+    """One stream to be simulated, all that it takes: it can be sent to another process.
+
+    Attributes:
+        env: an environment's name, or a function without parameters that makes one.
+        policy: anything that `cesaro.policy` takes; text is read where the job runs.
+        length: steps.
+        seed, number: all random numbers of the stream come from these two.
+        sigma: standard deviation of the normal noise on continuous actions.
+        epsilon: probability of a uniform action instead of the policy's, for discrete actions.
+        time_limit: False: without the environment's limit on the length of episodes.
+        trust: allow a policy file that runs pickled code.
+        rewards_only: leave observations and actions out of the result.
+    """
+
+    env: Env
+    policy: Any
+    length: int
+    seed: int = 0
+    number: int = 0
+    sigma: float = 0.0
+    epsilon: float = 0.0
+    time_limit: bool = True
+    trust: bool = False
+    rewards_only: bool = False
+
+
+def plan(env: Env, policy: Any, steps: int, *, seed: int = 0, streams: int = STREAMS, **settings: Any) -> list[Job]:
+    """The streams of one log or one truth: `steps` in all, the first streams one step longer where that does not divide.
+
+    Args:
+        policy: as `cesaro.policy` takes it, or "shipped" for the actor that comes with cesaro for this environment.
+        settings: further fields of `Job`.
+    """
+    checks.count("steps", steps)
+    checks.count("seed", seed, low=0)
+    checks.count("streams", streams)
+    for name in ("sigma", "epsilon"):
+        settings[name] = checks.number(name, settings.get(name, 0.0), low=0.0)
+    if settings["epsilon"] > 1:
+        raise InputError(f"epsilon must be a probability between 0 and 1. Got {settings['epsilon']:g}.")
+    if steps < streams:
+        raise InputError(f"steps must be at least one per stream. Got {steps} for {streams} streams; ask for more steps.")
+    if isinstance(policy, os.PathLike):
+        policy = os.fspath(policy)
+    if isinstance(policy, str) and policy == SHIPPED:
+        policy = str(actor_path(env))
+    whole, rest = divmod(steps, streams)
+    return [
+        Job(env, policy, whole + (number < rest), seed=seed, number=number, **settings) for number in range(streams)
+    ]
+
+
+def stream(job: Job) -> Arrays:
+    """Simulate one stream.
+
+    Returns:
+        `observations` and `next_observations` `[n, d]` (`[n]` for labels), `actions` `[n, d]` as chosen, before the bounds
+        of the environment cut them (`[n]` for labels), `rewards`, `terminated` and `truncated` `[n]`, and
+        `final_observations` `[m, d]`: what the environment showed at the ends of its m episodes, where the next
+        observation is a reset state.
+
+    Raises:
+        InputError: environment and policy do not fit, one of them fails, or gives numbers that are not finite.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with _opened(job) as simulation, threadpool_limits(limits=1, user_api="blas"), mujoco_log(console=True):
+        return simulation.run()
+
+
+def probe(job: Job) -> Interface:
+    """The interface of a job's environment, after one action of its policy: what is wrong shows before anything runs."""
+    with _opened(job) as simulation:
+        simulation.begin()
+        simulation.choose(0)
+        return simulation.face
+
+
+@contextmanager
+def _opened(job: Job) -> "Iterator[_Simulation]":
+    made = open_env(job.env, time_limit=job.time_limit)
+    try:
+        yield _Simulation(job, made)
+    finally:
+        made.close()
+
+
+class _Simulation:
+    def __init__(self, job: Job, made: Any) -> None:
+        self.job, self.made = job, made
+        self.face = face = interface(job.env, made)
+        self.attached = Attached(policy(job.policy, trust=job.trust), face.info())
+        if self.attached.is_logged:
+            raise InputError("policy must choose actions, and 'logged' is what a log did. Got it; name another policy.")
+        if job.sigma > 0 and face.actions is not None:
+            raise InputError(
+                f"sigma must be 0 where actions are labels, as those of {face.name}. Got {job.sigma:g}; take epsilon, the "
+                "probability of a uniform action, or a policy that draws its actions."
+            )
+        if job.epsilon > 0 and face.actions is None:
+            raise InputError(
+                f"epsilon must be 0 where actions are vectors of numbers, as those of {face.name}. Got {job.epsilon:g}; "
+                "take sigma, the standard deviation of noise on the action."
+            )
+        seeds = np.random.SeedSequence((job.seed, job.number)).spawn(3)
+        self.reset_seed = int(seeds[0].generate_state(1)[0] >> 1)
+        self.noise, self.draws = np.random.default_rng(seeds[1]), np.random.default_rng(seeds[2])
+        # Labels, and policies with finitely many vectors, go the way with all checks.
+        self.fast = face.actions is None and self.attached.policy.actions is None
+        self.observations = np.empty((job.length + 1, *face.observation), dtype=face.observation_dtype)
+        self.actions = np.empty(
+            (job.length, *(() if face.actions is not None else (face.width,))), dtype=face.action_dtype
+        )
+
+    def run(self) -> Arrays:
+        length, step_env = self.job.length, self.made.step
+        rewards = np.empty(length)
+        terminated, truncated = np.zeros(length, dtype=np.bool_), np.zeros(length, dtype=np.bool_)
+        finals = []
+        self.begin()
+        for step in range(length):
+            command = self.choose(step)
+            try:
+                seen, reward, is_terminated, is_truncated, _ = step_env(command)
+            except CesaroError:
+                raise
+            except Exception as error:
+                raise self._failed("step", step, error) from error
+            rewards[step] = reward
+            if not math.isfinite(rewards[step]):
+                raise self._wrong(step, f"the reward must be finite. Got {reward}")
+            self._see(step, seen)
+            if is_terminated or is_truncated:
+                terminated[step], truncated[step] = is_terminated, is_truncated
+                finals.append(self.observations[step + 1].copy())
+                self._reset(step)
+        ends: Arrays = {"rewards": rewards, "terminated": terminated, "truncated": truncated}
+        if self.job.rewards_only:
+            return ends
+        shape = (len(finals), *self.face.observation)
+        return {
+            "observations": self.observations[:-1],
+            "actions": self.actions,
+            "next_observations": self.observations[1:],
+            **ends,
+            "final_observations": np.array(finals, dtype=self.face.observation_dtype).reshape(shape),
+        }
+
+    def begin(self) -> None:
+        self._reset(-1, seed=self.reset_seed)
+
+    def choose(self, step: int) -> Any:
+        """Store the action of a step, and return what the environment takes for it."""
+        row = self.observations[step : step + 1]
+        if self.face.actions is not None:
+            code = int(self.attached.sample(row, self.draws)[0])
+            if self.job.epsilon > 0 and self.noise.random() < self.job.epsilon:
+                code = int(self.noise.integers(len(self.face.actions)))
+            self.actions[step] = label = self.face.actions[code]
+            return label
+        if self.fast and step % _CHECK_EVERY:
+            action = self._quick(row, step)
+        else:
+            action = self.attached.sample(row, self.draws)[0]
+        if self.job.sigma > 0:
+            action = action + self.job.sigma * self.noise.standard_normal(self.face.width)
+        stored = self.actions[step]
+        stored[:] = action
+        if not math.isfinite(np.add.reduce(stored)) and not np.isfinite(stored).all():
+            raise self._wrong(step, f"policy {self.attached.name!r} must give finite actions. Got {stored}")
+        cut = np.minimum(np.maximum(stored, self.face.low), self.face.high)
+        return cut if len(self.face.action_shape) == 1 else cut.reshape(self.face.action_shape)
+
+    def _quick(self, row: NDArray[Any], step: int) -> NDArray[Any]:
+        raw = self.attached.policy.sample(row, self.draws)
+        if raw.size != self.face.width or raw.dtype.kind not in "iufO":
+            raise self._wrong(
+                step,
+                f"policy {self.attached.name!r} must give {self.face.width} numbers per observation. Got shape "
+                f"{raw.shape} of {raw.dtype}",
+            )
+        return raw.reshape(-1)
+
+    def _see(self, step: int, seen: Any) -> None:
+        """Store the observation after a step."""
+        target = self.observations[step + 1 : step + 2]
+        try:
+            target[...] = seen if self.face.states is not None else np.reshape(seen, (1, -1))
+        except (TypeError, ValueError) as error:
+            raise self._wrong(step, f"the observation must be of its space. Got {user_code.explain(error)}") from error
+        if self.face.states is None and not math.isfinite(np.add.reduce(target[0])) and not np.isfinite(target).all():
+            column = int(np.argmin(np.isfinite(target[0])))
+            raise self._wrong(step, f"the observation must be finite. Got {target[0, column]} in dimension {column}")
+
+    def _reset(self, step: int, **seed: int) -> None:
+        try:
+            seen, _ = self.made.reset(**seed)
+        except CesaroError:
+            raise
+        except Exception as error:
+            raise self._failed("reset", step, error) from error
+        self._see(step, seen)
+
+    def _wrong(self, step: int, what: str) -> InputError:
+        return InputError(f"{self._where(step)}: {what}; correct the environment or the policy.")
+
+    def _failed(self, what: str, step: int, error: Exception) -> InputError:
+        return InputError(f"{self._where(step)}: {what} failed with {user_code.explain(error)}; correct the environment.")
+
+    def _where(self, step: int) -> str:
+        return f"{self.face.name}, stream {self.job.number}, step {max(step, 0)}"

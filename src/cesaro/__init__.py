@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from cesaro import learning as learning
     from cesaro import policies as policies
     from cesaro import problems as problems
+    from cesaro import simulation as simulation
     from cesaro.algorithms import Objective as Objective
     from cesaro.data import FeatureTransitions as FeatureTransitions
     from cesaro.data import Log as Log
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from cesaro.mdp import TabularMDP as TabularMDP
     from cesaro.policies import Policy as Policy
     from cesaro.policies import policy as policy
+    from cesaro.simulation import MonteCarloRate as MonteCarloRate
+    from cesaro.simulation import collect as collect
+    from cesaro.simulation import monte_carlo_rate as monte_carlo_rate
 
 # The map: public name -> module that defines it. A name that is a module itself maps to "".
 _EXPORTS = {
@@ -51,6 +55,7 @@ _EXPORTS = {
     "Transitions": "data",
     "FeatureTransitions": "data",
     "policies": "",
+    "simulation": "",
     "policy": "policies",
     "Policy": "policies",
     "DiffLSTD": "estimators",
@@ -59,6 +64,9 @@ _EXPORTS = {
     "compare": "evaluation",
     "Evaluation": "evaluation",
     "Comparison": "evaluation",
+    "collect": "simulation",
+    "monte_carlo_rate": "simulation",
+    "MonteCarloRate": "simulation",
     "CesaroError": "errors",
     "InputError": "errors",
     "MultichainError": "errors",

@@ -24,10 +24,21 @@ class Function(NamedTuple):
     Attributes:
         init: `(key) -> params`.
         apply: `(params, x [..., inputs]) -> [...]`.
+        joined: evaluate `x` and `x'` in one product, which is faster for networks.
     """
 
     init: Callable[[Array], Params]
     apply: Callable[[Params, Float[Array, "... inputs"]], Float[Array, "..."]]
+    joined: bool = False
+
+    def both(
+        self, params: Params, x: Float[Array, "... inputs"], x_next: Float[Array, "... inputs"]
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """The function at `x` and at `x'`."""
+        if not self.joined:
+            return self.apply(params, x), self.apply(params, x_next)
+        here, there = jnp.split(self.apply(params, jnp.concatenate([x, x_next], axis=-2)), 2, axis=-1)
+        return here, there
 
 
 class Approximator(Protocol):
@@ -68,8 +79,20 @@ def _linear(num_inputs: int, bias: bool, spread: float) -> Function:
     return Function(init, apply)
 
 
+@jax.custom_jvp
+def relu(x: Array) -> Array:
+    """`max(x, 0)`, whose derivative is read off the result: nothing else has to be kept for it."""
+    return jnp.maximum(x, 0)
+
+
+@relu.defjvp
+def _relu_derivative(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    result = relu(*primals)
+    return result, jnp.where(result > 0, tangents[0], 0)
+
+
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "relu": jax.nn.relu,
+    "relu": relu,
     "tanh": jnp.tanh,
     "elu": jax.nn.elu,
     "silu": jax.nn.silu,
@@ -91,13 +114,16 @@ class Network(eqx.Module):
     def hidden(self, x: Float[Array, "... inputs"]) -> Float[Array, "... width"]:
         """What the last layer sees."""
         for layer in self.layers[:-1]:
-            x = ACTIVATIONS[self.activation](x @ layer.weight.T + layer.bias)
+            x = ACTIVATIONS[self.activation](_affine(layer, x))
         return x
 
     def __call__(self, x: Float[Array, "... inputs"]) -> Float[Array, "... heads"]:
-        last = self.layers[-1]
-        result = self.hidden(x) @ last.weight.T
-        return result if last.bias is None else result + last.bias
+        return _affine(self.layers[-1], self.hidden(x))
+
+
+def _affine(layer: eqx.nn.Linear, x: Float[Array, "... inputs"]) -> Float[Array, "... outputs"]:
+    result = x @ layer.weight.T
+    return result if layer.bias is None else result + jnp.broadcast_to(layer.bias, result.shape)
 
 
 @dataclass(frozen=True)
@@ -164,7 +190,7 @@ class MLP:
                 return params(x)[..., 0]
             return jnp.sum(params(x[..., :seen]) * x[..., seen:], axis=-1)
 
-        return Function(init, apply)
+        return Function(init, apply, joined=True)
 
     def _layer(self, key: Array, inputs: int, outputs: int, use_bias: bool, scale: float) -> eqx.nn.Linear:
         layer = eqx.nn.Linear(inputs, outputs, use_bias=use_bias, key=key)

@@ -10,9 +10,11 @@ import typer
 
 from cesaro import __version__
 from cesaro.commands import evaluate as evaluation
+from cesaro.commands import simulate as simulation
 from cesaro.commands.doctor import doctor
 from cesaro.commands.errors import one_line_errors as _one_line_errors
 from cesaro.errors import InputError
+from cesaro.reproduce import mujoco_command, practice_command
 
 if TYPE_CHECKING:
     from cesaro.reproduce import boyan_result, pendulum_result
@@ -22,11 +24,13 @@ if TYPE_CHECKING:
     from cesaro.reproduce.assumption import Result
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
-app.command()(evaluation.evaluate)
-app.command()(evaluation.compare)
+for command in (evaluation.evaluate, evaluation.compare, simulation.collect, simulation.truth, simulation.train_target):
+    app.command()(command)
 app.command()(doctor)
 reproduce = typer.Typer(no_args_is_help=True, invoke_without_command=True)
 app.add_typer(reproduce, name="reproduce")
+reproduce.command()(mujoco_command.mujoco)
+reproduce.command()(practice_command.practice)
 
 # Studies write here unless told otherwise; this folder is ours to make, any other must exist.
 _OUT = Path("out")
@@ -383,7 +387,9 @@ _PRINTERS: dict[str, Callable[[Any, Path], None]] = {
     "boyan": _print_boyan,
     "counterexample": _print_counterexample,
     "coverage": _print_coverage,
+    "mujoco": mujoco_command.show,
     "pendulum": _print_pendulum,
+    "practice": practice_command.show,
     "rates": _print_rates,
 }
 

@@ -31,6 +31,7 @@ COVERS = (
     "The interval covers the limit of this method in the chosen features at the chosen ridge. It does not cover what those "
     "features cannot express."
 )
+COVERS_NOTHING = "There is no interval: this method has no standard error here."
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,11 @@ class Evaluation:
         """The worst verdict of all diagnostics: "ok", "caution" or "bad"."""
         return worst(self.diagnostics)
 
+    @property
+    def covers(self) -> str:
+        """What the interval is about, in a sentence."""
+        return COVERS if np.isfinite(self.standard_error) else COVERS_NOTHING
+
     def __str__(self) -> str:
         from cesaro.report.text import evaluation_text
 
@@ -103,7 +109,7 @@ class Evaluation:
             "reward_rate": _numbers(self.target, self.confidence),
             "behavior_rate": _numbers(self.behavior, self.confidence),
             "difference": _numbers(self.difference, self.confidence, p_one_sided=self.difference.p_value()),
-            "covers": COVERS,
+            "covers": self.covers,
             "verdict": self.verdict,
             "diagnostics": [entry.to_dict() for entry in self.diagnostics],
             "settings": _json(self.settings),
@@ -171,7 +177,8 @@ def evaluate(
     Args:
         log: a `Log` (`cesaro.read`), `Transitions`, or a path that `cesaro.read` understands as it is.
         policy: anything that `cesaro.policy` takes.
-        method: "auto" or "diff-lstd" (the closed form), or a learned method such as "diff-gq1".
+        method: "auto" or "diff-lstd" (the closed form), or a learned method such as "diff-gq1"; with `approximator="mlp"` it
+            learns networks.
         features: see `DiffLSTD`.
         confidence: level of the intervals.
         random_state: seed of everything random.
@@ -179,7 +186,7 @@ def evaluate(
         name: what to call the policy.
         trust: allow policy files that run pickled code.
         quiet: no progress bar.
-        **settings: passed to the estimator (`ridge`, `dual_features`, `standard_errors`, …).
+        **settings: passed to the estimator (`ridge`, `dual_features`, `standard_errors`, `approximator`, `checkpoint`, …).
 
     Example:
         >>> import numpy as np, cesaro as cs
@@ -254,6 +261,10 @@ def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Compariso
     names = [str(name) for name in policies]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"policies must have different names. Got {twice[0]!r} twice.")
+    if settings.get("checkpoint") is not None:
+        raise InputError(
+            "checkpoint must be None to compare, since it keeps one policy's run; evaluate the policies one by one."
+        )
     _reject_columns(settings)
     data = _as_log(log)
     found = {name: evaluate(data, policy, name=name, **settings) for name, policy in zip(names, policies.values())}

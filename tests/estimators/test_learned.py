@@ -340,7 +340,7 @@ def test_many_features_have_no_standard_error() -> None:
     "settings",
     [
         {"method": "td"},
-        {"approximator": "mlp"},
+        {"approximator": "mlp9"},
         {"step_size": "large"},
         {"step_size": 0.0},
         {"ridge": -0.1},

@@ -18,15 +18,16 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
     """The objective of Diff-GQ2."""
     q, tau = approximator(num_inputs, bias=False), approximator(num_inputs, bias=False)
 
-    def rho(values: Params, batch: Batch, i: int) -> Array:
-        return batch.reward[i] + q.apply(values, batch.x_next[i]) - q.apply(values, batch.x[i])
+    def rho(values: Params, batch: Batch) -> Array:
+        here, there = q.both(values, batch.x, batch.x_next)
+        return batch.reward + there - here
 
     def lagrangian(primal: Params, dual: Params, target: Params, batch: Batch, hyper: Hyper) -> Scalar:
-        difference = rho(primal["values"], batch, 0) - rho(primal["values"], batch, 1)
+        first, second = rho(primal["values"], batch)
         weight = tau.apply(dual, batch.x[0])
-        goal = stop_gradient(0.5 * jnp.mean(rho(target["values"], batch, 0) + rho(target["values"], batch, 1)))
+        goal = stop_gradient(jnp.mean(rho(target["values"], batch)))
         return (
-            jnp.mean(weight * difference - 0.5 * weight**2)
+            jnp.mean(weight * (first - second) - 0.5 * weight**2)
             + 0.5 * hyper["ridge"] * squared_norm(primal["values"])
             + 0.5 * (goal - primal["rate"]) ** 2
         )

@@ -16,7 +16,8 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
 
     def lagrangian(primal: Params, dual: Params, target: Params, batch: Batch, hyper: Hyper) -> Scalar:
         values = primal["values"]
-        error = batch.reward - primal["rate"] + q.apply(values, batch.x_next) - q.apply(values, batch.x)
+        here, there = q.both(values, batch.x, batch.x_next)
+        error = batch.reward - primal["rate"] + there - here
         weight = tau.apply(dual, batch.x)
         return jnp.mean(weight * error - 0.5 * weight**2) + 0.5 * hyper["ridge"] * squared_norm(primal)
 

@@ -20,9 +20,9 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
 
     def lagrangian(primal: Params, dual: Params, target: Params, batch: Batch, hyper: Hyper) -> Scalar:
         seen = stop_gradient(target)
-        following = batch.reward + q.apply(seen["values"], batch.x_next)
-        value_goal = following - seen["rate"]
-        rate_goal = following - q.apply(seen["values"], batch.x)
+        here, there = q.both(seen["values"], batch.x, batch.x_next)
+        value_goal = batch.reward + there - seen["rate"]
+        rate_goal = batch.reward + there - here
         return (
             0.5 * jnp.mean((value_goal - q.apply(primal["values"], batch.x)) ** 2)
             + 0.5 * jnp.mean((rate_goal - primal["rate"]) ** 2)

@@ -24,11 +24,8 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
         return primal, {"test": f.init(dual_key), "normalizer": jnp.zeros(())}
 
     def lagrangian(primal: Params, dual: Params, target: Params, batch: Batch, hyper: Hyper) -> Scalar:
-        ratio, here, there = (
-            tau.apply(primal["ratio"], batch.x),
-            f.apply(dual["test"], batch.x),
-            f.apply(dual["test"], batch.x_next),
-        )
+        ratio = tau.apply(primal["ratio"], batch.x)
+        here, there = f.both(dual["test"], batch.x, batch.x_next)
         u = dual["normalizer"]
         return (
             jnp.mean(ratio * (there - here) - 0.5 * here**2)

@@ -23,7 +23,8 @@ _OPTIONAL = (
     ("minari", "Minari data sets", "minari"),
     ("onnxruntime", "ONNX policies", "onnx"),
     ("gymnasium", "simulation", "mujoco"),
-    ("stable_baselines3", "Stable-Baselines3 policies", "targets"),
+    ("mujoco", "MuJoCo environments", "mujoco"),
+    ("stable_baselines3", "Stable-Baselines3 policies and train-target", "targets"),
 )
 _FEATURES, _ROWS = 64, 131_072
 # Below these, something is wrong with the machine or its libraries rather than merely old.

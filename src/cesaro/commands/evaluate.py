@@ -22,7 +22,7 @@ _ROLES = (
 )
 _LOG_SETTINGS = ("reward_lag", "on_termination", "on_truncation")
 # What goes to the estimator as it is, where it is given.
-_ESTIMATOR_SETTINGS = ("dual_features", "standard_errors", "draws")
+_ESTIMATOR_SETTINGS = ("dual_features", "standard_errors", "draws", "approximator", "checkpoint")
 
 
 def _option(panel: str, help: str, *names: str, metavar: str | None = None, default: str | bool = False) -> Any:
@@ -98,12 +98,24 @@ Method = Annotated[
     str,
     _option(_ESTIMATE, "auto (the closed form diff-lstd), or a learned method such as diff-gq1.", default="auto"),
 ]
+Approximators = Annotated[
+    str | None,
+    _option(
+        _ESTIMATE,
+        "Of a learned method: linear, linear-random (another start) or mlp (networks; no interval).",
+        default="linear",
+    ),
+]
+Checkpoint = Annotated[
+    Path | None,
+    _option(_ESTIMATE, "Of a learned method: a file to keep progress in; the same command resumes from it."),
+]
 Ridge = Annotated[
     str | None,
     _option(
         _ESTIMATE,
         "A number of at least 0, or auto: none for the closed form; for learned methods on our own features 1e-6 of "
-        "the features' mean square.",
+        "the features' mean square, and none for networks.",
         default="auto",
     ),
 ]
@@ -147,6 +159,8 @@ def evaluate(
     features: Features = "auto",
     dual_features: DualFeatures = None,
     method: Method = "auto",
+    approximator: Approximators = None,
+    checkpoint: Checkpoint = None,
     ridge: Ridge = None,
     standard_errors: StandardErrors = None,
     draws: Draws = None,
@@ -186,6 +200,7 @@ def compare(
     features: Features = "auto",
     dual_features: DualFeatures = None,
     method: Method = "auto",
+    approximator: Approximators = None,
     ridge: Ridge = None,
     standard_errors: StandardErrors = None,
     draws: Draws = None,
@@ -258,7 +273,7 @@ def _print(answer: Any, several: bool, *, as_json: bool) -> None:
 
 def _settings(given: dict[str, Any]) -> dict[str, Any]:
     """What `cesaro.evaluate` takes beside the log and the policy; the estimator's own only where given."""
-    settings = {name: given[name] for name in _ESTIMATOR_SETTINGS if given[name] is not None}
+    settings = {name: given[name] for name in _ESTIMATOR_SETTINGS if given.get(name) is not None}
     options = {*given, "random_state"}
     for text in given["set"] or ():
         name, equals, value = text.partition("=")

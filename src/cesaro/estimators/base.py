@@ -109,18 +109,19 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one file, without pickle; features must be our own."""
+        stored.save(path, type(self).__name__, self.stored_content())
+
+    def stored_content(self) -> dict[str, Any]:
+        """What a file keeps: parameters, and what was fitted."""
         self._fitted()
         self._diagnostics = self.diagnostics_
         fitted = {name: getattr(self, name) for name in self._STORED if hasattr(self, name)}
-        stored.save(path, type(self).__name__, {"parameters": self.get_params(), "fitted": fitted})
+        return {"parameters": self.get_params(deep=False), "fitted": fitted}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """What `save` wrote: rate, interval, diagnostics and `predict`; the series over rows are not kept."""
-        content = stored.load(path, cls.__name__)
-        result = cls(**content["parameters"])
-        for name, value in content["fitted"].items():
-            setattr(result, name, value)
+        result: Self = stored.restored(cls, stored.load(path, cls.__name__))
         return result
 
     def summary_(self) -> dict[str, Any]:

@@ -145,8 +145,13 @@ def _verdict(difference: Estimate, error: float, scale: float) -> Verdict:
 
 
 def learned_methods(subject: Subject) -> Iterator[Diagnostic]:
-    """Would each learned method converge on this log, and with which steps? The closed form does not depend on it."""
+    """Would each learned method converge on this log, and with which steps? The closed form does not depend on it.
+
+    Of networks nothing of the kind is known.
+    """
     name = "learned methods"
+    if not subject.is_linear:
+        return
     if subject.prepared.num_features > MOST_FEATURES:
         yield Diagnostic(
             name,

@@ -37,6 +37,7 @@ class Subject:
         influence: of each row on the rate, `[n]`.
         ridge, lam: the settings of learned methods.
         solution, moments, series: of the closed form; None where the estimator has none.
+        is_linear: whether values are linear in the features; networks are not.
     """
 
     prepared: Prepared
@@ -51,6 +52,7 @@ class Subject:
     series: Series | None
     ridge: float
     lam: float
+    is_linear: bool
 
     @staticmethod
     def of(estimator: "Estimator") -> "Subject":
@@ -67,6 +69,7 @@ class Subject:
             getattr(estimator, "series_", None),
             getattr(estimator, "ridge_", 0.0),
             getattr(estimator, "lam", 1.0),
+            not hasattr(estimator, "members_"),
         )
 
     @property
@@ -131,7 +134,7 @@ class Subset(Prepared):
             self.map, self.dual, self._extension = other.map, other.extension, other.extension
         self._parts = self.log.observations, self.log.actions, self.log.next_observations
 
-    def rows(self) -> Iterator[Rows]:
+    def rows(self, repeat: int = 0) -> Iterator[Rows]:
         for number, start in enumerate(range(0, self.num_rows, CHUNK)):
             here = slice(start, start + CHUNK)
             index = self._index[here]
@@ -139,7 +142,7 @@ class Subset(Prepared):
             weights = None if self.weights is None else self.weights[here]
             segment = np.zeros(len(index), dtype=np.int64)
             block = Block((0, number), observations, actions, self.rewards[here], after, weights, None, segment, None)
-            yield self.features_of(block)
+            yield self.features_of(block, repeat)
 
 
 def subset(prepared: Prepared, index: NDArray[np.int64], other: SecondMap | None = None) -> Prepared:

@@ -12,6 +12,7 @@ from cesaro.estimators.base import Estimator
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.diagnostics import Diagnostic, diagnose
 from cesaro.estimators.moments import Moments
+from cesaro.estimators.neural_features import RELATIVE_RIDGE, Fit, NetworkMaps, network_maps, over_seeds
 from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.series import influence_series
 from cesaro.estimators.support import REMEDY, not_identified
@@ -27,10 +28,14 @@ class DiffLSTD(Estimator):
 
     Args:
         features: "auto" (one-hot for discrete logs, random Fourier features for the rest), "one-hot", "linear", "fourier",
-            "fourier:200", "polynomial:2", a scikit-learn transformer, a function, or "file.py:name".
+            "fourier:200", "polynomial:2", a scikit-learn transformer, a function, "file.py:name", or a `Learned` of a value
+            method, fitted with networks: the last hidden layer of each seed's network, for each action where these are finite.
+            There is one closed form per seed then, and the answer is all that of the (lower) median rate. An interval does not
+            cover that features were chosen by the same rows; networks fitted on another part of the log avoid that.
         dual_features: the same choice for `v`; "same" takes the primal features, and so does "auto", but for Fourier features,
             which get twice as many dual ones.
-        ridge: `η ≥ 0`; "auto" is none.
+        ridge: `η ≥ 0`; "auto" is none, and 1e-6 of the features' mean square in features of networks, whose units may be dead or
+            alike.
         standard_errors: "auto", "independent", "clustered" or "long-run".
         draws: actions drawn per next state where the policy only samples.
         random_state: seed of random features, samples and draws.
@@ -41,6 +46,9 @@ class DiffLSTD(Estimator):
         standard_error_: of it.
         ridge_: the ridge that was used.
         features_: the features that were used, in words.
+        seed_rates_: in features of networks, the closed form's rate of each seed, `[seeds]`; NaN where its run diverged, or its
+            features leave the rate open.
+        spread_: their standard deviation.
         density_ratio_: `d_π/d_μ` at every row, as the closed form implies it.
         diagnostics_: what could be wrong, with remedies.
 
@@ -54,7 +62,12 @@ class DiffLSTD(Estimator):
         0.3
     """
 
-    _STORED = (*Estimator._STORED, "ridge_", "weights_", "level_", "_known", "_inputs", "_map")
+    _STORED = (
+        *Estimator._STORED,
+        *("ridge_", "weights_", "level_", "seed_rates_", "spread_", "_known", "_inputs", "_map"),
+    )
+
+    _networks: NetworkMaps | None = None
 
     def __init__(
         self,
@@ -76,32 +89,34 @@ class DiffLSTD(Estimator):
 
     def fit(self, data: Any, policy: Any = None) -> Self:
         """Evaluate `policy` on a log, or on ready features without one."""
-        automatic = isinstance(self.ridge, str) and self.ridge == "auto"
-        ridge = 0.0 if automatic else checks.number("ridge", self.ridge, low=0.0)
+        given = (
+            None
+            if isinstance(self.ridge, str) and self.ridge == "auto"
+            else checks.number("ridge", self.ridge, low=0.0)
+        )
+        maps = network_maps(self.features, data, self.dual_features)
         prepared = Prepared(
             data,
             policy,
-            features=self.features,
+            features=self.features if maps is None else maps.first,
             dual_features=self.dual_features,
             draws=checks.count("draws", self.draws),
             random_state=checks.count("random_state", self.random_state, low=0),
         )
-        sampling = self._begin(prepared)
-        if prepared.is_logged:
-            return self._fit_logged()
-        moments = Moments()
-        with progress("moments", total=prepared.num_blocks, quiet=self.quiet) as advance:
-            for rows in prepared.rows():
-                moments.add(rows)
-                advance()
-        self.ridge_ = ridge
-        with stage("solving", quiet=self.quiet):
-            solution = _solve(prepared, moments, self.ridge_, chosen=not automatic)
-        if not np.isfinite(solution.reward_rate):
-            raise InputError("The closed form overflowed; scale rewards and features to moderate numbers.")
+        if maps is None or prepared.is_logged:
+            sampling = self._begin(prepared)
+            if prepared.is_logged:
+                return self._fit_logged()
+            fit = self._closed_form(prepared, 0.0, given)
+        else:
+            fits = over_seeds(maps, lambda chosen: self._closed_form(prepared.with_map(chosen), RELATIVE_RIDGE, given))
+            fit = fits.median
+            sampling = self._begin(fit.prepared)
+            self.seed_rates_, self.spread_, self._networks = fits.rates, fits.spread, maps
+        self.ridge_, prepared, solution = fit.ridge, fit.prepared, fit.solution
         with progress("influence", total=prepared.num_blocks, quiet=self.quiet) as advance:
             series = influence_series(prepared, solution, advance)
-        self.moments_, self.solution_, self.series_ = moments, solution, series
+        self.moments_, self.solution_, self.series_ = fit.moments, solution, series
         self.weights_, self.level_ = solution.weights, series.level
         self.estimate_ = sampling.estimate(solution.reward_rate + series.correction, series.influence)
         self.influence_ = series.influence
@@ -110,6 +125,7 @@ class DiffLSTD(Estimator):
         self._summary = {
             "method": "DiffLSTD (closed form)",
             "features": self.features_,
+            **({} if maps is None else maps.words(self.seed_rates_, self.spread_)),
             "ridge": self.ridge_,
             **({"dual_jitter": solution.jitter} if solution.jitter else {}),
             "standard_errors": self._sampling_words(),
@@ -119,11 +135,28 @@ class DiffLSTD(Estimator):
         self._known = solution.known
         return self._end()
 
+    def _closed_form(self, prepared: Prepared, relative: float, given: float | None) -> Fit:
+        """Moments and solution; without a ridge that was given, it is `relative` to the features' mean square."""
+        moments = Moments()
+        with progress("moments", total=prepared.num_blocks, quiet=self.quiet) as advance:
+            for rows in prepared.rows():
+                moments.add(rows)
+                advance()
+        ridge = given
+        if ridge is None:
+            ridge = relative * float(np.mean(moments.mean("xx"))) if relative else 0.0
+        with stage("solving", quiet=self.quiet):
+            solution = _solve(prepared, moments, ridge, chosen=given is not None)
+        if not np.isfinite(solution.reward_rate):
+            raise InputError("The closed form overflowed; scale rewards and features to moderate numbers.")
+        return Fit(prepared, moments, solution, ridge)
+
     @property
     def diagnostics_(self) -> tuple[Diagnostic, ...]:
         self._fitted()
         if not hasattr(self, "_diagnostics"):
-            self._diagnostics = diagnose(self)
+            own = () if self._networks is None else self._networks.findings(self)
+            self._diagnostics = (*diagnose(self), *own)
         return self._diagnostics
 
 

@@ -1,11 +1,14 @@
 """`Learned`: the methods of the registry on a log, with the standard error of their limit."""
 
+import os
 import warnings
 from typing import Any, Self
 
 import numpy as np
 
 from cesaro import checks
+from cesaro.algorithms.saddle_point import Target
+from cesaro.approximators import MLP
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions
 from cesaro.errors import EvaluationWarning, InputError
@@ -15,12 +18,17 @@ from cesaro.estimators.influence import Estimate
 from cesaro.estimators.learned_findings import findings
 from cesaro.estimators.learned_rows import check_identified, default_ridge, dense
 from cesaro.estimators.learned_run import Runs, automatic_steps, run, steps_needed
+from cesaro.estimators.learned_settings import Settings, check, is_network
+from cesaro.estimators.learned_warnings import report_divergence, warn_unreached, why_linear
 from cesaro.estimators.method_series import LimitSeries, limit_series
+from cesaro.estimators.neural_findings import network_findings
+from cesaro.estimators.neural_fit import fit_networks, hidden_maps, network_inputs, over_members
+from cesaro.estimators.neural_members import Members
 from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.plug_in import PlugIn, plug_in, problem_of
 from cesaro.estimators.series import Series
-from cesaro.features import OneHot
-from cesaro.linear import METHODS, EmpiricalProblem
+from cesaro.features import FeatureMap, OneHot
+from cesaro.linear import EmpiricalProblem
 
 # Up to this many features the mean update is analyzed and the standard error computed.
 MAX_ANALYZED = 1_024
@@ -34,43 +42,55 @@ LARGEST_STEP = 1.0
 FORGOTTEN = 0.1
 # Variance of a median over that of a mean, of many normal numbers.
 MEDIAN = np.pi / 2
-APPROXIMATORS = ("linear", "linear-random")
 
 
 class Learned(Estimator):
     """A method that learns from single transitions, drawn from the log again and again; the median over several seeds.
 
-    Each run averages the second half of its steps. The standard error is that of the method's limit on the log, from the
-    influence of every row on it, together with the spread over seeds.
+    Linear functions: each run averages the second half of its steps, and the standard error is that of the method's limit on the
+    log, from the influence of every row on it, together with the spread over seeds. Networks: each run averages the last quarter
+    of its steps; their limit has no formula, so that there is the spread over seeds and no standard error (`DiffLSTD` on the
+    fitted estimator gives an interval in the features that the networks found).
 
     Args:
         method: diff-sgq, diff-gq1, diff-gq2, diff-gq3, diff-gq4 or gradient-dice.
-        features: see `DiffLSTD`; by default at most 64 Fourier features, since learning slows down with many.
-        approximator: "linear" (started at zero) or "linear-random" (started uniformly in ±1/√inputs).
-        step_size: a number, or "auto": half of the largest step at which the sampled update is stable on this log.
+        features: see `DiffLSTD`; by default at most 64 Fourier features, since learning slows down with many. Networks take
+            "auto" alone: columns standardized, labels one-hot, and the action or the probabilities of finite actions.
+        approximator: "linear" (started at zero), "linear-random" (started uniformly in ±1/√inputs), "mlp" (two layers of 128 ReLU
+            units) or `cesaro.approximators.MLP(widths=…)`.
+        step_size: a number, or "auto": half of the largest step at which the sampled update is stable on this log; networks 3e-4.
         ridge: `η ≥ 0`; "auto" is 1e-6 of the features' mean square for our own dense features, which nearly depend on each
-            other, and none for others.
+            other, and none for others and for networks.
         lam: GradientDICE's weight of the normalization.
-        steps: updates of each run, or "auto": until the start is forgotten, at most 204,800.
-        batch_size: transitions per update.
+        steps: updates of each run, or "auto": until the start is forgotten, at most 204,800; networks 40,000.
+        batch_size: transitions per update; "auto" is 1, networks 512.
+        optimizer: "auto" ("sgd", networks "adam"); networks also take an Optax transformation without learning rate.
+        target: "auto", or for networks `CURRENT`, `copied(every)` or `tracked(mixing)` of `cesaro.algorithms.saddle_point`;
+            "auto" is a target network tracked at 0.005 for Diff-SGQ with networks, and none for others.
         seeds: runs.
         standard_errors: "auto", "independent", "clustered" or "long-run".
-        draws: actions drawn per next state where the policy only samples.
+        draws: actions drawn per next state where the policy only samples; to a network of continuous actions, each is a row.
         random_state: seed of random features, samples and draws.
-        dtype: "float64", or "float32" for speed where steps are not tiny (small updates of a large number are lost there).
+        dtype: "float64", or "float32" for speed where steps are not tiny (small updates of a large number are lost there);
+            "auto" is the first, for networks the second.
+        checkpoint: a file to keep progress in; the same fit resumes from it, bit for bit.
         quiet: no progress bar.
 
     Attributes:
-        reward_rate_: the median over seeds.
+        reward_rate_: the median over seeds that did not diverge.
         seed_rates_: of each seed, `[seeds]`; NaN where it diverged.
-        standard_error_: of the limit and of the spread over seeds.
+        spread_: their standard deviation.
+        standard_error_: of the limit and of the spread over seeds; NaN for networks.
         learning_error_: the part of it that more steps or seeds would remove.
-        limit_: the rate that the runs tend to on this log; NaN above 1,024 features.
-        step_size_, steps_, ridge_: what was used.
+        limit_: the rate that the runs tend to on this log; NaN above 1,024 features and for networks.
+        step_size_, steps_, ridge_, batch_size_: what was used.
         steps_needed_: steps after which the start is forgotten; None where unknown.
         time_constant_: of the slowest direction, in steps.
-        plug_in_: convergence and stable steps on this log.
+        plug_in_: convergence and stable steps on this log; not for networks.
         diverged_: which seeds diverged, `[seeds]`; `diverged_at_`: at which step.
+        members_: the networks, one per seed; `earlier_rates_`: of each, the mean rate over the quarter before the last.
+        offline_rates_: of networks, `mean R + q(x') − q(x)` over all rows, `[seeds]`; not of GradientDICE.
+        ratio_rates_: of networks of GradientDICE, `mean τR` over all rows, `[seeds]`.
 
     Example:
         >>> import numpy as np, cesaro as cs
@@ -84,35 +104,33 @@ class Learned(Estimator):
 
     _OWN = (
         *("ridge_", "step_size_", "steps_", "steps_needed_", "time_constant_", "limit_", "learning_error_", "reached_"),
-        *(
-            "seed_rates_",
-            "diverged_",
-            "diverged_at_",
-            "weights_",
-            "ratio_weights_",
-            "level_",
-            "_known",
-            "_inputs",
-            "_map",
-        ),
+        *("seed_rates_", "spread_", "diverged_", "diverged_at_", "weights_", "ratio_weights_", "level_", "batch_size_"),
+        *("members_", "levels_", "scale_", "earlier_rates_", "offline_rates_", "ratio_rates_", "rows_digest_"),
+        *("_known", "_inputs", "_map"),
     )
     _STORED = (*Estimator._STORED, *_OWN)
+    members_: Members
+    levels_: Array
+    scale_: float
 
     def __init__(
         self,
         method: str = "diff-gq1",
         features: Any = "auto",
-        approximator: str = "linear",
+        approximator: str | MLP = "linear",
         step_size: float | str = "auto",
         ridge: float | str = "auto",
         lam: float = 1.0,
         steps: int | str = "auto",
-        batch_size: int = 1,
+        batch_size: int | str = "auto",
+        optimizer: Any = "auto",
+        target: str | Target = "auto",
         seeds: int = 5,
         standard_errors: str = "auto",
         draws: int = 1,
         random_state: int = 0,
-        dtype: str = "float64",
+        dtype: str = "auto",
+        checkpoint: str | os.PathLike[str] | None = None,
         quiet: bool = False,
     ) -> None:
         self.method = method
@@ -123,16 +141,25 @@ class Learned(Estimator):
         self.lam = lam
         self.steps = steps
         self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.target = target
         self.seeds = seeds
         self.standard_errors = standard_errors
         self.draws = draws
         self.random_state = random_state
         self.dtype = dtype
+        self.checkpoint = checkpoint
         self.quiet = quiet
 
     def fit(self, data: Any, policy: Any = None) -> Self:
         """Evaluate `policy` on a log, or on ready features without one."""
-        self._check()
+        settings = check(self)
+        if is_network(self.approximator):
+            fit_networks(self, data, policy, settings)
+            return self
+        return self._fit_linear(data, policy, settings)
+
+    def _fit_linear(self, data: Any, policy: Any, settings: Settings) -> Self:
         prepared = Prepared(
             data,
             policy,
@@ -145,6 +172,7 @@ class Learned(Estimator):
         sampling = self._begin(prepared)
         if prepared.is_logged:
             return self._fit_logged()
+        self.batch_size_ = settings.batch_size
         rows = data if isinstance(data, FeatureTransitions) else dense(prepared)
         problem = problem_of(rows)
         self.ridge_ = default_ridge(problem, prepared) if isinstance(self.ridge, str) else float(self.ridge)
@@ -169,33 +197,17 @@ class Learned(Estimator):
             ridge=self.ridge_,
             lam=self.lam,
             steps=automatic if isinstance(self.steps, str) else self.steps,
-            batch_size=self.batch_size,
+            batch_size=settings.batch_size,
             seeds=self.seeds,
             random_state=self.random_state,
-            approximator=self.approximator,
-            dtype=self.dtype,
+            approximator=str(self.approximator),
+            dtype=settings.dtype,
+            checkpoint=settings.checkpoint,
             quiet=self.quiet,
         )
         self._conclude(rows, runs, series, at_limit)
-        self._summary = self._used()
+        self._summary = self._used(settings)
         return self._end()
-
-    def _check(self) -> None:
-        if str(self.method) not in METHODS:
-            raise InputError(f"method must be one of {', '.join(METHODS)}. Got {self.method!r}.")
-        if str(self.approximator) not in APPROXIMATORS:
-            raise InputError(f"approximator must be one of {', '.join(APPROXIMATORS)}. Got {self.approximator!r}.")
-        for name, low_open in (("step_size", True), ("ridge", False)):
-            value = getattr(self, name)
-            if not (isinstance(value, str) and value == "auto"):
-                checks.number(name, value, low=0.0, low_open=low_open)
-        if not (isinstance(self.steps, str) and self.steps == "auto"):
-            checks.count("steps", self.steps)
-        checks.number("lam", self.lam, low=0.0, low_open=self.method == "gradient-dice")
-        checks.count("batch_size", self.batch_size)
-        checks.count("seeds", self.seeds)
-        if self.dtype not in ("float32", "float64"):
-            raise InputError(f"dtype must be 'float32' or 'float64'. Got {self.dtype!r}.")
 
     def _analyze(self, problem: EmpiricalProblem, prepared: Prepared) -> PlugIn:
         """Convergence and steps on the rows; raises where the method has no answer here."""
@@ -204,7 +216,7 @@ class Learned(Estimator):
             self.method,
             ridge=self.ridge_,
             lam=self.lam,
-            batch_size=self.batch_size,
+            batch_size=self.batch_size_,
             max_rows=len(problem.r),
             max_features=MAX_ANALYZED,
         )
@@ -237,7 +249,7 @@ class Learned(Estimator):
             raise InputError(f"{self.method} has no stable step on this log; give step_size a number.")
         return SHARE_OF_LIMIT * min(limit, LARGEST_STEP)
 
-    def _used(self) -> dict[str, Any]:
+    def _used(self, settings: Settings) -> dict[str, Any]:
         return {
             "method": f"{self.method} (learned, {self.approximator})",
             "features": self.features_,
@@ -245,9 +257,9 @@ class Learned(Estimator):
             **({"lam": self.lam} if self.method == "gradient-dice" else {}),
             "step_size": self.step_size_,
             "steps": self.steps_,
-            "batch_size": self.batch_size,
+            "batch_size": settings.batch_size,
             "seeds": self.seeds,
-            "dtype": self.dtype,
+            "dtype": settings.dtype,
             "standard_errors": self._sampling_words(),
             **({"draws": self.draws} if self.prepared_.draws_are_used else {}),
             "random_state": self.random_state,
@@ -259,7 +271,7 @@ class Learned(Estimator):
         """The answer from runs that did not diverge, with what is known of the limit."""
         self.steps_, self.seed_rates_ = runs.steps, runs.rates
         self.diverged_at_, self.diverged_ = runs.diverged_at, runs.diverged_at >= 0
-        self._report_divergence()
+        report_divergence(self, why_linear(self))
         kept = self.seed_rates_[~self.diverged_]
         value = float(np.median(kept))
         self.spread_ = float(kept.std(ddof=1)) if len(kept) > 1 else float("nan")
@@ -281,7 +293,7 @@ class Learned(Estimator):
         self.reached_ = self.steps_needed_ is not None and 2 * self.steps_needed_ <= self.steps_
         if not self.reached_:
             self.learning_error_ = float(np.hypot(noise, value - self.limit_))
-            self._warn_unreached(value)
+            warn_unreached(self, value)
         self.estimate_ = _together(value, at_limit, self.learning_error_, len(kept))
         self.level_ = 0.0
         if weights is not None:
@@ -289,53 +301,25 @@ class Learned(Estimator):
             self.level_ = float(ratio @ (rows.x @ weights) / ratio.sum())
         self.series_ = Series(series.influence, series.ratio, series.errors, 0.0, self.level_)
 
-    def _report_divergence(self) -> None:
-        lost = np.flatnonzero(self.diverged_)
-        if not len(lost):
-            return
-        limit = self.plug_in_.max_step_sampled
-        where = ", ".join(f"run {i + 1} at step {self.diverged_at_[i]:,}" for i in lost[:3])
-        where += ", …" if len(lost) > 3 else ""
-        why = (
-            f"the step size {self.step_size_:.3g} is above the largest stable one, {limit:.3g}"
-            if limit is not None and self.step_size_ > limit
-            else f"the step size {self.step_size_:.3g} is too large for the longest feature vectors"
-        )
-        runs = f"{len(lost)} of {self.seeds} runs of {self.method}"
-        said = f"{runs} diverged ({where}), because {why}; take a smaller step_size."
-        if len(lost) == self.seeds:
-            raise InputError(said)
-        warnings.warn(f"{said[:-1]}, or rely on the others, as this answer does.", EvaluationWarning, stacklevel=4)
-
-    def _warn_unreached(self, value: float) -> None:
-        # Where the rate's own need is beyond what was computed, that of the slowest direction is an upper bound.
-        bound = 20 * self.time_constant_
-        needed = f"up to {bound:.1g}" if self.steps_needed_ is None else f"about {2 * self.steps_needed_:,}"
-        where = f"rate {value:.4g}, limit {self.limit_:.4g}, which the standard error counts in"
-        warnings.warn(
-            f"{self.method} has not reached its limit after {self.steps_:,} steps ({where}): it would need {needed} at step "
-            f"size {self.step_size_:.3g}, where its slowest direction has a time constant of {self.time_constant_:.3g} steps; "
-            "take more steps, a larger ridge, fewer features, or DiffLSTD.",
-            EvaluationWarning,
-            stacklevel=4,
-        )
-
     @property
     def diagnostics_(self) -> tuple[Diagnostic, ...]:
         self._fitted()
         if not hasattr(self, "_diagnostics"):
-            own = () if self.prepared_.is_logged else findings(self)
-            self._diagnostics = (*diagnose(self), *own)
+            own = network_findings if hasattr(self, "members_") else findings
+            self._diagnostics = (*diagnose(self), *(() if self.prepared_.is_logged else own(self)))
         return self._diagnostics
 
     def predict(self, observations: Any, actions: Any = None) -> Array:
         """Differential values `q(s, a)` with mean zero under the target, `[n]`; NaN for one-hot pairs without data.
 
-        After a fit on ready features, `observations` are features `[n, K]`.
+        Networks: the mean over seeds, each with mean zero over the target's pairs at the logged next states, as there is no
+        density ratio. After a fit on ready features, `observations` are features `[n, K]`.
         """
         if self.method == "gradient-dice":
             self._fitted()
             raise InputError("gradient-dice learns a density ratio and no values; take density_ratio() instead.")
+        if hasattr(self, "members_"):
+            return self.scale_ * over_members(self, network_inputs(self, observations, actions), self.levels_)
         return super().predict(observations, actions)
 
     def density_ratio(self, observations: Any, actions: Any = None) -> Array:
@@ -343,8 +327,14 @@ class Learned(Estimator):
         self._fitted()
         if self.method != "gradient-dice":
             raise InputError(f"{self.method} learns values and no density ratio; take method='gradient-dice'.")
+        if hasattr(self, "members_"):
+            return over_members(self, network_inputs(self, observations, actions))
         x, weights = self._features(observations, actions, "ratio_weights_")
         return np.asarray(x @ weights)
+
+    def hidden_maps(self) -> list[FeatureMap | None]:
+        """The last hidden layer of each seed's value network, as features of pairs; None where the run diverged."""
+        return hidden_maps(self)
 
 
 def _together(value: float, at_limit: Estimate, learning: float, runs: int) -> Estimate:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def findings(estimator: "Learned") -> tuple[Diagnostic, ...]:
     """Did it move from its start, did runs diverge, is the step stable?"""
-    return _moved(estimator), _diverged(estimator), _step(estimator)
+    return _moved(estimator), diverged(estimator), _step(estimator)
 
 
 def _moved(est: "Learned") -> Diagnostic:
@@ -41,7 +41,7 @@ def _moved(est: "Learned") -> Diagnostic:
     return Diagnostic(name, measure, "caution" if half_way else "bad", said, remedy)
 
 
-def _diverged(est: "Learned") -> Diagnostic:
+def diverged(est: "Learned") -> Diagnostic:
     lost = int(est.diverged_.sum())
     if not lost:
         return Diagnostic("diverged runs", 0.0, "ok", f"None of {est.seeds} runs diverged.")

@@ -1,6 +1,7 @@
 """The run behind `Learned`: which step size, how many steps, and what the seeds ended at."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,7 @@ def run(
     random_state: int,
     approximator: str,
     dtype: str,
+    checkpoint: Path | None = None,
     quiet: bool,
 ) -> Runs:
     """All seeds side by side."""
@@ -98,6 +100,7 @@ def run(
         batch_size=batch_size,
         approximator=approximator,
         dtype=dtype,
+        checkpoint=checkpoint,
         quiet=quiet,
     )
     tail = slice(records // 2, None)

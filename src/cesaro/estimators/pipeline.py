@@ -1,5 +1,6 @@
 """A log seen through a policy and feature maps: blocks of rows, as often as asked, the same bits each time."""
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -126,7 +127,13 @@ class Prepared:
             return f"{self.num_features} ready features"
         return self.map.description + (f"; dual: {self.dual.description}" if self.dual is not None else "")
 
-    def rows(self) -> Iterator[Rows]:
+    def with_map(self, chosen: FeatureMap) -> "Prepared":
+        """The same rows in other features, which are their own dual."""
+        other = copy.copy(self)
+        other.map, other.dual, other._extension = chosen, None, None
+        return other
+
+    def rows(self, repeat: int = 0) -> Iterator[Rows]:
         """The blocks in order."""
         if self._ready is not None:
             data = self._ready
@@ -136,13 +143,13 @@ class Prepared:
             return
         assert self.log is not None
         for block in self.log.blocks():
-            yield self.features_of(block)
+            yield self.features_of(block, repeat)
 
-    def features_of(self, block: Block) -> Rows:
-        """One block as features; draws of `a'` depend on the seed and on the block's number alone."""
+    def features_of(self, block: Block, repeat: int = 0) -> Rows:
+        """One block as features; draws of `a'` depend on the seed, the block's number and `repeat` alone."""
         assert self.map is not None
         assert self.policy is not None
-        rng = np.random.default_rng([self.random_state, 2, *block.key])
+        rng = np.random.default_rng([self.random_state, 2, *block.key, *([repeat] if repeat else [])])
         if block.available is not None:
             plain = block.observations.plain()
             exact = self.policy.probabilities(plain)

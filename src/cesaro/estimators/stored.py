@@ -1,5 +1,6 @@
 """Fitted estimators as files without pickle: plain data, and objects of a short list of our own classes."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,23 @@ from cesaro.errors import InputError
 from cesaro.estimators.diagnostics import Diagnostic
 from cesaro.estimators.influence import Estimate
 from cesaro.estimators.inputs import Inputs, Role
+from cesaro.estimators.neural_members import Members
 from cesaro.features.base import Fourier, Linear, Polynomial
 from cesaro.features.encoder import Encoder
+from cesaro.features.hidden_layer import HiddenLayer
 from cesaro.features.maps import EncodedStates, Joint, OneHot, PerAction
+from cesaro.features.network_inputs import NetworkInputs
 
 SCHEMA = "cesaro-estimator/1"
 
 _KINDS: tuple[type, ...] = (
     *(Diagnostic, Estimate, Inputs, Role),
     *(Encoder, EncodedStates, Fourier, Joint, Linear, OneHot, PerAction, Polynomial),
+    *(HiddenLayer, Members, NetworkInputs),
 )
 _BY_NAME = {kind.__name__: kind for kind in _KINDS}
+# Of a module that imports JAX.
+_NETWORK = "MLP"
 
 
 def save(path: Any, estimator: str, content: dict[str, Any]) -> None:
@@ -63,11 +70,15 @@ def _pack(value: Any, arrays: dict[str, Any]) -> Any:
         return {"list": [_pack(part, arrays) for part in value]}
     if isinstance(value, dict):
         return {"dict": [[key, _pack(part, arrays)] for key, part in value.items()]}
-    if type(value) in _KINDS:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "stored_content"):  # features from another estimator
+        return {"estimator": type(value).__name__, "content": _pack(value.stored_content(), arrays)}
+    if type(value) in _KINDS or type(value).__name__ == _NETWORK:
         return {"kind": type(value).__name__, "fields": _pack(dict(vars(value)), arrays)}
     raise InputError(
-        f"This estimator cannot be saved: it holds a {type(value).__name__}, and only our own features can be written without "
-        "pickle; keep your code, and the estimate as JSON (Evaluation.to_dict)."
+        f"This estimator cannot be saved: it holds a {type(value).__name__}, and only our own features, and optimizers and "
+        "targets by name, are written without pickle; keep your code, and the estimate as JSON (Evaluation.to_dict)."
     )
 
 
@@ -88,8 +99,34 @@ def _unpack(value: Any, arrays: dict[str, Any]) -> Any:
         return [_unpack(part, arrays) for part in value["list"]]
     if "dict" in value:
         return {key: _unpack(part, arrays) for key, part in value["dict"]}
-    kind = _BY_NAME[value["kind"]]
+    if "estimator" in value:
+        return _estimator(value["estimator"], _unpack(value["content"], arrays))
+    kind = _kind(value["kind"])
     made: Any = object.__new__(kind)
     for name, part in _unpack(value["fields"], arrays).items():
         object.__setattr__(made, name, part)
     return made
+
+
+def _kind(name: str) -> type:
+    if name == _NETWORK:
+        from cesaro.approximators import MLP
+
+        return MLP
+    return _BY_NAME[name]
+
+
+def _estimator(name: str, content: dict[str, Any]) -> Any:
+    if name != "Learned":
+        raise ValueError(f"an estimator {name!r} inside another")
+    from cesaro.estimators.learned import Learned
+
+    return restored(Learned, content)
+
+
+def restored(kind: Any, content: dict[str, Any]) -> Any:
+    """An estimator of this class, as it was."""
+    result = kind(**content["parameters"])
+    for name, value in content["fitted"].items():
+        setattr(result, name, value)
+    return result

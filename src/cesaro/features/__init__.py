@@ -27,6 +27,7 @@ from cesaro.features.maps import (
     checked_output,
     name_of,
 )
+from cesaro.features.network_inputs import NetworkInputs
 
 __all__ = ["SAMPLE", "FeatureMap", "Features", "OneHot", "build", "sample_rows"]
 
@@ -44,12 +45,14 @@ def build(spec: Any, log: Transitions, *, random_state: int, multiple: int = 1, 
 
     Args:
         spec: "auto", "one-hot", "linear", "fourier", "fourier:200", "polynomial:2", a scikit-learn transformer, a function of
-            (observations) or (observations, actions), or "file.py:name" of one.
+            (observations) or (observations, actions), or "file.py:name" of one; a map is taken as it is.
         log: the log.
         random_state: seed of the sample and of random features.
         multiple: how many times as many Fourier features; the first ones stay the same.
         most: the most Fourier features where the specification names no number; None: as many as the default allows.
     """
+    if isinstance(spec, NetworkInputs | PerAction | Joint):
+        return spec
     finite = log.actions.is_discrete
     discrete = finite and log.observations.is_discrete
     name, argument = "", ""

@@ -103,8 +103,18 @@ def program(algorithm: Algorithm, objective: Objective, recorders: dict[str, Rec
         shape = keys.shape + hyper["step_size"].shape
         return Carry(state, jnp.ones(shape, bool), jnp.zeros(shape, jnp.int32))
 
-    step = jax.vmap(algorithm.step, in_axes=(setting, None, -1), out_axes=setting)
-    step = jax.vmap(step, in_axes=(seed, batch_seed, None), out_axes=seed)
+    # Settings of a seed share its samples. On an accelerator every lane gets a copy, since products of many lanes with one
+    # matrix would be transposed.
+    copies = not lanes_last and jax.default_backend() != "cpu"
+    lane_step = jax.vmap(algorithm.step, in_axes=(setting, 0 if copies else None, -1), out_axes=setting)
+    lane_step = jax.vmap(lane_step, in_axes=(seed, batch_seed, None), out_axes=seed)
+
+    def step(state: State, batch: Batch, hyper: Hyper) -> tuple[State, Any]:
+        if copies:
+            count = len(hyper["step_size"])
+            batch = jax.tree.map(lambda x: jnp.broadcast_to(x[:, None], (x.shape[0], count, *x.shape[1:])), batch)
+            batch = jax.lax.optimization_barrier(batch)
+        return lane_step(state, batch, hyper)
 
     def over_lanes(function: Recorder) -> Recorder:
         return jax.vmap(jax.vmap(function, in_axes=setting, out_axes=-1), in_axes=seed, out_axes=-2)

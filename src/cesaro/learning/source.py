@@ -1,6 +1,7 @@
 """Where samples come from: a table of features, and rows that point into it."""
 
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -33,8 +34,21 @@ class Source(NamedTuple):
     features: Float[Array, "table inputs"]
 
 
-def source(data: "LinearProblem | FeatureTransitions", dtype: Any) -> Source:
+# Rows that were sent to the device once stay there as long as the transitions live: methods share them.
+_SENT: WeakKeyDictionary[FeatureTransitions, dict[str, Source]] = WeakKeyDictionary()
+
+
+def source(data: "LinearProblem | FeatureTransitions", dtype: str) -> Source:
     """The rows of a known problem (every tuple with its probability) or of transitions (each with its weight)."""
+    if not isinstance(data, FeatureTransitions):
+        return _send(data, dtype)
+    sent = _SENT.setdefault(data, {})
+    if dtype not in sent:
+        sent[dtype] = _send(data, dtype)
+    return sent[dtype]
+
+
+def _send(data: "LinearProblem | FeatureTransitions", dtype: str) -> Source:
     here, there, probability, rewards, features = _table(data)
     for name, values in (("rewards", rewards), ("features", features)):
         if np.abs(values).max() > np.finfo(dtype).max:

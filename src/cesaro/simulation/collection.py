@@ -1,21 +1,19 @@
 """Logs from Gymnasium environments."""
 
 import os
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from cesaro.errors import InputError
 from cesaro.progress import progress
 from cesaro.simulation.environments import Env
-from cesaro.simulation.jobs import run_jobs
+from cesaro.simulation.jobs import run_jobs, worker_count
 from cesaro.simulation.provenance import describe_log, identity
 from cesaro.simulation.streams import STREAMS, Arrays, Job, plan, probe
 
 if TYPE_CHECKING:
     from cesaro.data import Log
-
-FORMATS = ("parquet", "minari")
+    from cesaro.simulation.sink import Sink
 
 
 def collect(
@@ -61,11 +59,10 @@ def collect(
     Example:
         >>> import cesaro as cs
         >>> log = cs.collect("CartPole-v1", "uniform", 1_000, workers=1, quiet=True)
-        >>> cs.evaluate(log, "logged", quiet=True).value
+        >>> cs.evaluate(log, "logged", quiet=True).reward_rate
         1.0
     """
-    if format not in FORMATS:
-        raise InputError(f"format must be one of {', '.join(FORMATS)}. Got {format!r}.")
+    _sink(format)
     jobs = plan(
         env, policy, steps, seed=seed, streams=streams, sigma=sigma, epsilon=epsilon, time_limit=time_limit, trust=trust
     )
@@ -73,9 +70,9 @@ def collect(
 
     if out is None:
         if format != "parquet":
-            raise InputError(f"format {format} needs the name of the data set. Got no out; give it.")
-        return read(_in_memory(jobs, steps, workers, quiet))
-    write(jobs, out, format=format, steps=steps, workers=workers, force=force, quiet=quiet)
+            raise InputError(f"format {format} needs the id of the data set. Got no out; give it.")
+        return read(_in_memory(jobs, workers, quiet))
+    write(jobs, out, format=format, workers=workers, force=force, quiet=quiet)
     return read(os.fspath(out) if format == "parquet" else f"minari:{os.fspath(out)}")
 
 
@@ -84,27 +81,69 @@ def write(
     out: str | os.PathLike[str],
     *,
     format: str,
-    steps: int,
-    workers: int | None,
-    force: bool,
-    quiet: bool,
+    workers: int | None = None,
+    force: bool = False,
+    quiet: bool = False,
 ) -> dict[str, Any]:
-    """Simulate what is missing of a log, write it and return its metadata."""
+    """Simulate what is missing of a log, write it, and return its metadata with what came out."""
+    kind = _sink(format)
+    worker_count(workers)  # before anything is written
+    face = probe(jobs[0])
+    about = describe_log(jobs, face)
+    settings = {"format": format, **about, **identity(jobs[0].env, jobs[0].policy)}
+    with kind(out, settings, force=force) as sink:
+        missing = [job for job in jobs if sink.load(_piece(job)) is None]
+        with progress(
+            f"simulating {face.name}", total=len(jobs), done=len(jobs) - len(missing), quiet=quiet
+        ) as advance:
+
+            def store(number: int, arrays: Arrays) -> None:
+                sink.store(_piece(missing[number]), arrays)
+                advance()
+
+            run_jobs(missing, store, workers=workers)
+        about |= _outcome(map(sink.piece, map(_piece, jobs)))
+        sink.write(about, jobs[0], map(sink.piece, map(_piece, jobs)))
+    return about
+
+
+def _sink(format: str) -> type["Sink"]:
+    if format == "parquet":
+        from cesaro.simulation.parquet_sink import ParquetSink
+
+        return ParquetSink
     if format == "minari":
-        from cesaro.simulation.minari_sink import MinariSet as Target
-    else:
-        from cesaro.simulation.parquet_sink import ParquetFile as Target  # type: ignore[assignment]
-    job = jobs[0]
-    target = Target(out, force=force)
-    target.check()
-    face = probe(job)
-    about = describe_log(job, face, steps=steps, streams=len(jobs))
-    with target.open({**about, **identity(job.env, job.policy), "format": format}) as work:
-        missing = [job for job in jobs if work.load(_piece(job)) is None]
-        done = len(jobs) - len(missing)
+        from cesaro.simulation.minari_sink import MinariSink
 
-        def store(number: int, arrays: Arrays) -> None:
-            work.store(_piece(missing[number]), arrays)
+        return MinariSink
+    raise InputError(f"format must be parquet or minari. Got {format!r}.")
 
-        _run(missing, store, workers, quiet, label=f"simulating {face.name}", done=done)
-        return work.write(about, (work.load(_piece(job)) for job in jobs))
+
+def _in_memory(jobs: list[Job], workers: int | None, quiet: bool) -> Any:
+    from cesaro.simulation.parquet_sink import table
+
+    face = probe(jobs[0])
+    done: dict[int, Arrays] = {}
+    with progress(f"simulating {face.name}", total=len(jobs), quiet=quiet) as advance:
+
+        def keep(number: int, arrays: Arrays) -> None:
+            done[number] = arrays
+            advance()
+
+        run_jobs(jobs, keep, workers=workers)
+    streams = [done[number] for number in range(len(jobs))]
+    return table({**describe_log(jobs, face), **_outcome(streams)}, streams)
+
+
+def _piece(job: Job) -> str:
+    return f"stream-{job.number:05d}"
+
+
+def _outcome(streams: Iterable[Arrays]) -> dict[str, Any]:
+    """How episodes ended, and the mean reward."""
+    rows, total, ends = 0, 0.0, {"terminated": 0, "truncated": 0}
+    for stream in streams:
+        rows, total = rows + len(stream["rewards"]), total + float(stream["rewards"].sum())
+        for name in ends:
+            ends[name] += int(stream[name].sum())
+    return {**ends, "mean_reward": total / rows}

@@ -128,8 +128,10 @@ def interface(env: Env, made: Any) -> Interface:
     """The interface of an environment that `env` made; spaces that a log cannot hold are refused."""
     name, seen, done = name_of(env), made.observation_space, made.action_space
     kind = type(seen).__name__
-    states = None
+    states: NDArray[np.int64] | None = None
     shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    action_dtype: np.dtype[Any]
     if kind == "Discrete":
         states, shape, dtype = _labels(seen), (), np.dtype(np.int64)
     elif kind in ("Box", "MultiDiscrete", "MultiBinary"):

@@ -1,8 +1,11 @@
 """Many streams at once, on all cores."""
 
 import os
+import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 from pickle import PicklingError
 
 from cesaro import checks
@@ -13,6 +16,11 @@ from cesaro.simulation.streams import Arrays, Job, stream
 def cores() -> int:
     """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def worker_count(workers: int | None) -> int:
+    """A number of processes as a user gives it: at least 1, or None for all cores."""
+    return cores() if workers is None else checks.count("workers", workers)
 
 
 def run_jobs(jobs: Sequence[Job], on_done: Callable[[int, Arrays], None], *, workers: int | None = None) -> None:
@@ -36,7 +44,7 @@ def run_jobs(jobs: Sequence[Job], on_done: Callable[[int, Arrays], None], *, wor
         0.5 (20, 1)
         0.5 (20, 1)
     """
-    count = min(cores() if workers is None else checks.count("workers", workers), len(jobs))
+    count = min(worker_count(workers), len(jobs))
     if count <= 1:
         for number, job in enumerate(jobs):
             on_done(number, stream(job))
@@ -47,7 +55,7 @@ def run_jobs(jobs: Sequence[Job], on_done: Callable[[int, Arrays], None], *, wor
     pool = joblib.Parallel(count, return_as="generator_unordered", batch_size=1, max_nbytes=None)
     try:
         with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
-            finished = pool(joblib.delayed(_numbered)(number, job) for number, job in enumerate(jobs))
+            finished = pool(joblib.delayed(_numbered)(number, job, os.getpid()) for number, job in enumerate(jobs))
         try:
             for number, arrays in finished:
                 on_done(number, arrays)
@@ -61,5 +69,19 @@ def run_jobs(jobs: Sequence[Job], on_done: Callable[[int, Arrays], None], *, wor
         ) from error
 
 
-def _numbered(number: int, job: Job) -> tuple[int, Arrays]:
+def _numbered(number: int, job: Job, parent: int) -> tuple[int, Arrays]:
+    _end_with(parent)
     return number, stream(job)
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """From now on this process ends within a second when its parent is killed, instead of going on for nobody."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    if os.getppid() == parent:
+        threading.Thread(target=watch, daemon=True).start()

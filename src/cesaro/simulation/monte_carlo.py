@@ -136,7 +136,9 @@ def batch_means(rewards: Sequence[NDArray[Any]]) -> tuple[float, float, int]:
     pieces = _pieces(len(rewards))
     batches = [batch for stream in rewards for batch in np.array_split(np.asarray(stream, dtype=np.float64), pieces)]
     if not all(map(len, batches)):
-        raise InputError(f"Every stream must have at least {pieces} steps. Got {min(map(len, rewards))}; simulate more.")
+        raise InputError(
+            f"Every stream must have at least {pieces} steps. Got {min(map(len, rewards))}; simulate more."
+        )
     steps = sum(map(len, batches))
     value = math.fsum(float(batch.sum()) for batch in batches) / steps
     squares = math.fsum((len(batch) * (float(batch.mean()) - value)) ** 2 for batch in batches)

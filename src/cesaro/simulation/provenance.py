@@ -1,6 +1,7 @@
 """Where simulated numbers come from: what a log says about itself."""
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ def describe_policy(policy: Any, *, trust: bool = False) -> dict[str, str]:
     return {**named, "file": file.name, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
 
 
-def describe_log(job: Job, face: Interface, *, steps: int, streams: int) -> dict[str, Any]:
-    """The metadata of a log: what was simulated, and how `cesaro.read` shall take it."""
+def describe_log(jobs: Sequence[Job], face: Interface) -> dict[str, Any]:
+    """The metadata of a log: what is simulated, and how `cesaro.read` shall take it."""
+    job = jobs[0]
     noise = {"sigma": job.sigma} if face.actions is None else {"epsilon": job.epsilon}
     stored = "as drawn" if face.actions is not None else "with its noise, before the environment's bounds cut it"
     return {
@@ -34,8 +36,8 @@ def describe_log(job: Job, face: Interface, *, steps: int, streams: int) -> dict
         "env": face.name,
         "policy": describe_policy(job.policy, trust=job.trust),
         **noise,
-        "steps": steps,
-        "streams": streams,
+        "steps": sum(job.length for job in jobs),
+        "streams": len(jobs),
         "seed": job.seed,
         "time_limit": face.time_limit,
         "reset_rule": reset_rule(face),

@@ -19,5 +19,7 @@ def actor_path(env: Any) -> Path:
     names = shipped()
     if not isinstance(env, str) or env not in names:
         there = ", ".join(names) or "none"
-        raise InputError(f"A shipped actor must be for one of these environments: {there}. Got {env!r}; name a policy file.")
+        raise InputError(
+            f"A shipped actor must be for one of these environments: {there}. Got {env!r}; name a policy file."
+        )
     return _FOLDER / f"{env}.safetensors"

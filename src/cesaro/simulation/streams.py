@@ -69,7 +69,9 @@ def plan(env: Env, policy: Any, steps: int, *, seed: int = 0, streams: int = STR
     if settings["epsilon"] > 1:
         raise InputError(f"epsilon must be a probability between 0 and 1. Got {settings['epsilon']:g}.")
     if steps < streams:
-        raise InputError(f"steps must be at least one per stream. Got {steps} for {streams} streams; ask for more steps.")
+        raise InputError(
+            f"steps must be at least one per stream. Got {steps} for {streams} streams; ask for more steps."
+        )
     if isinstance(policy, os.PathLike):
         policy = os.fspath(policy)
     if isinstance(policy, str) and policy == SHIPPED:
@@ -94,7 +96,12 @@ def stream(job: Job) -> Arrays:
     """
     from threadpoolctl import threadpool_limits
 
-    with _opened(job) as simulation, threadpool_limits(limits=1, user_api="blas"), mujoco_log(console=True):
+    with (
+        _opened(job) as simulation,
+        threadpool_limits(limits=1, user_api="blas"),
+        mujoco_log(console=True),
+        np.errstate(over="ignore", invalid="ignore"),  # what is not finite is refused with its place
+    ):
         return simulation.run()
 
 
@@ -188,10 +195,8 @@ class _Simulation:
                 code = int(self.noise.integers(len(self.face.actions)))
             self.actions[step] = label = self.face.actions[code]
             return label
-        if self.fast and step % _CHECK_EVERY:
-            action = self._quick(row, step)
-        else:
-            action = self.attached.sample(row, self.draws)[0]
+        checked = not self.fast or step % _CHECK_EVERY == 0
+        action = self.attached.sample(row, self.draws)[0] if checked else self._quick(row, step)
         if self.job.sigma > 0:
             action = action + self.job.sigma * self.noise.standard_normal(self.face.width)
         stored = self.actions[step]
@@ -235,7 +240,9 @@ class _Simulation:
         return InputError(f"{self._where(step)}: {what}; correct the environment or the policy.")
 
     def _failed(self, what: str, step: int, error: Exception) -> InputError:
-        return InputError(f"{self._where(step)}: {what} failed with {user_code.explain(error)}; correct the environment.")
+        return InputError(
+            f"{self._where(step)}: {what} failed with {user_code.explain(error)}; correct the environment."
+        )
 
     def _where(self, step: int) -> str:
         return f"{self.face.name}, stream {self.job.number}, step {max(step, 0)}"

@@ -1,0 +1,156 @@
+"""The settings of `Learned`, checked and completed: linear functions and networks differ in their defaults."""
+
+import os
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import optax
+
+from cesaro import checks
+from cesaro.algorithms.saddle_point import CURRENT, Target, tracked
+from cesaro.approximators import MLP
+from cesaro.errors import InputError
+from cesaro.linear import METHODS
+
+if TYPE_CHECKING:
+    from cesaro.estimators.learned import Learned
+
+APPROXIMATORS = ("linear", "linear-random", "mlp")
+# The network of `approximator="mlp"`, and how it is trained.
+NETWORK = MLP(widths=(128, 128))
+NETWORK_STEP, NETWORK_STEPS, NETWORK_BATCH = 3e-4, 40_000, 512
+# Of the target network that Diff-SGQ needs.
+MIXING = 0.005
+
+
+class Settings(NamedTuple):
+    """What `sweep` takes as it is; `optimizer` None: plain gradients."""
+
+    approximator: str | MLP
+    batch_size: int
+    dtype: str
+    optimizer: optax.GradientTransformation | None
+    target: Target
+    checkpoint: Path | None
+
+    def words(self, optimizer: Any, target: Any) -> dict[str, Any]:
+        """Of a network, for the summary."""
+        assert isinstance(self.approximator, MLP)
+        network = self.approximator
+        layers = " × ".join(map(str, network.widths)) or "none"
+        named = {"auto": "adam"}.get(optimizer, optimizer) if isinstance(optimizer, str) else "own"
+        followed = "own" if isinstance(target, Target) and target.update is not None else "none"
+        if isinstance(target, str) and self.target.update is not None:
+            followed = f"tracked, {MIXING:g}"
+        return {"layers": f"{layers} ({network.activation})", "optimizer": named, "target_network": followed}
+
+
+@cache
+def adam() -> optax.GradientTransformation:
+    """One object, so that programs compiled with it are found again."""
+    return optax.scale_by_adam()
+
+
+@cache
+def _tracked() -> Target:
+    return tracked(MIXING)
+
+
+def is_network(approximator: Any) -> bool:
+    return isinstance(approximator, MLP) or (isinstance(approximator, str) and approximator == "mlp")
+
+
+def check(estimator: "Learned") -> Settings:
+    """Every parameter that does not depend on the log; raises where one breaks its rule."""
+    if str(estimator.method) not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}. Got {estimator.method!r}.")
+    approximator = estimator.approximator
+    if not isinstance(approximator, MLP) and str(approximator) not in APPROXIMATORS:
+        raise InputError(
+            f"approximator must be one of {', '.join(APPROXIMATORS)}, or an MLP (cesaro.approximators.MLP). "
+            f"Got {approximator!r}."
+        )
+    for name, low_open in (("step_size", True), ("ridge", False)):
+        value = getattr(estimator, name)
+        if not _is_auto(value):
+            checks.number(name, value, low=0.0, low_open=low_open)
+    if not _is_auto(estimator.steps):
+        checks.count("steps", estimator.steps)
+    checks.number("lam", estimator.lam, low=0.0, low_open=estimator.method == "gradient-dice")
+    checks.count("seeds", estimator.seeds)
+    network = is_network(approximator)
+    if network and not _is_auto(estimator.features):
+        raise InputError(
+            "features must be 'auto' with a network, whose inputs are the log's columns, standardized; inputs of your own go in "
+            f"as FeatureTransitions. Got {estimator.features!r}."
+        )
+    dtype = ("float32" if network else "float64") if _is_auto(estimator.dtype) else estimator.dtype
+    if dtype not in ("float32", "float64"):
+        raise InputError(f"dtype must be 'auto', 'float32' or 'float64'. Got {dtype!r}.")
+    batch = estimator.batch_size
+    return Settings(
+        approximator if not isinstance(approximator, str) or not network else NETWORK,
+        (NETWORK_BATCH if network else 1) if _is_auto(batch) else checks.count("batch_size", batch),
+        dtype,
+        _optimizer(estimator.optimizer, network),
+        _target(estimator.target, estimator.method, network),
+        _checkpoint(estimator.checkpoint),
+    )
+
+
+def with_actions(network: MLP, num_actions: int) -> MLP:
+    """The network for a log's actions."""
+    if network.actions not in (0, num_actions):
+        raise InputError(
+            f"approximator.actions must be 0 (taken from the log) or the number of the log's actions, {num_actions}. "
+            f"Got {network.actions}."
+        )
+    return replace(network, actions=num_actions)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _optimizer(given: Any, network: bool) -> optax.GradientTransformation | None:
+    if not network:
+        if not (isinstance(given, str) and given in ("auto", "sgd")):
+            raise InputError(
+                "optimizer must be 'auto' or 'sgd' with a linear approximator, whose steps are analyzed as plain gradients; "
+                f"cesaro.sweep takes others. Got {given!r}."
+            )
+        return None
+    if isinstance(given, str) and given in ("auto", "adam", "sgd"):
+        return None if given == "sgd" else adam()
+    if not isinstance(given, optax.GradientTransformation):
+        raise InputError(
+            "optimizer must be 'auto', 'adam', 'sgd' or an Optax transformation without learning rate, such as "
+            f"optax.scale_by_adam(). Got {given!r}."
+        )
+    return given
+
+
+def _target(given: Any, method: str, network: bool) -> Target:
+    if _is_auto(given):
+        return _tracked() if network and method == "diff-sgq" else CURRENT
+    if not isinstance(given, Target):
+        raise InputError(f"target must be 'auto', CURRENT, copied(every) or tracked(mixing). Got {given!r}.")
+    if not network and given.update is not None:
+        raise InputError(
+            "target must be 'auto' or CURRENT with a linear approximator, whose steps are analyzed without a target network; "
+            "cesaro.sweep takes others."
+        )
+    return given
+
+
+def _checkpoint(given: Any) -> Path | None:
+    if given is None:
+        return None
+    if not isinstance(given, str | os.PathLike):
+        raise InputError(f"checkpoint must be a path or None. Got {given!r}.")
+    path = Path(given)
+    if not path.parent.is_dir() or path.is_dir():
+        raise InputError(f"checkpoint must be a file in a folder that exists. Got '{path}'; choose another path.")
+    return path

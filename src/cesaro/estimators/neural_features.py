@@ -1,0 +1,170 @@
+"""The closed form on what networks learned: one fit per seed, the answer from the one with the median rate. No JAX."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from cesaro.checks import Array
+from cesaro.data import FeatureTransitions, Log
+from cesaro.errors import InputError
+from cesaro.estimators.closed_form import Solution
+from cesaro.estimators.diagnostics import Diagnostic, Verdict
+from cesaro.estimators.inputs import Inputs, Role
+from cesaro.estimators.moments import Moments
+from cesaro.estimators.pipeline import Prepared
+from cesaro.estimators.tabular import NotIdentified
+from cesaro.features import FeatureMap
+
+if TYPE_CHECKING:
+    from cesaro.estimators.diff_lstd import DiffLSTD
+
+# The ridge of hidden units, relative to their mean square: some are dead, others nearly alike.
+RELATIVE_RIDGE = 1e-6
+# A spread over seeds beyond so many standard errors is outside of the interval.
+SPREAD_CAUTION, SPREAD_BAD = 1.0, 3.0
+
+
+class Fit(NamedTuple):
+    """A closed form and what it came from."""
+
+    prepared: Prepared
+    moments: Moments
+    solution: Solution
+    ridge: float
+
+
+class Fits(NamedTuple):
+    """Of all seeds: their rates, NaN where there is none, and the fit with the median rate (the lower of two)."""
+
+    rates: Array
+    spread: float
+    median: Fit
+
+
+@dataclass(frozen=True)
+class NetworkMaps:
+    """Feature maps of fitted networks, one per seed; None where the run diverged.
+
+    Attributes:
+        maps: `[seeds]`.
+        method: that the networks were fitted with.
+        same_rows: whether the rewards are those that the networks were fitted on.
+    """
+
+    maps: tuple[FeatureMap | None, ...]
+    method: str
+    same_rows: bool
+
+    @property
+    def first(self) -> FeatureMap:
+        return next(chosen for chosen in self.maps if chosen is not None)
+
+    def words(self, rates: Array, spread: float) -> dict[str, Any]:
+        """For the summary."""
+        used = int(np.isfinite(rates).sum())
+        rows = "these rows" if self.same_rows else "other rows"
+        return {
+            "networks": f"{self.method} on {rows}; the answer is that of the median rate of {used} seeds",
+            "spread_over_seeds": spread,
+        }
+
+    def findings(self, est: "DiffLSTD") -> tuple[Diagnostic, ...]:
+        """Whose features, and do seeds agree?"""
+        learned = Diagnostic(
+            "learned features",
+            None,
+            "caution" if self.same_rows else "ok",
+            "Features were learned from the same rows, and the interval does not cover that choice."
+            if self.same_rows
+            else "Features were learned from other rows, as far as rewards tell.",
+            "Fit the networks on one part of the log's trajectories, and DiffLSTD on the other."
+            if self.same_rows
+            else "",
+        )
+        if not np.isfinite(est.spread_):
+            return (learned,)
+        errors = est.spread_ / est.standard_error_ if est.standard_error_ > 0 else np.inf * est.spread_
+        verdict: Verdict = "ok" if errors <= SPREAD_CAUTION else "caution" if errors <= SPREAD_BAD else "bad"
+        if est.spread_ <= 1e-6 * abs(est.reward_rate_):
+            verdict = "ok"
+        lost = int((~np.isfinite(est.seed_rates_)).sum())
+        without = f" ({lost} of {len(est.seed_rates_)} without an answer)" if lost else ""
+        return (
+            learned,
+            Diagnostic(
+                "spread over seeds",
+                est.spread_,
+                verdict,
+                f"Between the features of different seeds the rate has a standard deviation of {est.spread_:.2g}{without}, "
+                f"against a standard error of {est.standard_error_:.2g}.",
+                ""
+                if verdict == "ok"
+                else "Train the networks longer, or wider ones; the interval covers one seed's features.",
+            ),
+        )
+
+
+def network_maps(features: Any, data: Any, dual_features: Any) -> NetworkMaps | None:
+    """The maps of a fitted `Learned`; None where `features` is something else. Raises where it does not fit the log."""
+    if not hasattr(features, "hidden_maps"):
+        return None
+    if isinstance(data, FeatureTransitions):
+        raise InputError("features must not be networks where features come ready; take the log itself.")
+    if not (isinstance(dual_features, str) and dual_features in ("auto", "same")):
+        raise InputError(f"dual_features must be 'auto' or 'same' beside features of networks. Got {dual_features!r}.")
+    try:
+        maps = tuple(features.hidden_maps())
+    except NotFittedError:
+        raise InputError(
+            "features must be a fitted Learned. Got one that is not; call its fit(log, policy) first (a clone forgets it)."
+        ) from None
+    if not isinstance(data, Log):
+        return NetworkMaps(maps, features.method, False)  # refused with what it should be
+    log = data.load()
+    _check_columns(features._inputs, Inputs.of(log))
+    return NetworkMaps(maps, features.method, digest(log.rewards) == features.rows_digest_)
+
+
+def digest(rewards: Array) -> str:
+    """Tells the rows of one log from those of another."""
+    return hashlib.sha256(np.ascontiguousarray(rewards, dtype=np.float64).tobytes()).hexdigest()
+
+
+def _check_columns(fitted: Inputs, found: Inputs) -> None:
+    """Networks know the columns and labels of their own log, by number."""
+    for one, other in ((fitted.observations, found.observations), (fitted.actions, found.actions)):
+        if not _alike(one, other):
+            raise InputError(
+                f"features must be networks that were fitted on a log with the same columns and labels. Got other {one.role}; "
+                "fit them on this log, or read both parts as one log and split it."
+            )
+
+
+def _alike(one: Role, other: Role) -> bool:
+    same = one.form == other.form and one.names == other.names and len(one.columns) == len(other.columns)
+    return same and all(np.array_equal(a, b) for a, b in zip(one.columns, other.columns))
+
+
+def over_seeds(maps: NetworkMaps, fit: Callable[[FeatureMap], Fit]) -> Fits:
+    """One fit per network; raises where none has an answer."""
+    rates, found = np.full(len(maps.maps), np.nan), {}
+    refusal: NotIdentified | None = None
+    for seed, chosen in enumerate(maps.maps):
+        if chosen is None:
+            continue
+        try:
+            found[seed] = fit(chosen)
+        except NotIdentified as problem:
+            refusal = problem
+            continue
+        rates[seed] = found[seed].solution.reward_rate
+    if not found:
+        assert refusal is not None
+        raise refusal
+    order = sorted(found, key=lambda seed: rates[seed])
+    kept = rates[order]
+    return Fits(rates, float(kept.std(ddof=1)) if len(kept) > 1 else float("nan"), found[order[(len(order) - 1) // 2]])

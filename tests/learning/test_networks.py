@@ -1,0 +1,332 @@
+"""Networks as approximators: the same objectives, linear updates where the network is linear, exact answers on a small MDP."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from numpy.typing import NDArray
+
+import cesaro as cs
+from cesaro.algorithms import REGISTRY, Batch, Objective
+from cesaro.algorithms.saddle_point import CURRENT, copied, tracked
+from cesaro.approximators import APPROXIMATORS, MLP, Network
+from cesaro.errors import InputError
+from cesaro.learning import engine
+from cesaro.learning.source import draw, source
+
+METHODS = tuple(REGISTRY)
+LINEAR_NETWORK = MLP(widths=(), head_scale=0.0)
+PROBLEM = cs.problems.random_problem(5, 4, 2, 3)
+ADAM = optax.scale_by_adam()
+SLOW = tracked(0.02)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_linear_network_gives_the_linear_updates(method: str, batch_size: int) -> None:
+    """q without bias, τ of Diff-GQ1 with: the network of no hidden layers is the linear method, step by step."""
+    rates = []
+    for approximator in ("linear", LINEAR_NETWORK):
+        result = cs.sweep(
+            method,
+            PROBLEM,
+            settings=cs.grid(step_size=[0.02, 0.1], ridge=[0.0, 0.3]),
+            seeds=3,
+            budget=160 * batch_size,
+            record_every=8 * batch_size,
+            window=8 * batch_size,
+            batch_size=batch_size,
+            approximator=approximator,
+            record=("weights",),
+            dtype="float64",
+            quiet=True,
+        )
+        rates.append((result.reward_rate, result.records["weights"]))
+    for linear, network in zip(*rates):
+        np.testing.assert_allclose(network, linear, rtol=1e-9, atol=1e-12)
+    assert np.ptp(rates[0][0]) > 0.01
+
+
+def test_a_network_starts_as_the_paper_says() -> None:
+    function = MLP(widths=(16, 8), head_scale=1e-3)(5, bias=False)
+    network: Network = function.init(jax.random.key(3))
+    first, second, last = network.layers
+    np.testing.assert_allclose(first.weight.T @ first.weight, np.eye(5), atol=1e-5)
+    np.testing.assert_allclose(second.weight @ second.weight.T, np.eye(8), atol=1e-5)
+    np.testing.assert_allclose(jnp.linalg.norm(last.weight), 1e-3, rtol=1e-4)
+    assert not any(np.any(layer.bias) for layer in network.layers)
+    x = np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32)
+    hidden = np.maximum(x @ first.weight.T, 0)
+    hidden = np.maximum(hidden @ second.weight.T, 0)
+    np.testing.assert_allclose(network.hidden(jnp.asarray(x)), hidden, atol=1e-5)
+    np.testing.assert_allclose(function.apply(network, jnp.asarray(x)), (hidden @ last.weight.T)[:, 0], atol=1e-7)
+
+
+def test_two_functions_of_one_run_start_differently() -> None:
+    primal, dual = REGISTRY["diff-gq1"](MLP((8,)), 4).init(jax.random.key(0))
+    assert not np.allclose(primal["values"].layers[0].weight, dual.layers[0].weight)
+
+
+def test_finite_actions_give_the_exact_expectation() -> None:
+    """A mixture of actions has the mean of their values, though the network is not linear in the state."""
+    function = MLP(widths=(8,), head_scale=1.0, actions=3)(5, bias=False)
+    network = function.init(jax.random.key(1))
+    states = np.random.default_rng(1).normal(size=(6, 2)).astype(np.float32)
+    chances = np.random.default_rng(2).dirichlet(np.ones(3), size=6).astype(np.float32)
+    each = np.stack(
+        [
+            function.apply(network, jnp.concatenate([states, np.tile(np.eye(3, dtype=np.float32)[a], (6, 1))], 1))
+            for a in range(3)
+        ],
+        axis=1,
+    )
+    mixed = function.apply(network, jnp.concatenate([states, chances], axis=1))
+    np.testing.assert_allclose(mixed, (each * chances).sum(axis=1), rtol=1e-5)
+    assert np.ptp(each, axis=1).min() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"widths": 64}, "widths must be a sequence"),
+        ({"widths": (64, 0)}, "widths must be an integer ≥ 1"),
+        ({"activation": "relu6"}, "activation must be one of relu"),
+        ({"initializer": "zeros"}, "initializer must be one of orthogonal"),
+        ({"head_scale": -1.0}, "head_scale must be a number ≥ 0"),
+        ({"actions": -1}, "actions must be an integer ≥ 0"),
+    ],
+)
+def test_wrong_settings_are_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        MLP(**changes)
+
+
+def test_actions_need_other_inputs() -> None:
+    with pytest.raises(InputError, match="needs inputs beside them"):
+        MLP(actions=3)(3, bias=False)
+
+
+def _content() -> Objective:
+    """Writes the rows of both minibatches into its parameters: at step size 1 each update adds what it saw."""
+    size = 4
+
+    def lagrangian(primal: Any, dual: Any, target: Any, batch: Batch, hyper: Any) -> Any:
+        return -jnp.sum(primal["seen"] * batch.x[..., 0]) + 0.0 * primal["rate"] + 0.0 * hyper["ridge"]
+
+    return Objective(
+        init=lambda key: ({"rate": jnp.zeros(()), "seen": jnp.zeros((2, size))}, {}),
+        lagrangian=lagrangian,
+        reward_rate=lambda primal: primal["rate"],
+        values=None,
+        defaults={"step_size": 1.0, "ridge": 0.0},
+        minibatches=2,
+    )
+
+
+def test_the_two_minibatches_are_fresh_and_independent() -> None:
+    """By content: every update of a two-sample method sees 2 × b rows of the stream that no other update saw.
+
+    The correlation of paired row numbers over 4,000 updates × 4 pairs has standard deviation 1/√16,000 if they are independent;
+    the test fails wrongly with probability 6e-5 (four standard deviations).
+    """
+    rows, size, updates = 1_000, 4, 4_000
+    ids = np.arange(rows, dtype=float)
+    data = cs.FeatureTransitions(ids[:, None], ids, ids[:, None])
+    per_step = 2 * size
+    result = cs.sweep(
+        _content(),
+        data,
+        settings=cs.grid(step_size=[1.0]),
+        seeds=[5],
+        budget=updates * per_step,
+        record_every=per_step,
+        window=per_step,
+        batch_size=size,
+        record={"seen": lambda state: state.primal["seen"]},
+        dtype="float64",
+        quiet=True,
+    )
+    seen = np.diff(result.records["seen"][0, 0], axis=0, prepend=0.0).round().astype(int)  # [updates, 2, size]
+    stream = jax.random.fold_in(jax.random.key(5), 1)
+    expected = draw(source(data, "float64"), stream, jnp.int32(0), updates * per_step)
+    np.testing.assert_array_equal(seen.ravel(), np.asarray(expected))
+    first, second = seen[:, 0].ravel(), seen[:, 1].ravel()
+    assert abs(np.corrcoef(first, second)[0, 1]) < 4 / np.sqrt(first.size)
+    assert abs(np.corrcoef(first[size:], first[:-size])[0, 1]) < 4 / np.sqrt(first.size)
+    assert not np.array_equal(seen[:-1, 1], seen[1:, 0])
+
+
+def test_diff_gq2_uses_both_minibatches() -> None:
+    """Its gradient depends on the rows of the second as much as on those of the first."""
+    objective = REGISTRY["diff-gq2"](MLP((8,), head_scale=1.0), 3)
+    assert objective.minibatches == 2
+    primal, dual = objective.init(jax.random.key(0))
+    rng = np.random.default_rng(0)
+    x, x_next, reward = rng.normal(size=(2, 5, 3)), rng.normal(size=(2, 5, 3)), rng.normal(size=(2, 5))
+    gradient = jax.grad(objective.lagrangian, argnums=(0, 1))
+    hyper = {"ridge": 0.0}
+
+    def flat(x: NDArray[np.float64]) -> NDArray[Any]:
+        batch = Batch(jnp.asarray(x), jnp.asarray(reward), jnp.asarray(x_next))
+        return np.asarray(jax.flatten_util.ravel_pytree(gradient(primal, dual, primal, batch, hyper))[0])
+
+    base = flat(x)
+    for minibatch in range(2):
+        other = x.copy()
+        other[minibatch] += rng.normal(size=(5, 3))
+        assert np.abs(flat(other) - base).max() > 1e-3
+
+
+SMALL = cs.problems.garnet(3, 2, branching=2, seed=4)
+
+
+def _one_hot() -> tuple[cs.LinearProblem, Any, Any]:
+    """A small known MDP, one-hot inputs, a target that is not the behavior."""
+    rng = np.random.default_rng(7)
+    policy = rng.dirichlet(np.ones(2), size=3)
+    sampling = rng.dirichlet(5 * np.ones(6)).reshape(3, 2)
+    features = np.eye(6).reshape(3, 2, 6)
+    return cs.LinearProblem(SMALL, policy=policy, sampling=sampling, features=features), policy, sampling
+
+
+def _learn(method: str, problem: cs.LinearProblem, **changes: Any) -> cs.Sweep:
+    arguments: dict[str, Any] = {
+        "settings": cs.grid(step_size=[0.002]),
+        "seeds": 2,
+        "budget": 3_000 * 128 * (2 if method == "diff-gq2" else 1),
+        "record_every": 1_000 * 128 * (2 if method == "diff-gq2" else 1),
+        "window": 1_000 * 128 * (2 if method == "diff-gq2" else 1),
+        "batch_size": 128,
+        "approximator": MLP((64,)),
+        "optimizer": ADAM,
+        "target": SLOW if method == "diff-sgq" else CURRENT,
+        "keep_final": True,
+        "quiet": True,
+    }
+    return cs.sweep(method, problem, **{**arguments, **changes})
+
+
+@pytest.mark.parametrize("method", ["diff-sgq", "diff-gq1", "diff-gq2"])
+def test_networks_reach_the_exact_answer(method: str) -> None:
+    """One-hot inputs and a wide network: the rate within 0.03, the centered values within 0.1, of about 1."""
+    problem, policy, _ = _one_hot()
+    truth, values = cs.exact.reward_rate(SMALL, policy), cs.exact.differential_values(SMALL, policy).ravel()
+    law = cs.exact.stationary_distribution(SMALL, policy).ravel()
+    behavior = float((problem.d * problem.r).sum())
+    assert abs(behavior - truth) > 0.1
+    assert np.ptp(values) > 0.5
+    result = _learn(method, problem)
+    np.testing.assert_allclose(result.reward_rate[0, :, -1], truth, atol=0.03)
+    objective = REGISTRY[method](MLP((64,)), 6)
+    assert objective.values is not None
+    for seed in range(2):
+        primal = jax.tree.map(lambda leaf, seed=seed: jnp.asarray(leaf[0, seed]), result.final)
+        q = np.asarray(objective.values(primal, jnp.eye(6)))
+        np.testing.assert_allclose(q - law @ q, values, atol=0.1)
+
+
+def test_gradient_dice_reaches_the_rate_and_the_ratio() -> None:
+    problem, policy, sampling = _one_hot()
+    result = _learn("gradient-dice", problem)
+    np.testing.assert_allclose(result.reward_rate[0, :, -1], cs.exact.reward_rate(SMALL, policy), atol=0.03)
+    ratio = cs.exact.density_ratio(SMALL, policy, sampling).ravel()
+    assert np.abs(ratio - 1).max() > 0.3
+    function = MLP((64,))(6, bias=False)
+    for seed in range(2):
+        theta = jax.tree.map(lambda leaf, seed=seed: jnp.asarray(leaf[0, seed]), result.final["ratio"])
+        np.testing.assert_allclose(function.apply(theta, jnp.eye(6)), ratio, atol=0.1)
+
+
+def test_lanes_do_not_change_a_network_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run at a time or many side by side: the same to rounding, final parameters included."""
+    arguments: dict[str, Any] = {
+        "settings": cs.grid(step_size=[0.01, 0.1]),
+        "seeds": 3,
+        "budget": 320,
+        "record_every": 80,
+        "window": 80,
+        "batch_size": 4,
+        "approximator": MLP((16, 8)),
+        "target": copied(5),
+        "keep_final": True,
+        "dtype": "float64",
+        "quiet": True,
+    }
+    alone = cs.sweep("diff-sgq", PROBLEM, **arguments)
+    monkeypatch.setattr(engine, "CPU_WIDE_NUMBERS", 2**30)
+    together = cs.sweep("diff-sgq", PROBLEM, **arguments)
+    np.testing.assert_allclose(together.reward_rate, alone.reward_rate, rtol=1e-9, atol=1e-12)
+    for one, other in zip(jax.tree.leaves(together.final), jax.tree.leaves(alone.final)):
+        assert one.shape[:2] == (2, 3)
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-10)
+
+
+def test_a_network_run_resumes_identically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped after two of four records and called again: the same numbers as a run that was not stopped."""
+    monkeypatch.setattr(engine, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(engine, "DRAWN_AHEAD", 1)
+    arguments: dict[str, Any] = {
+        "settings": cs.grid(step_size=[0.003]),
+        "seeds": 2,
+        "budget": 320,
+        "record_every": 80,
+        "window": 80,
+        "batch_size": 4,
+        "approximator": MLP((16,)),
+        "optimizer": ADAM,
+        "target": SLOW,
+        "keep_final": True,
+        "quiet": True,
+    }
+    whole = cs.sweep("diff-sgq", PROBLEM, **arguments)
+    drawn, calls = engine._drawn, 0
+
+    def stopping(*inputs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+        return drawn(*inputs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "_drawn", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            cs.sweep("diff-sgq", PROBLEM, **arguments, checkpoint=tmp_path / "run.npz")
+    resumed = cs.sweep("diff-sgq", PROBLEM, **arguments, checkpoint=tmp_path / "run.npz")
+    np.testing.assert_array_equal(resumed.reward_rate, whole.reward_rate)
+    for one, other in zip(jax.tree.leaves(resumed.final), jax.tree.leaves(whole.final)):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(InputError, match="belongs to another sweep"):
+        cs.sweep(
+            "diff-sgq",
+            PROBLEM,
+            **{**arguments, "approximator": MLP((16,), head_scale=0.5)},
+            checkpoint=tmp_path / "run.npz",
+        )
+
+
+def test_a_diverging_network_is_flagged_and_never_chosen() -> None:
+    result = cs.sweep(
+        "diff-gq1",
+        PROBLEM,
+        settings=cs.grid(step_size=[0.01, 1e4]),
+        seeds=2,
+        budget=400,
+        record_every=80,
+        window=80,
+        batch_size=8,
+        approximator=MLP((16,)),
+        quiet=True,
+    )
+    assert result.diverged.tolist() == [False, True]
+    assert np.isnan(result.reward_rate[1, :, -1]).all()
+    assert result.best(truth=0.0).setting["step_size"] == 0.01
+    assert result.final_error(0.0)[1] == np.inf
+
+
+def test_the_name_mlp_is_the_papers_network() -> None:
+    assert APPROXIMATORS["mlp"] == MLP((64, 64), "relu", "orthogonal", 1e-3)

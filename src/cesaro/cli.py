@@ -14,7 +14,7 @@ from cesaro.commands import simulate as simulation
 from cesaro.commands.doctor import doctor
 from cesaro.commands.errors import one_line_errors as _one_line_errors
 from cesaro.errors import InputError
-from cesaro.reproduce import mujoco_command, practice_command
+from cesaro.reproduce import mujoco_command, practice_command, stall_command
 
 if TYPE_CHECKING:
     from cesaro.reproduce import boyan_result, pendulum_result
@@ -31,6 +31,7 @@ reproduce = typer.Typer(no_args_is_help=True, invoke_without_command=True)
 app.add_typer(reproduce, name="reproduce")
 reproduce.command()(mujoco_command.mujoco)
 reproduce.command()(practice_command.practice)
+reproduce.command()(stall_command.stall)
 
 # Studies write here unless told otherwise; this folder is ours to make, any other must exist.
 _OUT = Path("out")
@@ -391,6 +392,7 @@ _PRINTERS: dict[str, Callable[[Any, Path], None]] = {
     "pendulum": _print_pendulum,
     "practice": practice_command.show,
     "rates": _print_rates,
+    "stall": stall_command.show,
 }
 
 

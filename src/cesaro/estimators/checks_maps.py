@@ -93,7 +93,8 @@ def _relative_ridge(subject: Subject) -> float:
     """The ridge over the mean square of features."""
     if subject.solution is None or subject.moments is None:
         return 0.0
-    return subject.solution.ridge / float(np.mean(subject.moments.mean("xx")))
+    square = float(np.mean(subject.moments.mean("xx")))
+    return subject.solution.ridge / square if square > 0 else 0.0
 
 
 def _fit(prepared: Prepared, other: FeatureMap, relative_ridge: float) -> Solution:

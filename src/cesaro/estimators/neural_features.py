@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # The ridge of hidden units, relative to their mean square: some are dead, others nearly alike.
 RELATIVE_RIDGE = 1e-6
+DEAD = "Every unit of the networks' last hidden layer is zero on all rows; train other networks, with a smaller step_size, say."
 # A spread over seeds beyond so many standard errors is outside of the interval.
 SPREAD_CAUTION, SPREAD_BAD = 1.0, 3.0
 
@@ -151,17 +152,20 @@ def _alike(one: Role, other: Role) -> bool:
 
 def over_seeds(maps: NetworkMaps, fit: Callable[[FeatureMap], Fit]) -> Fits:
     """One fit per network; raises where none has an answer."""
-    rates, found = np.full(len(maps.maps), np.nan), {}
+    rates = np.full(len(maps.maps), np.nan)
+    found: dict[int, Fit] = {}
     refusal: NotIdentified | None = None
     for seed, chosen in enumerate(maps.maps):
         if chosen is None:
             continue
         try:
-            found[seed] = fit(chosen)
+            made = fit(chosen)
+            if not np.any(made.moments.mean("xx")):
+                raise NotIdentified(DEAD)
         except NotIdentified as problem:
             refusal = problem
             continue
-        rates[seed] = found[seed].solution.reward_rate
+        found[seed], rates[seed] = made, made.solution.reward_rate
     if not found:
         assert refusal is not None
         raise refusal

@@ -64,7 +64,7 @@ def _pack(value: Any, arrays: dict[str, Any]) -> Any:
         name = f"a{len(arrays)}"
         arrays[name] = value
         return {"array": name}
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return {"tuple": [_pack(part, arrays) for part in value]}
     if isinstance(value, list):
         return {"list": [_pack(part, arrays) for part in value]}

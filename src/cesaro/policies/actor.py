@@ -136,13 +136,21 @@ def save_actor(
     temporary = file.with_name(f".{file.name}.tmp")
     try:
         with temporary.open("wb") as stream:
-            stream.write(save(tensors, metadata=entries))
+            stream.write(_in_order(save(tensors, metadata=entries)))
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, file)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise InputError(f"'{file}' cannot be written ({error.strerror}); choose another path.") from error
+
+
+def _in_order(data: bytes) -> bytes:
+    """The same safetensors file with its header's entries sorted, so that equal actors are equal files."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8 : 8 + length]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + data[8 + length :]
 
 
 def _checked(

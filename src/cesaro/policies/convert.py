@@ -17,8 +17,8 @@ from cesaro.policies.words import Constant, Logged, Uniform
 
 _PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt", ".dill")
 _FORMS = (
-    "uniform, logged, constant:<action>, file.py:name, or a file that ends in .csv, .onnx, .safetensors or "
-    ".zip (Stable-Baselines3)"
+    "uniform, logged, constant:<action>, shipped:<environment>, file.py:name, or a file that ends in .csv, .onnx, "
+    ".safetensors or .zip (Stable-Baselines3)"
 )
 
 
@@ -34,7 +34,8 @@ def policy(x: Any, *, name: str | None = None, trust: bool = False) -> Policy:
               randomness; for probabilities use `cesaro.policies.Finite(actions, function)`;
             - an object with `actions` and `probabilities(observations)`, or with `sample(observations, rng)`, or a class of
               such objects that takes no arguments;
-            - the words "uniform", "constant:<action>", "logged";
+            - the words "uniform", "constant:<action>", "logged", and "shipped:<environment>" for the actors that come with cesaro,
+              such as "shipped:Hopper-v5";
             - a path: `file.py:name`, a `.csv` table, an `.onnx` model, an actor in `.safetensors`, a
               Stable-Baselines3 `.zip`.
         name: how results call it; by default what `x` suggests.
@@ -98,6 +99,10 @@ def _from_text(text: str, name: str | None, trust: bool) -> Policy:
         return Logged()
     if text.startswith("constant:"):
         return Constant(text.removeprefix("constant:"))
+    if text.startswith("shipped:"):
+        from cesaro.simulation.shipped import actor_path
+
+        return _from_file(actor_path(text.removeprefix("shipped:")), name, trust)
     file, marker, attribute = text.rpartition(".py:")
     if marker:
         return _from_python(Path(f"{file}.py").expanduser(), attribute, name)

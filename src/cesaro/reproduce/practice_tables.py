@@ -56,7 +56,7 @@ def print_tables(result: Result, console: "Console") -> None:
         table = study.plain_table(f"{env}, {rows:,} rows, by noise: median over seeds, least … largest")
         table.add_column("", no_wrap=True)
         for subject in own:
-            table.add_column(f"{subject.sigma:g}", justify="right", no_wrap=True)
+            table.add_column(f"{subject.sigma:g}", justify="right")  # wraps where a terminal is narrow
         table.add_row("true rate", *(_plain(result.truths[subject].rate) for subject in own))
         table.add_row("mean logged reward", *(_plain(result.truths[subject].behavior) for subject in own))
         for method in methods(config):
@@ -65,7 +65,7 @@ def print_tables(result: Result, console: "Console") -> None:
 
     if not result.clear:
         return
-    title = f"Over {_logs(len(result.clear))}, |error| and span of seeds as shares of |truth − mean logged reward|"
+    title = f"Over {_logs(len(result.clear))}, |error| and span of seeds in gaps |truth − mean logged|"
     table = study.plain_table(title)
     table.add_column("method", no_wrap=True)
     for name in ("mean", "median", "worst", "span", "nearest", "no gain", "s per log"):

@@ -5,6 +5,7 @@ and a rate that is held at c is an objective without a rate on such rewards.
 """
 
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -199,7 +200,7 @@ Layers = list[tuple[Array, Array]]
 def network(vector: Array, sizes: tuple[int, ...]) -> Layers:
     """Weights `[out, in]` and biases `[out]` of each layer, from all of them in a row."""
     layers, first = [], 0
-    for inputs, outputs in zip(sizes, sizes[1:]):
+    for inputs, outputs in pairwise(sizes):
         last = first + inputs * outputs
         layers.append((vector[first:last].reshape(outputs, inputs), vector[last : last + outputs]))
         first = last + outputs

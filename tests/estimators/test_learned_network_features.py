@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -214,7 +215,7 @@ def test_draws_of_continuous_actions_are_rows(sweeps: Sweeps, draws: int) -> Non
     parts = drawn.x_next.reshape(draws, ROWS, 4)
     np.testing.assert_array_equal(drawn.x.reshape(draws, ROWS, 4), np.broadcast_to(known.x, (draws, ROWS, 4)))
     np.testing.assert_array_equal(parts[:, :, :3], np.broadcast_to(known.x_next[:, :3], (draws, ROWS, 3)))
-    noise = (parts - known.x_next)[:, :, 3] * log.actions.columns[0].std()
+    noise = (parts - known.x_next)[:, :, 3] * np.std(np.asarray(log.actions.columns[0]))
     np.testing.assert_allclose(noise.std(axis=1), 0.2, rtol=0.2)
     assert len(np.unique(noise)) == noise.size
     inputs = np.concatenate([log.observations.columns[0], log.actions.columns[0]], axis=1)
@@ -261,8 +262,11 @@ def test_the_forward_pass_is_that_of_the_trained_network(activation: str) -> Non
     network: Network = function.init(jax.random.key(0))
     x = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32) * 3
     members = Members.of(jax.tree.map(lambda leaf: leaf[None, None], network), 3)
-    np.testing.assert_allclose(members.values(0, x), function.apply(network, x), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(members.layer(0)(x[:, :5]), network.hidden(x[:, :5]), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        members.values(0, x), np.asarray(function.apply(network, jnp.asarray(x))), rtol=1e-4, atol=1e-5
+    )
+    hidden = np.asarray(network.hidden(jnp.asarray(x[:, :5])))
+    np.testing.assert_allclose(members.layer(0)(x[:, :5]), hidden, rtol=1e-4, atol=1e-5)
     assert hidden_layer.ACTIVATIONS.keys() == ACTIVATIONS.keys()
 
 

@@ -1,13 +1,11 @@
 """Networks as approximators: the same objectives, linear updates where the network is linear, exact answers on a small MDP."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 from numpy.typing import NDArray
 
@@ -22,7 +20,7 @@ from cesaro.learning.source import draw, source
 METHODS = tuple(REGISTRY)
 LINEAR_NETWORK = MLP(widths=(), head_scale=0.0)
 PROBLEM = cs.problems.random_problem(5, 4, 2, 3)
-ADAM = optax.scale_by_adam()
+WIDE = MLP((64,), head_scale=0.1)
 SLOW = tracked(0.02)
 
 
@@ -182,48 +180,37 @@ def test_diff_gq2_uses_both_minibatches() -> None:
         assert np.abs(flat(other) - base).max() > 1e-3
 
 
-@pytest.fixture
-def _adam_is_allowed() -> Iterator[None]:
-    """Optax's Adam raises a float to an integer power, which the tests' strict setting forbids, in every thread."""
-    strict = jax.config.jax_numpy_dtype_promotion  # type: ignore[attr-defined]
-    jax.config.update("jax_numpy_dtype_promotion", "standard")
-    yield
-    jax.config.update("jax_numpy_dtype_promotion", strict)
-
-
-SMALL = cs.problems.garnet(3, 2, 2, seed=4).mdp
+SMALL = cs.problems.garnet(3, 2, 2, seed=2).mdp
 
 
 def _one_hot() -> tuple[cs.LinearProblem, Any, Any]:
-    """A small known MDP, one-hot inputs, a target that is not the behavior."""
-    rng = np.random.default_rng(7)
-    policy = rng.dirichlet(np.ones(2), size=3)
-    sampling = rng.dirichlet(5 * np.ones(6)).reshape(3, 2)
+    """A small known MDP, one-hot inputs, samples halfway between the target's own and uniform ones."""
+    policy = np.array([[0.2, 0.8], [0.5, 0.5], [0.8, 0.2]])
+    sampling = (cs.exact.stationary_distribution(SMALL, policy) + 1 / 6) / 2
     features = np.eye(6).reshape(3, 2, 6)
     return cs.LinearProblem(SMALL, policy=policy, sampling=sampling, features=features), policy, sampling
 
 
-def _learn(method: str, problem: cs.LinearProblem, **changes: Any) -> cs.Sweep:
+def _learn(method: str, problem: cs.LinearProblem) -> cs.Sweep:
+    samples = 128 * REGISTRY[method](WIDE, 6).minibatches
     arguments: dict[str, Any] = {
-        "settings": cs.grid(step_size=[0.002]),
+        "settings": cs.grid(step_size=[0.2]),
         "seeds": 2,
-        "budget": 3_000 * 128 * (2 if method == "diff-gq2" else 1),
-        "record_every": 1_000 * 128 * (2 if method == "diff-gq2" else 1),
-        "window": 1_000 * 128 * (2 if method == "diff-gq2" else 1),
+        "budget": 5_000 * samples,
+        "record_every": 1_000 * samples,
+        "window": 1_000 * samples,
         "batch_size": 128,
-        "approximator": MLP((64,)),
-        "optimizer": ADAM,
+        "approximator": WIDE,
         "target": SLOW if method == "diff-sgq" else CURRENT,
         "keep_final": True,
         "quiet": True,
     }
-    return cs.sweep(method, problem, **{**arguments, **changes})
+    return cs.sweep(method, problem, **arguments)
 
 
-@pytest.mark.usefixtures("_adam_is_allowed")
 @pytest.mark.parametrize("method", ["diff-sgq", "diff-gq1", "diff-gq2"])
 def test_networks_reach_the_exact_answer(method: str) -> None:
-    """One-hot inputs and a wide network: the rate within 0.03, the centered values within 0.1, of about 1."""
+    """One-hot inputs and a wide network: the rate within 0.01, the centered values, which range over 1.6, within 0.15."""
     problem, policy, _ = _one_hot()
     truth, values = cs.exact.reward_rate(SMALL, policy), cs.exact.differential_values(SMALL, policy).ravel()
     law = cs.exact.stationary_distribution(SMALL, policy).ravel()
@@ -231,26 +218,26 @@ def test_networks_reach_the_exact_answer(method: str) -> None:
     assert abs(behavior - truth) > 0.1
     assert np.ptp(values) > 0.5
     result = _learn(method, problem)
-    np.testing.assert_allclose(result.reward_rate[0, :, -1], truth, atol=0.03)
-    objective = REGISTRY[method](MLP((64,)), 6)
+    np.testing.assert_allclose(result.reward_rate[0, :, -1], truth, atol=0.01)
+    objective = REGISTRY[method](WIDE, 6)
     assert objective.values is not None
     for seed in range(2):
         primal = jax.tree.map(lambda leaf, seed=seed: jnp.asarray(leaf[0, seed]), result.final)
         q = np.asarray(objective.values(primal, jnp.eye(6)))
-        np.testing.assert_allclose(q - law @ q, values, atol=0.1)
+        np.testing.assert_allclose(q - law @ q, values, atol=0.15)
 
 
-@pytest.mark.usefixtures("_adam_is_allowed")
 def test_gradient_dice_reaches_the_rate_and_the_ratio() -> None:
+    """The rate within 0.01, the ratio, from 0.53 to 1.37, within 0.2."""
     problem, policy, sampling = _one_hot()
     result = _learn("gradient-dice", problem)
-    np.testing.assert_allclose(result.reward_rate[0, :, -1], cs.exact.reward_rate(SMALL, policy), atol=0.03)
+    np.testing.assert_allclose(result.reward_rate[0, :, -1], cs.exact.reward_rate(SMALL, policy), atol=0.01)
     ratio = cs.exact.density_ratio(SMALL, policy, sampling).ravel()
     assert np.abs(ratio - 1).max() > 0.3
-    function = MLP((64,))(6, bias=False)
+    function = WIDE(6, bias=False)
     for seed in range(2):
         theta = jax.tree.map(lambda leaf, seed=seed: jnp.asarray(leaf[0, seed]), result.final["ratio"])
-        np.testing.assert_allclose(function.apply(theta, jnp.eye(6)), ratio, atol=0.1)
+        np.testing.assert_allclose(function.apply(theta, jnp.eye(6)), ratio, atol=0.2)
 
 
 def test_lanes_do_not_change_a_network_run(monkeypatch: pytest.MonkeyPatch) -> None:

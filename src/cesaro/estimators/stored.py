@@ -27,7 +27,7 @@ _KINDS: tuple[type, ...] = (
 )
 _BY_NAME = {kind.__name__: kind for kind in _KINDS}
 # Of a module that imports JAX.
-_NETWORK = "MLP"
+_NETWORK = ("cesaro.approximators", "MLP")
 
 
 def save(path: Any, estimator: str, content: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ def _pack(value: Any, arrays: dict[str, Any]) -> Any:
         return os.fspath(value)
     if hasattr(value, "stored_content"):  # features from another estimator
         return {"estimator": type(value).__name__, "content": _pack(value.stored_content(), arrays)}
-    if type(value) in _KINDS or type(value).__name__ == _NETWORK:
+    if type(value) in _KINDS or (type(value).__module__, type(value).__name__) == _NETWORK:
         return {"kind": type(value).__name__, "fields": _pack(dict(vars(value)), arrays)}
     raise InputError(
         f"This estimator cannot be saved: it holds a {type(value).__name__}, and only our own features, and optimizers and "
@@ -109,7 +109,7 @@ def _unpack(value: Any, arrays: dict[str, Any]) -> Any:
 
 
 def _kind(name: str) -> type:
-    if name == _NETWORK:
+    if name == _NETWORK[1]:
         from cesaro.approximators import MLP
 
         return MLP

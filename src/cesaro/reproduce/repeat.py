@@ -13,7 +13,9 @@ from cesaro.reproduce import study
 # Every study is a module with the names `Config` and `run`; the result of `run` has `summary()`.
 STUDIES = {
     name: f"cesaro.reproduce.{name}"
-    for name in ("assumption", "boyan", "counterexample", "coverage", "mujoco", "pendulum", "rates")
+    for name in (
+        *("assumption", "boyan", "counterexample", "coverage", "mujoco", "pendulum", "practice", "rates", "stall"),
+    )
 }
 
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Scalar
 
 from cesaro.algorithms import Objective, State, diff_gq1
@@ -20,6 +19,7 @@ from cesaro.algorithms.saddle_point import CURRENT, Target, tracked
 from cesaro.approximators import MLP, Approximator
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions
+from cesaro.estimators.learned_settings import adam
 from cesaro.learning import sweep
 from cesaro.linear import EmpiricalProblem
 from cesaro.reproduce.stall_problem import Problem, Rows
@@ -132,7 +132,7 @@ def train(
         record=_RECORDERS,
         batch_size=BATCH,
         approximator=approximator,
-        optimizer=_adam(),
+        optimizer=adam(),
         target=_slow() if method == "diff-sgq" else CURRENT,
         workers=1,
         quiet=True,
@@ -168,7 +168,7 @@ def true_values(problem: Problem, rows: Rows, *, steps: int, seed: int, width: i
         window=BATCH,
         batch_size=BATCH,
         approximator=MLP((width, width)),
-        optimizer=_adam(),
+        optimizer=adam(),
         keep_final=True,
         workers=1,
         quiet=True,
@@ -297,12 +297,7 @@ def _started(build: Any, approximator: MLP, inputs: int, values: Any) -> Objecti
     return objective._replace(init=init)
 
 
-# One object each: programs are kept by what they were built from.
-@cache
-def _adam() -> optax.GradientTransformation:
-    return optax.scale_by_adam()
-
-
+# One object: programs are kept by what they were built from.
 @cache
 def _slow() -> Target:
     return tracked(0.005)

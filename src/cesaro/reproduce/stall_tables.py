@@ -78,8 +78,8 @@ def print_tables(result: Result, console: "Console") -> None:
         table.add_column(name, justify="right", no_wrap=True)
     for key in result.of_methods:
         error = result.curve(key, "held_out_residual") / result.variances[key.problem]
-        values = f"{result.share(key):.2f}", f"{error:.3f}", f"{_closed_share(result, key):.2f}"
-        table.add_row(key.problem, LABELS[key.method], key.start, str(key.rows), *values)
+        shown = f"{result.share(key):.2f}", f"{error:.3f}", f"{_closed_share(result, key):.2f}"
+        table.add_row(key.problem, LABELS[key.method], key.start, str(key.rows), *shown)
     console.print(table, "")
     table = study.plain_table("Rate held at a share of the way: TD error / var R, training (held out)")
     table.add_column("problem", no_wrap=True)
@@ -96,7 +96,7 @@ def verdict(result: Result) -> list[str]:
     sgq, gq1 = result.exponents
     free = max(result.limits, key=lambda found: found.noise)
     lines = [
-        f"Slow: on walks the time grows as gap^{sgq:.2f} for Diff-SGQ and as gap^{gq1:.2f} for Diff-GQ1, which ends at the truth.",
+        f"Slow: on walks the time grows as gap^{sgq:.2f} for Diff-SGQ and as gap^{gq1:.2f} for Diff-GQ1; both end at the truth.",
         f"Noise: at {free.noise:g} a dual that fits every row leads to {free.free_dual:.3f} and one with the right features to "
         f"{free.right_dual:.3f} (truth {free.truth:.3f}, log {free.behavior:.3f}).",
     ]

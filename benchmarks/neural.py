@@ -67,7 +67,7 @@ def plain_loop(method: str, data: cs.FeatureTransitions, steps: int) -> float:
 
     def one(state: Any) -> Any:
         rows = rng.integers(len(r), size=(k, BATCH))
-        return step(state, Batch(x[rows], r[rows], x_next[rows]), hyper)[0]
+        return step(state, Batch(*(jnp.asarray(part[rows]) for part in (x, r, x_next))), hyper)[0]
 
     state = one(state)
     start = time.perf_counter()

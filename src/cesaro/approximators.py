@@ -195,11 +195,8 @@ class MLP:
     def _layer(self, key: Array, inputs: int, outputs: int, use_bias: bool, scale: float) -> eqx.nn.Linear:
         layer = eqx.nn.Linear(inputs, outputs, use_bias=use_bias, key=key)
         weight = scale * INITIALIZERS[self.initializer](key, (outputs, inputs), layer.weight.dtype)
-        return eqx.tree_at(
-            lambda part: (part.weight, part.bias) if use_bias else (part.weight,),
-            layer,
-            (weight, jnp.zeros_like(layer.bias)) if use_bias else (weight,),
-        )
+        layer = eqx.tree_at(lambda part: part.weight, layer, weight)
+        return eqx.tree_at(lambda part: part.bias, layer, jnp.zeros(outputs, weight.dtype)) if use_bias else layer
 
 
 APPROXIMATORS: dict[str, Approximator] = {"linear": linear, "linear-random": linear_random, "mlp": MLP()}

@@ -257,7 +257,7 @@ def made(**rates: list[list[float]]) -> Result:
     }
     found[ONE, f"{SGQ}.moved"] = np.array([0.01, -0.2])
     found[TWO, f"{SGQ}.note"] = np.array(["All runs diverged."])
-    return Result(config, truths, found)
+    return Result(config, truths, found, {})
 
 
 RESULT = made(

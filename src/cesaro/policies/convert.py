@@ -34,7 +34,7 @@ def policy(x: Any, *, name: str | None = None, trust: bool = False) -> Policy:
               randomness; for probabilities use `cesaro.policies.Finite(actions, function)`;
             - an object with `actions` and `probabilities(observations)`, or with `sample(observations, rng)`, or a class of
               such objects that takes no arguments;
-            - the words "uniform", "constant:<action>", "logged", and "shipped:<environment>" for the actors that come with cesaro,
+            - the words "uniform", "constant:<action>", "logged", and "shipped:<environment>" for actors that come with cesaro,
               such as "shipped:Hopper-v5";
             - a path: `file.py:name`, a `.csv` table, an `.onnx` model, an actor in `.safetensors`, a
               Stable-Baselines3 `.zip`.

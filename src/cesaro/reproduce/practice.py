@@ -44,6 +44,7 @@ QUICK: dict[str, Any] = {
     "step_size": 1e-3,
     "seeds": 2,
     "fitted_q_mixing": 0.1,
+    "held": (),
 }
 
 
@@ -66,6 +67,7 @@ class Config:
         discount: of fitted Q.
         fitted_q_mixing: of its target network. A wrong level of values decays by mixing · (1 − discount) per step: here to
             e⁻⁸ of itself in all steps, where Diff-SGQ's mixing would leave e⁻².
+        held: environments on whose logs the residual is also compared between held rates (`practice_held`).
         seed: of logs and truths, maps and networks.
         actors: folder with a file ENV.safetensors per MuJoCo environment; empty: the actors that come with cesaro.
     """
@@ -87,6 +89,7 @@ class Config:
     mixing: float = 0.005
     discount: float = 0.99
     fitted_q_mixing: float = 0.02
+    held: tuple[str, ...] = mujoco.ENVS[:1]
     seed: int = 0
     actors: str = ""
 
@@ -169,6 +172,8 @@ def run(
         practice_tables.write_estimates(result, work.path / "practice.csv")
         practice_tables.write_seeds(result, work.path / "seeds.csv")
         practice_tables.write_methods(result, work.path / "methods.csv")
+        if result.held:
+            practice_tables.write_held(result, work.path / "held.csv")
         practice_figures.plot(result).savefig(work.path / "practice.png", dpi=150, metadata={"Software": None})
         manifest = study.manifest("practice", asdict(config), seed=config.seed, options={}, summary=result.summary())
         work.finish({**manifest, "command": _command(config)})
@@ -202,6 +207,8 @@ def _jobs(config: Config, shelf: Shelf) -> dict[str, Callable[[], study.Arrays]]
         jobs[f"{subject.file}_truth"] = partial(_truth, shelf, subject)
         for name, fit in fits(config).items():
             jobs[f"{subject.file}_{name}"] = partial(_fit, shelf, subject, fit)
+        if subject.env in config.held:
+            jobs[f"{subject.file}_held"] = partial(_fit, shelf, subject, partial(_held, config))
     return jobs
 
 
@@ -212,6 +219,12 @@ def _truth(shelf: Shelf, subject: Subject) -> study.Arrays:
 
 def _fit(shelf: Shelf, subject: Subject, fit: Callable[[Case], study.Arrays]) -> study.Arrays:
     return fit(shelf(subject))
+
+
+def _held(config: Config, case: Case) -> study.Arrays:
+    from cesaro.reproduce.practice_held import held_residuals
+
+    return held_residuals(config, case)
 
 
 def _result(config: Config, pieces: Mapping[str, study.Arrays]) -> Result:
@@ -225,7 +238,8 @@ def _result(config: Config, pieces: Mapping[str, study.Arrays]) -> Result:
                 own = [part[method.name + kind] for part in parts if method.name + kind in part]
                 if own:
                     found[subject, method.name + kind] = np.concatenate([np.atleast_1d(array) for array in own])
-    return Result(config, truths, found)
+    held = {subject: pieces[f"{subject.file}_held"]["held"] for subject in truths if subject.env in config.held}
+    return Result(config, truths, found, held)
 
 
 def _command(config: Config) -> str:

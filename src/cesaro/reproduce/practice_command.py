@@ -98,4 +98,5 @@ def show(result: Any, out: Path) -> None:
     print_tables(result, console)
     for line in verdict(result):
         console.print(line, markup=False)
-    typer.echo(f"Results: {out} (practice.csv, seeds.csv, methods.csv, practice.png, manifest.json)")
+    held = "held.csv, " if result.held else ""
+    typer.echo(f"Results: {out} (practice.csv, seeds.csv, methods.csv, {held}practice.png, manifest.json)")

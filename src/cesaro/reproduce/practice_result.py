@@ -124,11 +124,13 @@ class Result:
     Attributes:
         truths: by log.
         found: by log and array name, see `practice_methods.fits`.
+        held: by log where it was asked for, see `practice_held`: residuals by held rate, of training and of held-out rows.
     """
 
     config: "Config"
     truths: dict[Subject, Truth]
     found: dict[tuple[Subject, str], NDArray[Any]]
+    held: dict[Subject, Array]
 
     def estimate(self, subject: Subject, method: Method) -> Estimate:
         """Of one method on one log."""
@@ -213,6 +215,7 @@ class Result:
             return round(value, digits) if math.isfinite(value) else None
 
         return {
+            "held": {subject.label: residuals.round(4).tolist() for subject, residuals in self.held.items()},
             "logs": {
                 subject.label: {
                     "truth": round(truth.rate, 4),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cesaro.reproduce import study
+from cesaro.reproduce.practice_held import SHARES
 from cesaro.reproduce.practice_methods import methods
 from cesaro.reproduce.practice_result import CLEAR, MOVES, NEAR, Estimate, Result
 
@@ -45,6 +46,17 @@ def write_methods(result: Result, file: Path) -> None:
     study.write_csv(file, names, ([method.label, *score] for method, score in result.scores.items()))
 
 
+def write_held(result: Result, file: Path) -> None:
+    """A row per log and held rate."""
+    rows = [
+        [subject.env, subject.sigma, share, truth.behavior + share * truth.gap, *residuals]
+        for subject, found in result.held.items()
+        for truth in (result.truths[subject],)
+        for share, residuals in zip(SHARES, found.tolist())
+    ]
+    study.write_csv(file, ["env", "sigma", "share", "held_rate", "residual", "held_out_residual"], rows)
+
+
 def print_tables(result: Result, console: "Console") -> None:
     """Estimates by environment, then methods over all logs."""
     config = result.config
@@ -61,6 +73,16 @@ def print_tables(result: Result, console: "Console") -> None:
         table.add_row("mean logged reward", *(_plain(result.truths[subject].behavior) for subject in own))
         for method in methods(config):
             table.add_row(method.label, *(_range(result.estimate(subject, method)) for subject in own))
+        console.print(table, "", markup=False)
+
+    if result.held:
+        table = study.plain_table("Least mean squared TD error with the rate held, over var R: trained on (held out)")
+        table.add_column("log", no_wrap=True)
+        for share in SHARES:
+            name = {0.0: "logged mean", 1.0: "truth"}.get(share, f"{share:g} of the way")
+            table.add_column(name, justify="right")
+        for subject, found in result.held.items():
+            table.add_row(subject.label, *(f"{seen:.4f} ({unseen:.4f})" for seen, unseen in found.tolist()))
         console.print(table, "", markup=False)
 
     if not result.clear:

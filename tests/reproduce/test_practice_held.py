@@ -1,0 +1,41 @@
+"""Residuals with the rate held, where they are known."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import cesaro as cs
+from cesaro.reproduce.practice import Config
+from cesaro.reproduce.practice_held import SHARES, held_residuals
+from cesaro.reproduce.practice_logs import Case
+
+
+@pytest.fixture(autouse=True)
+def _adam_is_allowed() -> Iterator[None]:
+    """Optax's Adam raises a float to an integer power, which the tests' strict setting forbids, in every thread."""
+    strict = jax.config.jax_numpy_dtype_promotion  # type: ignore[attr-defined]
+    jax.config.update("jax_numpy_dtype_promotion", "standard")
+    yield
+    jax.config.update("jax_numpy_dtype_promotion", strict)
+
+
+def act(observations: Any) -> Any:
+    return observations.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("gap", [1.5, -0.5])
+def test_where_no_values_help_the_residual_is_the_distance(gap: float) -> None:
+    """Every next pair is the pair itself, so that q cancels: δ² is var R + (share · gap)², whatever was learned."""
+    rng = np.random.default_rng(0)
+    states, rewards = rng.normal(size=(2_000, 2)), rng.normal(2.0, 0.7, size=2_000)
+    log = cs.Transitions(states, act(states), rewards, states)
+    case = Case(log, cs.policy(act), (rewards.mean() + gap, 0.0), (rewards.mean(), 0.0))
+    config = Config(widths=(8,), steps=20, batch_size=16)
+    found = held_residuals(config, case)["held"]
+    parts = rewards[:1_800], rewards[1_800:]
+    expected = [[((part - rewards.mean() - share * gap) ** 2).mean() for part in parts] for share in SHARES]
+    np.testing.assert_allclose(found, np.array(expected) / rewards.var(), rtol=1e-4)
+    assert found[-1, 0] > 1.3 * found[0, 0]

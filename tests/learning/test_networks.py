@@ -328,3 +328,20 @@ def test_a_diverging_network_is_flagged_and_never_chosen() -> None:
 
 def test_the_name_mlp_is_the_papers_network() -> None:
     assert APPROXIMATORS["mlp"] == MLP((64, 64), "relu", "orthogonal", 1e-3)
+
+
+def test_a_checkpoint_of_another_start_is_refused(tmp_path: Path) -> None:
+    """Two objectives that differ in where they begin, and in nothing that has a name."""
+    base = REGISTRY["diff-gq1"](MLP((4,)), 3)
+
+    def starting_at(rate: float) -> Objective:
+        def init(key: Any) -> Any:
+            primal, dual = base.init(key)
+            return {**primal, "rate": jnp.full((), rate)}, dual
+
+        return base._replace(init=init)
+
+    arguments: dict[str, Any] = {"seeds": 1, "budget": 100, "quiet": True, "checkpoint": tmp_path / "run.npz"}
+    cs.sweep(starting_at(0.0), PROBLEM, **arguments)
+    with pytest.raises(InputError, match=r"belongs to another sweep \(different: .*start"):
+        cs.sweep(starting_at(9.0), PROBLEM, **arguments)

@@ -40,7 +40,9 @@ class Settings(NamedTuple):
         assert isinstance(self.approximator, MLP)
         network = self.approximator
         layers = " × ".join(map(str, network.widths)) or "none"
-        named = {"auto": "adam"}.get(optimizer, optimizer) if isinstance(optimizer, str) else "own"
+        named = optimizer if isinstance(optimizer, str) else "own"
+        if named == "auto":
+            named = "adam" if self.optimizer is adam() else "adam without momentum"
         followed = "own" if isinstance(target, Target) and target.update is not None else "none"
         if isinstance(target, str) and self.target.update is not None:
             followed = f"tracked, {MIXING:g}"
@@ -48,9 +50,12 @@ class Settings(NamedTuple):
 
 
 @cache
-def adam() -> optax.GradientTransformation:
-    """One object, so that programs compiled with it are found again."""
-    return optax.scale_by_adam()
+def adam(momentum: float = 0.9) -> optax.GradientTransformation:
+    """One object each, so that programs compiled with it are found again.
+
+    Momentum makes the two sides of a saddle point circle around each other: methods with a dual do without.
+    """
+    return optax.scale_by_adam(b1=momentum)
 
 
 @cache
@@ -94,7 +99,7 @@ def check(estimator: "Learned") -> Settings:
         approximator if not isinstance(approximator, str) or not network else NETWORK,
         (NETWORK_BATCH if network else 1) if _is_auto(batch) else checks.count("batch_size", batch),
         dtype,
-        _optimizer(estimator.optimizer, network),
+        _optimizer(estimator.optimizer, estimator.method, network),
         _target(estimator.target, estimator.method, network),
         _checkpoint(estimator.checkpoint),
     )
@@ -114,7 +119,7 @@ def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def _optimizer(given: Any, network: bool) -> optax.GradientTransformation | None:
+def _optimizer(given: Any, method: str, network: bool) -> optax.GradientTransformation | None:
     if not network:
         if not (isinstance(given, str) and given in ("auto", "sgd")):
             raise InputError(
@@ -123,7 +128,9 @@ def _optimizer(given: Any, network: bool) -> optax.GradientTransformation | None
             )
         return None
     if isinstance(given, str) and given in ("auto", "adam", "sgd"):
-        return None if given == "sgd" else adam()
+        if given == "sgd":
+            return None
+        return adam(0.0) if given == "auto" and method != "diff-sgq" else adam()
     if not isinstance(given, optax.GradientTransformation):
         raise InputError(
             "optimizer must be 'auto', 'adam', 'sgd' or an Optax transformation without learning rate, such as "

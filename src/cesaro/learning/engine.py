@@ -367,6 +367,15 @@ def _digest(job: _Job) -> str:
     return hashlib.sha256(str(traced).encode()).hexdigest()
 
 
+def _start_digest(job: _Job) -> str:
+    """Of where the first run starts: what an approximator or an objective of one's own begins with has no name."""
+    carry = job.program.start(_keys(job.seeds[:1]), _first_setting(job))
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves(carry):
+        digest.update(np.ascontiguousarray(leaf).tobytes())
+    return digest.hexdigest()
+
+
 def _identity(
     job: _Job,
     label: str,
@@ -395,6 +404,7 @@ def _identity(
         "backend": jax.default_backend(),
         "jax": jax.__version__,
         "data": digest.hexdigest(),
+        "start": _start_digest(job),
         "recorded": sorted(map(str, record)),
         "program": _digest(job),
     }

@@ -38,11 +38,11 @@ class Subject(NamedTuple):
 
     @property
     def label(self) -> str:
-        return f"{self.env} {self.sigma:g}"
+        return f"{self.env} {self.sigma!r}"
 
     @property
     def file(self) -> str:
-        return f"{self.env}_{self.sigma:g}"
+        return f"{self.env.replace('/', '_')}_{self.sigma!r}"
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,7 @@ class Result:
             answered=len(answers),
             logs=len(own),
             nearest=sum(nearest == method for nearest in self.nearest.values()),
-            beaten=int(np.sum(~(errors < 1))),
+            beaten=int(np.sum(answers >= 1)),
             spread=float(np.mean(spreads)) if spreads else math.nan,
             near_behavior=sum(abs(e.closed) <= NEAR for e in own),
             moving=sum(e.moved > MOVES * abs(e.truth.gap) for e in own),

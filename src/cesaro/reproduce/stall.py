@@ -269,7 +269,7 @@ def _way(problem: Problem) -> float:
 
 
 def _is_plain(method: str) -> bool:
-    return method != "diff-gq1-fast-dual"
+    return method in ("diff-sgq", "diff-gq1", "residual")
 
 
 def _name(key: Key) -> str:

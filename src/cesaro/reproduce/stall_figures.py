@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe and Ito's colors, which all kinds of color vision tell apart.
-_COLORS = {"diff-sgq": "#0072B2", "diff-gq1": "#E69F00", "diff-gq1-fast-dual": "#CC79A7", "residual": "#D55E00"}
+_COLORS = {
+    "diff-sgq": "#0072B2",
+    "diff-gq1": "#E69F00",
+    "diff-gq1-no-momentum": "#009E73",
+    "diff-gq1-fast-dual": "#CC79A7",
+    "residual": "#D55E00",
+}
 _HELD_STYLES = {"many": ("#D55E00", "o", "six action coordinates"), "one": ("#009E73", "s", "one action coordinate")}
 
 

@@ -24,7 +24,7 @@ from cesaro.learning import sweep
 from cesaro.linear import EmpiricalProblem
 from cesaro.reproduce.stall_problem import Problem, Rows
 
-METHODS = ("diff-sgq", "diff-gq1", "diff-gq1-fast-dual", "residual")
+METHODS = ("diff-sgq", "diff-gq1", "diff-gq1-no-momentum", "diff-gq1-fast-dual", "residual")
 BATCH = 128
 # Points of every curve.
 RECORDS = 12
@@ -39,6 +39,7 @@ RATE_STEP = 1e-3
 STEPS: dict[str, dict[str, float]] = {
     "diff-sgq": {"step_size": 1e-3},
     "diff-gq1": {"step_size": 3e-4, "dual_step_size": 3e-4, "rate_step_size": RATE_STEP},
+    "diff-gq1-no-momentum": {"step_size": 3e-4, "dual_step_size": 3e-4, "rate_step_size": RATE_STEP},
     "diff-gq1-fast-dual": {"step_size": 1e-4, "dual_step_size": 1e-3, "rate_step_size": RATE_STEP},
     "residual": {"step_size": 1e-3},
 }
@@ -132,7 +133,7 @@ def train(
         record=_RECORDERS,
         batch_size=BATCH,
         approximator=approximator,
-        optimizer=adam(),
+        optimizer=adam(0.0) if method.endswith("no-momentum") else adam(),
         target=_slow() if method == "diff-sgq" else CURRENT,
         workers=1,
         quiet=True,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 LABELS = {
     "diff-sgq": "Diff-SGQ",
     "diff-gq1": "Diff-GQ1",
+    "diff-gq1-no-momentum": "Diff-GQ1, no momentum",
     "diff-gq1-fast-dual": "Diff-GQ1, fast dual",
     "residual": "exact dual",
     "held": "rate held",
@@ -81,13 +82,13 @@ def print_tables(result: Result, console: "Console") -> None:
         shown = f"{result.share(key):.2f}", f"{error:.3f}", f"{_closed_share(result, key):.2f}"
         table.add_row(key.problem, LABELS[key.method], key.start, str(key.rows), *shown)
     console.print(table, "")
-    table = study.plain_table("Rate held at a share of the way: TD error / var R, training (held out)")
+    table = study.plain_table("Rate held at a share of the way: TD error in % of var R, training (held out)")
     table.add_column("problem", no_wrap=True)
     for share in HELD:
         table.add_column(f"{share:g}", justify="right", no_wrap=True)
     for name in dict.fromkeys(key.problem for key in result.trained if key.method == "held"):
         pairs = zip(result.held(name), result.held(name, "held_out_residual"))
-        table.add_row(name, *(f"{seen:.4f} ({unseen:.4f})" for seen, unseen in pairs))
+        table.add_row(name, *(f"{100 * seen:.2f} ({100 * unseen:.2f})" for seen, unseen in pairs))
     console.print(table, "")
 
 

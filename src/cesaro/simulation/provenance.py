@@ -1,10 +1,12 @@
 """Where simulated numbers come from: what a log says about itself."""
 
 import hashlib
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cesaro.errors import InputError
 from cesaro.policies import policy as as_policy
 from cesaro.simulation.environments import Env, Interface
 from cesaro.simulation.streams import Job
@@ -58,12 +60,25 @@ def reset_rule(face: Interface) -> str:
 
 
 def identity(env: Env, policy: Any) -> dict[str, str]:
-    """Checksums of what has no file and no name: functions and objects. Equal ones are the same beyond doubt."""
+    """Checksums of what has no file and no name: functions and objects, with the source of the module that defines them."""
+    things = {"env": env, "policy": policy}
+    return {f"{name}_object": _checksum(name, thing) for name, thing in things.items() if not isinstance(thing, str)}
+
+
+def _checksum(name: str, thing: Any) -> str:
     import cloudpickle
 
-    things = {"env": env, "policy": policy}
-    return {
-        f"{name}_object": hashlib.sha256(cloudpickle.dumps(thing)).hexdigest()
-        for name, thing in things.items()
-        if not isinstance(thing, str)
-    }
+    try:
+        digest = hashlib.sha256(cloudpickle.dumps(thing))
+    except Exception as error:  # whatever an object has against being stored
+        raise InputError(
+            f"{name} must be an object that can be stored, so that the same command resumes. Got {type(thing).__name__} "
+            f"({error}); name a policy file, or leave out= away."
+        ) from error
+    # What an importable module defines is stored by name alone.
+    for part in (thing, type(thing)):
+        module = sys.modules.get(getattr(part, "__module__", None) or "")
+        file = getattr(module, "__file__", None)
+        if file is not None and Path(file).is_file():
+            digest.update(Path(file).read_bytes())
+    return digest.hexdigest()

@@ -139,7 +139,9 @@ class _Simulation:
                 f"epsilon must be 0 where actions are vectors of numbers, as those of {face.name}. Got {job.epsilon:g}; "
                 "take sigma, the standard deviation of noise on the action."
             )
-        seeds = np.random.SeedSequence((job.seed, job.number)).spawn(3)
+        # A log and a truth of one seed are independent: neither is judged by its own accidents.
+        purpose = 1 if job.rewards_only else 2
+        seeds = np.random.SeedSequence((job.seed, job.number, purpose)).spawn(3)
         self.reset_seed = int(seeds[0].generate_state(1)[0] >> 1)
         self.noise, self.draws = np.random.default_rng(seeds[1]), np.random.default_rng(seeds[2])
         # Labels, and policies with finitely many vectors, go the way with all checks.

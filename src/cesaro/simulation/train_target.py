@@ -75,11 +75,22 @@ def train_target(
     _check_file(file, force=force)
     work = file.with_name(f"{file.name}.partial")
     made = _make(env)
-    wanted = {"schema": _SCHEMA, "env": env, "seed": seed, "segment": segment, "versions": _versions()}
+    settings = json.dumps({**SETTINGS, "widths": WIDTHS, "exploration": EXPLORATION})
+    wanted = {
+        "schema": _SCHEMA,
+        "env": env,
+        "seed": seed,
+        "segment": segment,
+        "settings": settings,
+        "versions": _versions(),
+    }
     with _locked(work):
         done, model = _resume(work, wanted, made) or (0, _new(made, seed))
-        if done > steps:
-            raise InputError(f"'{work}' holds {done:,} steps already; ask for as many or more. Got steps {steps:,}.")
+        if done > steps or (done < steps and done % segment):
+            rule = "as many" if done % segment else "as many or more"
+            raise InputError(
+                f"'{work}' holds {done:,} steps of an unfinished run; ask for {rule}, or remove the folder. Got steps {steps:,}."
+            )
         number = -(-steps // segment)
         with progress(f"training on {env}", total=number, done=-(-done // segment), quiet=quiet) as advance:
             while done < steps:
@@ -95,12 +106,13 @@ def train_target(
             "seed": str(seed),
             "segment": str(segment),
             "algorithm": "TD3",
-            "settings": json.dumps({**SETTINGS, "widths": WIDTHS, "exploration": EXPLORATION}),
+            "settings": settings,
             "versions": json.dumps(_versions()),
             "returns": json.dumps([round(value, 2) for value in returns]),
             "mean_return": f"{np.mean(returns):.2f}",
         }
         _write_actor(file, model, metadata)
+        shutil.rmtree(work, ignore_errors=True)
     return file
 
 
@@ -174,6 +186,8 @@ def _learn(model: Any, size: int, *, seed: tuple[int, int]) -> None:
 def _checkpoint(work: Path, state: dict[str, Any], model: Any) -> None:
     """The new checkpoint replaces the old one when it is complete."""
     fresh, current, old = work / "checkpoint.new", work / "checkpoint", work / "checkpoint.old"
+    if old.exists() and not current.exists():  # a kill between the two renames below
+        old.rename(current)
     for folder in (fresh, old):
         shutil.rmtree(folder, ignore_errors=True)
     fresh.mkdir()

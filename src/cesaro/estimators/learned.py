@@ -64,8 +64,8 @@ class Learned(Estimator):
         lam: GradientDICE's weight of the normalization.
         steps: updates of each run, or "auto": until the start is forgotten, at most 204,800; networks 40,000.
         batch_size: transitions per update; "auto" is 1, networks 512.
-        optimizer: "auto" ("sgd"; for networks Adam, without momentum where there is a dual), "sgd", "adam", or for networks an Optax
-            transformation without learning rate.
+        optimizer: "auto" ("sgd"; for networks Adam, without momentum where there is a dual), "sgd", "adam", or for networks an
+            Optax transformation without learning rate.
         target: "auto", or for networks `CURRENT`, `copied(every)` or `tracked(mixing)` of `cesaro.algorithms.saddle_point`;
             "auto" is a target network tracked at 0.005 for Diff-SGQ with networks, and none for others.
         seeds: runs.

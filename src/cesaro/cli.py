@@ -147,32 +147,9 @@ def assumption(
 
 
 def _print_assumption(result: "Result", out: Path) -> None:
-    from rich.console import Console
+    from cesaro.reproduce.assumption_tables import print_tables, verdict
 
-    from cesaro.reproduce.assumption import PROMISED_MAX, PROMISED_RMS, Config
-    from cesaro.reproduce.study import plain_table
-
-    config, console = result.config, Console(highlight=False)
-    for xi in config.xis:
-        title = f"Share of trials with F positive semidefinite, xi = {xi:g}: ours (paper)"
-        # Fits in 80 columns; where there are fewer, numbers go to a second line rather than lose digits.
-        table = plain_table(title)
-        table.add_column("n", justify="right", no_wrap=True)
-        for sigma in config.sigmas:
-            table.add_column(f"sigma {sigma:g}", justify="right", overflow="fold")
-        for size in config.sizes:
-            cells = [cell for cell in result.cells if (cell.xi, cell.pairs) == (xi, size)]
-            table.add_row(str(size), *(f"{cell.probability:.3f} ({cell.published:.2f})" for cell in cells))
-        console.print(table, "")
-    found = f"largest difference {result.max_difference:.3f}, RMS {result.rms_difference:.4f}"
-    promise = f"promised: at most {PROMISED_MAX} and {PROMISED_RMS}"
-    if result.is_full:
-        verdict = "Reproduced" if result.is_within_promise else "NOT reproduced"
-        typer.echo(f"{verdict}: {found} ({promise}).")
-    else:
-        full = f"only for stick-breaking rows and at least {Config.trials:,} trials"
-        typer.echo(f"No verdict: {found} ({promise}, but {full}).")
-    typer.echo(f"Results: {out} (assumption.csv, assumption.png, manifest.json)")
+    _print_study(result, out, print_tables, verdict, "assumption.csv, assumption.png")
 
 
 @reproduce.command()

@@ -5,13 +5,16 @@ import math
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import cesaro as cs
 from cesaro.estimators import Estimate
 from cesaro.estimators.diagnostics import Diagnostic
+from cesaro.evaluation import COVERS, COVERS_NOTHING
 from cesaro.progress import stage
 from cesaro.report.figure import draw_evaluation
 from cesaro.report.text import common_decimals, comparison_text, evaluation_text, headline, numbers
@@ -78,6 +81,38 @@ def test_a_picture_is_drawn_even_where_numbers_are_missing(answer: cs.Evaluation
     unknown = Estimate(math.nan, math.nan, 1.0)
     draw_evaluation(replace(answer, difference=unknown, name="$\\frac{ x" * 9), tmp_path / "rates.png")
     assert (tmp_path / "rates.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_names_intervals_only_where_it_has_them(
+    answer: cs.Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[str, str]] = []
+
+    def keep(figure: Figure, *_: Any, **__: Any) -> None:
+        drawn.extend((axes.get_xlabel().rpartition("\n")[2], axes.texts[0].get_text()) for axes in figure.axes)
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    unknown = Estimate(0.12345678, math.nan, 1.0)
+    draw_evaluation(replace(answer, target=unknown, difference=unknown), tmp_path / "rates.png")
+    draw_evaluation(replace(answer, target=unknown, behavior=unknown), tmp_path / "rates.png")
+    decimals = common_decimals([answer.behavior])
+    assert drawn[0] == ("(lines: 95 % intervals)", f"{unknown.value:.{decimals}f}")
+    assert drawn[1] == ("(no intervals)", f"{unknown.value:+.{decimals}f}")
+    assert [words for words, _ in drawn[2:]] == ["(no intervals)", "(lines: 95 % intervals)"]
+
+
+def test_what_intervals_cover_is_said_of_those_that_have_one(log: cs.Transitions) -> None:
+    compared = cs.compare(log, {"a": "constant:1", "b": "uniform"}, quiet=True)
+    text = " ".join(comparison_text(compared).split())
+    assert text.count(COVERS) == 1
+    assert f"a, b: {COVERS}" not in text
+    unknown = replace(compared.evaluations["b"], target=Estimate(1.0, math.nan, 1.0))
+    mixed = replace(compared, evaluations={**compared.evaluations, "b": unknown})
+    text = " ".join(comparison_text(mixed).split())
+    assert f"a: {COVERS} b: {COVERS_NOTHING}" in text
+    alone = " ".join(str(unknown).split())
+    assert COVERS_NOTHING in alone
+    assert COVERS not in alone
 
 
 def test_short_text_leaves_out_what_is_ok_and_full_text_does_not(answer: cs.Evaluation, log: cs.Transitions) -> None:

@@ -3,13 +3,13 @@
 Nothing is trained here: a stand-in for `sweep` gives networks of random weights, so that nothing compiles.
 """
 
+import re
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,13 +18,19 @@ from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 import cesaro as cs
+from cesaro.algorithms.saddle_point import CURRENT, tracked
 from cesaro.approximators import ACTIVATIONS, MLP, Network
 from cesaro.cli import app
 from cesaro.data import FeatureTransitions, Transitions
 from cesaro.estimators import DiffLSTD, neural
+from cesaro.estimators.diagnostics import Diagnostic
 from cesaro.estimators.learned import Learned
+from cesaro.estimators.learned_settings import adam
 from cesaro.estimators.neural_members import Members
+from cesaro.estimators.neural_rows import overlap, row_hashes
+from cesaro.evaluation import COVERS, COVERS_NOTHING
 from cesaro.features import hidden_layer
+from cesaro.report.text import common_decimals, evaluation_text, headline
 
 Array = NDArray[np.float64]
 ROWS, SEEDS = 600, 4
@@ -36,6 +42,7 @@ class Sweeps:
     def __init__(self) -> None:
         self.data: list[FeatureTransitions] = []
         self.settings: list[dict[str, Any]] = []
+        self.diverged_at = -1
 
     def __call__(self, method: str, data: FeatureTransitions, **settings: Any) -> Any:
         self.data.append(data)
@@ -54,7 +61,7 @@ class Sweeps:
         rates = np.broadcast_to(0.1 * np.arange(seeds)[:, None], (seeds, records))
         return SimpleNamespace(
             reward_rate=rates[None].copy(),
-            diverged_at=np.full((1, seeds), -1),
+            diverged_at=np.full((1, seeds), self.diverged_at),
             records={"size": np.ones((1, seeds, records))},
             final={"values": SimpleNamespace(layers=layers, activation="relu")},
         )
@@ -172,15 +179,102 @@ def test_a_rate_that_the_log_does_not_tell_is_refused(sweeps: Sweeps) -> None:
         DiffLSTD(features=networks, quiet=True).fit(log, "constant:1")
 
 
+def part(log: Transitions, rows: Any, rewards: Array | None = None) -> Transitions:
+    """Some rows, in any order, perhaps with other rewards."""
+    here, action, after = (v.joint().codes[rows] for v in (log.observations, log.actions, log.next_observations))
+    return cs.Transitions(here, action, (log.rewards if rewards is None else rewards)[rows], after)
+
+
+def learned_from(networks: Learned, log: Transitions, policy: Any) -> tuple[Diagnostic, str]:
+    """What `DiffLSTD` finds about the rows that networks were fitted on, and how it is summed up."""
+    found = DiffLSTD(features=networks, standard_errors="independent", quiet=True).fit(log, policy)
+    return next(e for e in found.diagnostics_ if e.name == "learned features"), str(found.summary_()["networks"])
+
+
 def test_networks_of_other_rows(sweeps: Sweeps) -> None:
     (log, policy), (other, _) = finite_log(), finite_log(seed=5)
     networks = learner().fit(log, policy)
-    found = DiffLSTD(features=networks, standard_errors="independent", quiet=True).fit(other, policy)
-    assert found.summary_()["networks"].startswith("diff-gq1 on other rows")
-    assert {entry.name: entry.verdict for entry in found.diagnostics_}["learned features"] == "ok"
+    finding, words = learned_from(networks, other, policy)
+    assert words.startswith("diff-gq1 on other rows")
+    assert (finding.value, finding.verdict, finding.remedy) == (0.0, "ok", "")
     fewer = cs.Transitions([0, 1, 0, 1] * 50, [0, 1, 1, 0] * 50, np.zeros(200), [1, 0, 1, 0] * 50)
     with pytest.raises(cs.InputError, match="Got other observations"):
         DiffLSTD(features=networks).fit(fewer, "uniform")
+
+
+def test_rows_are_known_in_any_order_and_number(sweeps: Sweeps) -> None:
+    (log, policy), (other, _) = finite_log(), finite_log(seed=5)
+    networks = learner().fit(log, policy)
+    for rows in (np.arange(ROWS)[::-1], np.random.default_rng(0).choice(ROWS, ROWS // 3, replace=False)):
+        finding, words = learned_from(networks, part(log, rows), policy)
+        assert (finding.value, finding.verdict) == (1.0, "caution")
+        assert "from 100 % of the same rows, and the interval does not cover" in finding.sentence
+        assert words.startswith("diff-gq1 on these rows")
+    networks = learner().fit(part(log, slice(0, 150)), policy)
+    finding, words = learned_from(networks, log, policy)
+    assert (finding.value, finding.verdict) == (0.25, "caution")
+    assert "from 25 % of the same rows" in finding.sentence
+    assert "repeat" not in finding.sentence
+    assert words.startswith("diff-gq1 on 25 % of these rows")
+    here, action, after = (
+        np.concatenate([getattr(one, role).joint().codes[:rows] for one, rows in ((log, 3), (other, ROWS))])
+        for role in ("observations", "actions", "next_observations")
+    )
+    few = cs.Transitions(here, action, np.concatenate([log.rewards[:3], other.rewards]), after)
+    finding, _ = learned_from(networks, few, policy)
+    assert (finding.value, finding.verdict) == (3 / (ROWS + 3), "ok")
+    assert "from 0.498 % of the same rows, too few to matter" in finding.sentence
+
+
+def test_constant_rewards_tell_nothing_about_rows(sweeps: Sweeps) -> None:
+    rng = np.random.default_rng(3)
+    logs = [cs.Transitions(x[:, :3], x[:, 3:4], np.full(ROWS, 2.0), x[:, 4:]) for x in rng.normal(size=(2, ROWS, 7))]
+    networks = learner().fit(logs[0], steady)
+    assert overlap(row_hashes(logs[1]), networks.rows_digest_) == 0
+    assert overlap(row_hashes(logs[0]), networks.rows_digest_) == 1
+    assert learned_from(networks, logs[1], steady)[0].verdict == "ok"
+
+
+def test_rows_that_repeat_are_said_to(sweeps: Sweeps) -> None:
+    """Few different rows: two logs share them all, and content cannot tell them apart."""
+    (log, policy), (other, _) = finite_log(), finite_log(seed=5)
+    log, other = (part(one, slice(None), np.round(one.rewards)) for one in (log, other))
+    finding, _ = learned_from(learner().fit(log, policy), other, policy)
+    assert finding.verdict == "caution"
+    assert "Rows of this log repeat" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("target", "remedy"),
+    [
+        ("auto", "take a smaller step_size or a slower target (target=tracked(0.001), say)."),
+        (tracked(0.1), "take a smaller step_size or a slower target."),
+        (CURRENT, "take a smaller step_size or a target network (target=tracked(0.005))."),
+    ],
+)
+def test_diff_sgq_that_diverges_is_told_of_its_target(sweeps: Sweeps, target: Any, remedy: str) -> None:
+    sweeps.diverged_at = 512
+    with pytest.raises(cs.InputError, match=re.escape(remedy) + "$"):
+        learner(target=target).set_params(method="diff-sgq").fit(*finite_log())
+
+
+def test_the_answer_without_an_interval_as_text(sweeps: Sweeps) -> None:
+    log, policy = finite_log()
+    settings: dict[str, Any] = {"method": "diff-sgq", "approximator": MLP((16,)), "steps": 200, "quiet": True}
+    answer = cs.evaluate(log, policy, **settings)
+    text = " ".join(evaluation_text(answer, full=True).split())
+    spread = f"{answer.estimator.spread_:.2g}"
+    assert f"(no interval; standard deviation over seeds {spread})" in headline(answer)
+    assert COVERS_NOTHING in text
+    assert COVERS not in text
+    decimals = common_decimals([answer.behavior])
+    assert f"difference {answer.difference.value:+.{decimals}f} none no interval" in text
+    alone = cs.evaluate(log, policy, **settings, seeds=1)
+    text = " ".join(evaluation_text(alone, full=True).split())
+    assert "spread over seeds: none" in text
+    assert re.search(r"\bnan\b", text) is None
+    assert "(no interval)" in headline(alone)
+    assert alone.to_dict()["settings"]["spread_over_seeds"] is None
 
 
 def test_what_cannot_be_features(sweeps: Sweeps) -> None:
@@ -194,7 +288,7 @@ def test_what_cannot_be_features(sweeps: Sweeps) -> None:
         (
             Learned("diff-gq1", steps=200, quiet=True, seeds=1).set_params(approximator=MLP((3,))).fit(ready),
             log,
-            "on ready",
+            r"on ready features; fit Learned\(method='diff-sgq', approximator='mlp'\)",
         ),
     ):
         with pytest.raises(cs.InputError, match=message):
@@ -252,20 +346,23 @@ def test_defaults(sweeps: Sweeps) -> None:
     assert second["budget"] == 2 * first["budget"]
     assert first["target"].update is not None
     assert second["target"].update is None
-    assert first["optimizer"] is second["optimizer"]
+    assert first["optimizer"] is adam()
+    assert second["optimizer"] is adam(0.0)
     np.testing.assert_allclose([sweeps.data[0].rewards.mean(), sweeps.data[0].rewards.std()], [0, 1], atol=1e-12)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_the_forward_pass_is_that_of_the_trained_network(activation: str) -> None:
     function = MLP((6, 4), activation=activation, head_scale=1.0, actions=3)(8, bias=False)
-    network: Network = function.init(jax.random.key(0))
-    x = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32) * 3
+    rng = np.random.default_rng(0)
+    shapes = jax.eval_shape(function.init, jax.random.key(0))
+    network: Network = jax.tree.map(lambda leaf: rng.normal(size=leaf.shape).astype(np.float32), shapes)
+    x = rng.normal(size=(50, 8)).astype(np.float32)
     members = Members.of(jax.tree.map(lambda leaf: leaf[None, None], network), 3)
     np.testing.assert_allclose(
-        members.values(0, x), np.asarray(function.apply(network, jnp.asarray(x))), rtol=1e-4, atol=1e-5
+        members.values(0, x), np.asarray(jax.jit(function.apply)(network, x)), rtol=1e-4, atol=1e-5
     )
-    hidden = np.asarray(network.hidden(jnp.asarray(x[:, :5])))
+    hidden = np.asarray(jax.jit(type(network).hidden)(network, x[:, :5]))
     np.testing.assert_allclose(members.layer(0)(x[:, :5]), hidden, rtol=1e-4, atol=1e-5)
     assert hidden_layer.ACTIVATIONS.keys() == ACTIVATIONS.keys()
 

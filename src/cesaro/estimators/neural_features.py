@@ -1,6 +1,5 @@
 """The closed form on what networks learned: one fit per seed, the answer from the one with the median rate. No JAX."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +14,7 @@ from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.diagnostics import Diagnostic, Verdict
 from cesaro.estimators.inputs import Inputs, Role
 from cesaro.estimators.moments import Moments
+from cesaro.estimators.neural_rows import distinct, overlap, row_hashes
 from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.tabular import NotIdentified
 from cesaro.features import FeatureMap
@@ -27,6 +27,10 @@ RELATIVE_RIDGE = 1e-6
 DEAD = "Every unit of the networks' last hidden layer is zero on all rows; train other networks, with a smaller step_size, say."
 # A spread over seeds beyond so many standard errors is outside of the interval.
 SPREAD_CAUTION, SPREAD_BAD = 1.0, 3.0
+# A share of rows that networks were fitted on from which the interval is in doubt.
+SHARED_CAUTION = 0.01
+# Rows of which fewer are different repeat: equal ones may have been logged apart.
+REPEATED = 0.5
 
 
 class Fit(NamedTuple):
@@ -53,12 +57,14 @@ class NetworkMaps:
     Attributes:
         maps: `[seeds]`.
         method: that the networks were fitted with.
-        same_rows: whether the rewards are those that the networks were fitted on.
+        shared: the share of rows that the networks were fitted on.
+        repeated: whether most rows of the log equal others.
     """
 
     maps: tuple[FeatureMap | None, ...]
     method: str
-    same_rows: bool
+    shared: float
+    repeated: bool
 
     @property
     def first(self) -> FeatureMap:
@@ -67,25 +73,30 @@ class NetworkMaps:
     def words(self, rates: Array, spread: float) -> dict[str, Any]:
         """For the summary."""
         used = int(np.isfinite(rates).sum())
-        rows = "these rows" if self.same_rows else "other rows"
+        rows = {0.0: "other rows", 1.0: "these rows"}.get(self.shared, f"{_percent(self.shared)} of these rows")
         return {
             "networks": f"{self.method} on {rows}; the answer is that of the median rate of {used} seeds",
             "spread_over_seeds": spread,
         }
 
+    def _learned(self) -> Diagnostic:
+        if not self.shared:
+            return Diagnostic("learned features", 0.0, "ok", "Features were learned from other rows.")
+        said = f"Features were learned from {_percent(self.shared)} of the same rows"
+        if self.shared <= SHARED_CAUTION:
+            return Diagnostic("learned features", self.shared, "ok", f"{said}, too few to matter.")
+        return Diagnostic(
+            "learned features",
+            self.shared,
+            "caution",
+            f"{said}, and the interval does not cover that choice."
+            + (" Rows of this log repeat, so that equal ones may have been logged apart." if self.repeated else ""),
+            "Fit the networks on one part of the log's trajectories, and DiffLSTD on the other.",
+        )
+
     def findings(self, est: "DiffLSTD") -> tuple[Diagnostic, ...]:
         """Whose features, and do seeds agree?"""
-        learned = Diagnostic(
-            "learned features",
-            None,
-            "caution" if self.same_rows else "ok",
-            "Features were learned from the same rows, and the interval does not cover that choice."
-            if self.same_rows
-            else "Features were learned from other rows, as far as rewards tell.",
-            "Fit the networks on one part of the log's trajectories, and DiffLSTD on the other."
-            if self.same_rows
-            else "",
-        )
+        learned = self._learned()
         if not np.isfinite(est.spread_):
             return (learned,)
         errors = est.spread_ / est.standard_error_ if est.standard_error_ > 0 else np.inf * est.spread_
@@ -124,15 +135,17 @@ def network_maps(features: Any, data: Any, dual_features: Any) -> NetworkMaps | 
             "features must be a fitted Learned. Got one that is not; call its fit(log, policy) first (a clone forgets it)."
         ) from None
     if not isinstance(data, Log):
-        return NetworkMaps(maps, features.method, False)  # refused with what it should be
+        return NetworkMaps(maps, features.method, 0.0, False)  # refused with what it should be
     log = data.load()
     _check_columns(features._inputs, Inputs.of(log))
-    return NetworkMaps(maps, features.method, digest(log.rewards) == features.rows_digest_)
+    hashes = row_hashes(log)
+    repeated = len(distinct(hashes)) < REPEATED * len(hashes)
+    return NetworkMaps(maps, features.method, overlap(hashes, features.rows_digest_), repeated)
 
 
-def digest(rewards: Array) -> str:
-    """Tells the rows of one log from those of another."""
-    return hashlib.sha256(np.ascontiguousarray(rewards, dtype=np.float64).tobytes()).hexdigest()
+def _percent(share: float) -> str:
+    """Never "0 %" of some, nor "100 %" of not quite all."""
+    return f"{100 * share:.3g} %" if share == 1 or share < 0.999 else "99.9 %"
 
 
 def _check_columns(fitted: Inputs, found: Inputs) -> None:

@@ -11,9 +11,11 @@ from cesaro.estimators.learned_findings import diverged
 if TYPE_CHECKING:
     from cesaro.estimators.learned import Learned
 
-# Runs still move if the last quarter of their steps differs from the one before by more than its own noise, and by more than
-# these parts of what matters: the spread over seeds, and the difference between target and log.
+# Runs still move if, together, the last quarter of their steps differs from the one before by more than its own noise, and by
+# more than these parts of what matters: the spread over seeds, and the difference between target and log.
 NOISE, OF_SPREAD, OF_DIFFERENCE = 2.0, 0.1, 0.02
+# The same of single runs, in whatever direction; what only fluctuates moves by about the spread. Bad from five times as much.
+EACH_OF_SPREAD, EACH_OF_DIFFERENCE, BAD = 0.5, 0.1, 5.0
 # A spread over seeds from which the answer is uncertain, as a part of that difference, or else of the rates.
 SPREAD_OF_DIFFERENCE, SPREAD_OF_RATE, LARGE_SPREAD = 0.25, 0.02, 0.1
 # The mean of a density ratio is one.
@@ -48,17 +50,23 @@ def _settled(est: "Learned") -> Iterator[Diagnostic]:
     moves = est.seed_rates_[kept] - est.earlier_rates_[kept]
     move = float(moves.mean())
     noise = NOISE * float(moves.std(ddof=1)) / np.sqrt(len(moves)) if len(moves) > 1 else 0.0
+    each = float(np.median(np.abs(moves)))
     spread, difference = float(np.nan_to_num(est.spread_)), _difference(est)
     verdict: Verdict = "ok"
     if abs(move) > max(noise, OF_SPREAD * spread, OF_DIFFERENCE * difference):
         verdict = "bad" if abs(move) > max(spread, 5 * OF_DIFFERENCE * difference) else "caution"
+    bound = max(EACH_OF_SPREAD * spread, EACH_OF_DIFFERENCE * difference)
+    if each > bound:
+        verdict = "bad" if verdict == "bad" or each > BAD * bound else "caution"
     state = "have settled" if verdict == "ok" else "have not settled"
+    beside = f" on average and by {each:.2g} each (median)" if len(moves) > 1 else ""
+    over_seeds = f"a spread over seeds of {spread:.2g} and " if len(moves) > 1 else ""
     yield Diagnostic(
         "settled",
         move,
         verdict,
-        f"Runs {state}: from the third to the last quarter of {est.steps_:,} steps their rates moved by {move:+.2g} on average, "
-        f"against a spread over seeds of {spread:.2g} and a difference to the log of {difference:.2g}.",
+        f"Runs {state}: from the third to the last quarter of {est.steps_:,} steps their rates moved by "
+        f"{move:+.2g}{beside}, against {over_seeds}a difference to the log of {difference:.2g}.",
         "" if verdict == "ok" else "Take more steps.",
     )
 

@@ -12,10 +12,10 @@ from cesaro.errors import InputError
 from cesaro.estimators.influence import Estimate
 from cesaro.estimators.learned_rows import network_rows
 from cesaro.estimators.learned_run import seed_numbers
-from cesaro.estimators.learned_settings import NETWORK_STEP, NETWORK_STEPS, Settings, with_actions
+from cesaro.estimators.learned_settings import MIXING, NETWORK_STEP, NETWORK_STEPS, Settings, with_actions
 from cesaro.estimators.learned_warnings import report_divergence
 from cesaro.estimators.neural import NetworkRuns, run_networks
-from cesaro.estimators.neural_features import digest
+from cesaro.estimators.neural_rows import distinct, row_hashes
 from cesaro.estimators.pipeline import Prepared
 from cesaro.features import FeatureMap
 from cesaro.features.hidden_layer import Matrix
@@ -71,9 +71,7 @@ def _conclude(est: "Learned", prepared: Prepared, runs: NetworkRuns) -> None:
     report_divergence(
         est,
         " and ".join(dict.fromkeys(runs.reasons)),
-        "take a smaller step_size"
-        + (", a target network (target=tracked(0.005))" if est.method == "diff-sgq" and est.target != "auto" else "")
-        + (", or diff-gq1" if est.method == "diff-sgq" else ""),
+        "take a smaller step_size" + (_other_target(est) if est.method == "diff-sgq" else ""),
     )
     kept = ~est.diverged_
     rates = est.seed_rates_[kept]
@@ -88,10 +86,19 @@ def _conclude(est: "Learned", prepared: Prepared, runs: NetworkRuns) -> None:
     else:
         est.offline_rates_ = runs.over_rows
     est.level_ = 0.0 if est.method == "gradient-dice" else est.scale_ * float(est.levels_[kept].mean())
-    est.rows_digest_ = digest(prepared.rewards)
+    est.rows_digest_ = np.empty(0, np.uint64) if prepared.log is None else distinct(row_hashes(prepared.log))
     est._known = None
     est.estimate_ = Estimate(float(np.median(rates)), float("nan"), 1.0)
     est.influence_ = np.full(prepared.num_rows, np.nan)
+
+
+def _other_target(est: "Learned") -> str:
+    """What else than a smaller step keeps Diff-SGQ together."""
+    if isinstance(est.target, str):
+        return f" or a slower target (target=tracked({MIXING / 5:g}), say)"
+    return (
+        " or a slower target" if est.target.update is not None else f" or a target network (target=tracked({MIXING:g}))"
+    )
 
 
 def _used(est: "Learned", settings: Settings) -> dict[str, Any]:
@@ -135,7 +142,7 @@ def over_members(est: "Learned", x: Matrix, levels: Array | None = None) -> Arra
 def hidden_maps(est: "Learned") -> list[FeatureMap | None]:
     """See `Learned.hidden_maps`."""
     est._fitted()
-    remedy = "fit Learned(method='diff-gq1', approximator='mlp') on a log"
+    remedy = "fit Learned(method='diff-sgq', approximator='mlp') on a log"
     if not hasattr(est, "members_"):
         raise InputError(f"features must be a Learned with networks. Got {est.approximator!r} functions; {remedy}.")
     if est.method == "gradient-dice":

@@ -52,29 +52,35 @@ def _draw(rates: Sequence[Row], differences: Sequence[Row], first: "Evaluation",
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     per = first.unit or "per step"
-    _panel(left, rates, first.confidence, f"reward in the long run, {per}")
-    _panel(right, differences, first.confidence, f"difference, {per}", signed=True)
+    decimals = common_decimals(estimate for _, estimate, _ in rates)
+    _panel(left, rates, first.confidence, f"reward in the long run, {per}", decimals)
+    if any(math.isfinite(estimate.standard_error) for _, estimate, _ in differences):
+        decimals = common_decimals(estimate for _, estimate, _ in differences)
+    _panel(right, differences, first.confidence, f"difference, {per}", decimals, signed=True)
     right.axvline(0, color="black", linewidth=0.8, zorder=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a character that the font lacks is drawn as a box
         figure.savefig(file, dpi=150)
 
 
-def _panel(axes: Any, rows: Sequence[Row], confidence: float, label: str, signed: bool = False) -> None:
-    decimals = common_decimals(estimate for _, estimate, _ in rows)
+def _panel(
+    axes: Any, rows: Sequence[Row], confidence: float, label: str, decimals: int | None, signed: bool = False
+) -> None:
+    lines = "no intervals"
     for place, (_, estimate, color) in enumerate(rows):
         low, high = estimate.interval(confidence)
         has_interval = math.isfinite(low) and math.isfinite(high)
         if math.isfinite(estimate.value):
             axes.plot([estimate.value], [place], "o", color=color, markersize=7)
         if has_interval:
+            lines = f"lines: {percent(confidence)} intervals"
             axes.plot([low, high], [place, place], color=color, linewidth=2, solid_capstyle="butt")
         if math.isfinite(estimate.value):
             text, at = numbers(estimate, confidence, decimals, signed=signed)[0], (estimate.value, place)
             axes.annotate(text, at, xytext=(0, 6), textcoords="offset points", ha="center", va="bottom", fontsize=9)
     axes.set_ylim(len(rows) - 0.4, -0.7)
     axes.set_yticks(range(len(rows)), [_label(name) for name, _, _ in rows], parse_math=False)
-    axes.set_xlabel(f"{_label(label, 60)}\n(lines: {percent(confidence)} intervals)", parse_math=False)
+    axes.set_xlabel(f"{_label(label, 60)}\n({lines})", parse_math=False)
     axes.margins(x=0.12)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)

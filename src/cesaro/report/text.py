@@ -43,7 +43,8 @@ def render_evaluation(evaluation: "Evaluation", *, full: bool = False) -> Iterab
     decimals = _decimals_of(evaluation)
     _row(rates, f"target: {evaluation.name}", evaluation.target, evaluation.confidence, decimals)
     _row(rates, "the log itself", evaluation.behavior, evaluation.confidence, decimals)
-    _row(rates, "difference", evaluation.difference, evaluation.confidence, None, signed=True)
+    own = None if math.isfinite(evaluation.difference.standard_error) else decimals
+    _row(rates, "difference", evaluation.difference, evaluation.confidence, own, signed=True)
     yield rates
     yield ""
     yield from _findings([evaluation], full)
@@ -70,7 +71,8 @@ def render_comparison(comparison: "Comparison", *, full: bool = False) -> Iterab
     paired.add_column("", overflow="fold")
     for column in ("difference", "std. error", f"{percent(first.confidence)} interval", "one-sided p"):
         paired.add_column(column, justify="right", overflow="fold")
-    decimals = common_decimals(comparison.differences.values())
+    if any(math.isfinite(difference.standard_error) for difference in comparison.differences.values()):
+        decimals = common_decimals(comparison.differences.values())
     for (a, b), difference in comparison.differences.items():
         name, estimate = f"{a} − {b}", difference
         if difference.value < 0:
@@ -87,10 +89,17 @@ def headline(evaluation: "Evaluation") -> str:
     rate, low, high = numbers(evaluation.target, evaluation.confidence, _decimals_of(evaluation))
     per = evaluation.unit or "per step"
     has_interval = math.isfinite(evaluation.standard_error)
-    within = f"{percent(evaluation.confidence)} interval {low} to {high}" if has_interval else "no interval"
+    within = f"{percent(evaluation.confidence)} interval {low} to {high}" if has_interval else _no_interval(evaluation)
     if evaluation.is_logged:
         return f"The log earned {rate} {per} ({within})."
     return f"'{evaluation.name}' would earn {rate} {per} in the long run ({within}){_against(evaluation)}."
+
+
+def _no_interval(evaluation: "Evaluation") -> str:
+    """With how far seeds agree, where that is known."""
+    spread = evaluation.settings.get("spread_over_seeds")
+    known = spread is not None and math.isfinite(spread)
+    return f"no interval; standard deviation over seeds {spread:.2g}" if known else "no interval"
 
 
 def _against(evaluation: "Evaluation") -> str:
@@ -185,34 +194,40 @@ def _findings(evaluations: Sequence["Evaluation"], full: bool) -> Iterable[Rende
 
 
 def _footer(evaluations: Sequence["Evaluation"]) -> Iterable[RenderableType]:
-    from cesaro.evaluation import COVERS
-
     first = evaluations[0]
-    for names, used in _used(evaluations):
+    for names, used in _once((one.name, _settings(one)) for one in evaluations):
         yield _text(f"Used{'' if len(names) == len(evaluations) else ' for ' + ', '.join(names)}: {used}.")
     of = "" if first.log["name"] in _NAMELESS else f" of {first.log['name']}"
     yield _text(" ".join([f"Log: {first.log['rows']:,} transitions{of}.", *first.log["notes"]]))
     columns: dict[str, list[str]] = first.log["columns"]
     if any(names != [role] for role, names in columns.items()):
         yield _text("Columns: " + "; ".join(f"{role} {', '.join(names)}" for role, names in columns.items()) + ".")
-    yield _text(COVERS, style="italic")
+    for names, covers in _once((one.name, one.covers) for one in evaluations):
+        yield _text(f"{'' if len(names) == len(evaluations) else ', '.join(names) + ': '}{covers}", style="italic")
     for evaluation in evaluations:
         of = f" ({evaluation.name})" if len(evaluations) > 1 else ""
         for warning in evaluation.warnings:
             yield _text(f"Warning{of}: {warning}", style="yellow")
 
 
-def _used(evaluations: Sequence["Evaluation"]) -> list[tuple[list[str], str]]:
-    """What was used, once, with the names of the policies it was used for."""
+def _once(said: Iterable[tuple[str, str]]) -> list[tuple[list[str], str]]:
+    """Every sentence once, with the names of the policies it was said of."""
     found: dict[str, list[str]] = {}
-    for evaluation in evaluations:
-        items = [(key.replace("_", " "), value) for key, value in evaluation.settings.items() if value is not None]
-        found.setdefault("; ".join(f"{key}: {_shown(value)}" for key, value in items), []).append(evaluation.name)
-    return [(names, used) for used, names in found.items()]
+    for name, sentence in said:
+        found.setdefault(sentence, []).append(name)
+    return [(names, sentence) for sentence, names in found.items()]
+
+
+def _settings(evaluation: "Evaluation") -> str:
+    """What was used."""
+    items = [(key.replace("_", " "), value) for key, value in evaluation.settings.items() if value is not None]
+    return "; ".join(f"{key}: {_shown(value)}" for key, value in items)
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.4g}" if math.isfinite(value) else "none"
 
 
 def _rates_table(confidence: float, unit: str | None) -> Table:

@@ -1,0 +1,65 @@
+"""Which rows networks were fitted on: one number per transition, so that their features are known wherever those rows return."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro.data import Transitions
+from cesaro.data.values import Categories, Values
+
+Hashes = NDArray[np.uint64]
+
+# Odd numbers without pattern, and where the upper bits of a product are folded into the lower ones.
+FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+HALF, THIRD = np.uint64(32), np.uint64(29)
+# Rows at a time, so that columns stay in the cache.
+CHUNK = 8_192
+
+
+def row_hashes(log: Transitions) -> Hashes:
+    """Of each row's observation, action, reward and next observation, sorted, `[n]`; labels count by their number."""
+    result = np.empty(len(log), np.uint64)
+    for start in range(0, len(log), CHUNK):
+        rows = slice(start, start + CHUNK)
+        state = np.zeros(len(result[rows]), np.uint64)
+        for words in (
+            *_words(log.observations.take(rows)),
+            *_words(log.actions.take(rows)),
+            _bits(log.rewards[rows]),
+            *_words(log.next_observations.take(rows)),
+        ):
+            state ^= words
+            for factor, shift in ((FIRST, HALF), (SECOND, THIRD)):
+                state *= factor
+                state ^= state >> shift
+        result[rows] = state
+    result.sort()
+    return result
+
+
+def distinct(hashes: Hashes) -> Hashes:
+    """Each once; they are sorted."""
+    return hashes[np.concatenate([[True], hashes[1:] != hashes[:-1]])]
+
+
+def overlap(hashes: Hashes, known: Hashes) -> float:
+    """The share of rows that are among those known; both are sorted."""
+    if not len(known):
+        return 0.0
+    places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+    return float(np.mean(known[places] == hashes))
+
+
+def _words(values: Values) -> list[Hashes]:
+    """64 bits of every row, column by column."""
+    found: list[Hashes] = []
+    for column in values.columns:
+        if isinstance(column, Categories):
+            found.append(column.codes.astype(np.uint64))
+        else:
+            found.extend(_bits(column.T if column.ndim == 2 else column[None]))
+    return found
+
+
+def _bits(numbers: NDArray[np.floating]) -> Hashes:
+    """Zero has two signs, and one hash."""
+    return (np.ascontiguousarray(numbers, dtype=np.float64) + 0.0).view(np.uint64)

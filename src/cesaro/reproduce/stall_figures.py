@@ -67,7 +67,7 @@ def _draw_rates(panel: Any, result: Result) -> None:
     panel.set_xlabel("training steps")
     panel.set_ylabel("r̂")
     panel.set_title("Networks: r̂, started at the log's rate", fontsize=11)
-    panel.legend(frameon=False, fontsize=9)
+    panel.legend(frameon=False, fontsize=9, ncols=2, loc="center right")
 
 
 def _draw_held(panel: Any, result: Result) -> None:

@@ -187,7 +187,7 @@ def rate_force(x: Array, x_next: Array) -> float:
         >>> import numpy as np
         >>> rate_force(np.array([[0.0], [0.0]]), np.array([[1.0], [-1.0]]))  # differences average out: r̂ alone moves the mean
         1.0
-        >>> rate_force(np.array([[0.0], [0.0]]), np.array([[1.0], [1.0]]))  # w can take the place of r̂
+        >>> round(rate_force(np.array([[0.0], [0.0]]), np.array([[1.0], [1.0]])), 9)  # w can take the place of r̂
         0.0
     """
     change = x - x_next

@@ -1,4 +1,4 @@
-"""Networks as approximators: the same objectives, linear updates where the network is linear, exact answers on a small MDP."""
+"""Networks as approximators: the same objectives, linear updates where the network is linear."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import cesaro as cs
 from cesaro.algorithms import REGISTRY, Batch, Objective
-from cesaro.algorithms.saddle_point import CURRENT, copied, tracked
+from cesaro.algorithms.saddle_point import copied, tracked
 from cesaro.approximators import APPROXIMATORS, MLP, Network
 from cesaro.errors import InputError
 from cesaro.learning import engine
@@ -20,15 +20,13 @@ from cesaro.learning.source import draw, source
 METHODS = tuple(REGISTRY)
 LINEAR_NETWORK = MLP(widths=(), head_scale=0.0)
 PROBLEM = cs.problems.random_problem(5, 4, 2, 3)
-WIDE = MLP((64,), head_scale=0.1)
 SLOW = tracked(0.02)
 
 
-@pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize("method", METHODS)
-def test_a_linear_network_gives_the_linear_updates(method: str, batch_size: int) -> None:
+def test_a_linear_network_gives_the_linear_updates(method: str) -> None:
     """q without bias, τ of Diff-GQ1 with: the network of no hidden layers is the linear method, step by step."""
-    rates = []
+    rates, batch_size = [], 4
     for approximator in ("linear", LINEAR_NETWORK):
         result = cs.sweep(
             method,
@@ -52,7 +50,7 @@ def test_a_linear_network_gives_the_linear_updates(method: str, batch_size: int)
 
 def test_a_network_starts_as_the_paper_says() -> None:
     function = MLP(widths=(16, 8), head_scale=1e-3)(5, bias=False)
-    network: Network = function.init(jax.random.key(3))
+    network: Network = jax.jit(function.init)(jax.random.key(3))
     first, second, last = network.layers
     np.testing.assert_allclose(first.weight.T @ first.weight, np.eye(5), atol=1e-5)
     np.testing.assert_allclose(second.weight @ second.weight.T, np.eye(8), atol=1e-5)
@@ -166,7 +164,7 @@ def test_diff_gq2_uses_both_minibatches() -> None:
     primal, dual = objective.init(jax.random.key(0))
     rng = np.random.default_rng(0)
     x, x_next, reward = rng.normal(size=(2, 5, 3)), rng.normal(size=(2, 5, 3)), rng.normal(size=(2, 5))
-    gradient = jax.grad(objective.lagrangian, argnums=(0, 1))
+    gradient = jax.jit(jax.grad(objective.lagrangian, argnums=(0, 1)))
     hyper = {"ridge": 0.0}
 
     def flat(x: NDArray[np.float64]) -> NDArray[Any]:
@@ -178,66 +176,6 @@ def test_diff_gq2_uses_both_minibatches() -> None:
         other = x.copy()
         other[minibatch] += rng.normal(size=(5, 3))
         assert np.abs(flat(other) - base).max() > 1e-3
-
-
-SMALL = cs.problems.garnet(3, 2, 2, seed=2).mdp
-
-
-def _one_hot() -> tuple[cs.LinearProblem, Any, Any]:
-    """A small known MDP, one-hot inputs, samples halfway between the target's own and uniform ones."""
-    policy = np.array([[0.2, 0.8], [0.5, 0.5], [0.8, 0.2]])
-    sampling = (cs.exact.stationary_distribution(SMALL, policy) + 1 / 6) / 2
-    features = np.eye(6).reshape(3, 2, 6)
-    return cs.LinearProblem(SMALL, policy=policy, sampling=sampling, features=features), policy, sampling
-
-
-def _learn(method: str, problem: cs.LinearProblem) -> cs.Sweep:
-    samples = 128 * REGISTRY[method](WIDE, 6).minibatches
-    arguments: dict[str, Any] = {
-        "settings": cs.grid(step_size=[0.2]),
-        "seeds": 2,
-        "budget": 5_000 * samples,
-        "record_every": 1_000 * samples,
-        "window": 1_000 * samples,
-        "batch_size": 128,
-        "approximator": WIDE,
-        "target": SLOW if method == "diff-sgq" else CURRENT,
-        "keep_final": True,
-        "quiet": True,
-    }
-    return cs.sweep(method, problem, **arguments)
-
-
-@pytest.mark.parametrize("method", ["diff-sgq", "diff-gq1", "diff-gq2"])
-def test_networks_reach_the_exact_answer(method: str) -> None:
-    """One-hot inputs and a wide network: the rate within 0.01, the centered values, which range over 1.6, within 0.15."""
-    problem, policy, _ = _one_hot()
-    truth, values = cs.exact.reward_rate(SMALL, policy), cs.exact.differential_values(SMALL, policy).ravel()
-    law = cs.exact.stationary_distribution(SMALL, policy).ravel()
-    behavior = float((problem.d * problem.r).sum())
-    assert abs(behavior - truth) > 0.1
-    assert np.ptp(values) > 0.5
-    result = _learn(method, problem)
-    np.testing.assert_allclose(result.reward_rate[0, :, -1], truth, atol=0.01)
-    objective = REGISTRY[method](WIDE, 6)
-    assert objective.values is not None
-    for seed in range(2):
-        primal = jax.tree.map(lambda leaf, seed=seed: jnp.asarray(leaf[0, seed]), result.final)
-        q = np.asarray(objective.values(primal, jnp.eye(6)))
-        np.testing.assert_allclose(q - law @ q, values, atol=0.15)
-
-
-def test_gradient_dice_reaches_the_rate_and_the_ratio() -> None:
-    """The rate within 0.01, the ratio, from 0.53 to 1.37, within 0.2."""
-    problem, policy, sampling = _one_hot()
-    result = _learn("gradient-dice", problem)
-    np.testing.assert_allclose(result.reward_rate[0, :, -1], cs.exact.reward_rate(SMALL, policy), atol=0.01)
-    ratio = cs.exact.density_ratio(SMALL, policy, sampling).ravel()
-    assert np.abs(ratio - 1).max() > 0.3
-    function = WIDE(6, bias=False)
-    for seed in range(2):
-        theta = jax.tree.map(lambda leaf, seed=seed: jnp.asarray(leaf[0, seed]), result.final["ratio"])
-        np.testing.assert_allclose(function.apply(theta, jnp.eye(6)), ratio, atol=0.2)
 
 
 def test_lanes_do_not_change_a_network_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,13 +236,6 @@ def test_a_network_run_resumes_identically(tmp_path: Path, monkeypatch: pytest.M
     np.testing.assert_array_equal(resumed.reward_rate, whole.reward_rate)
     for one, other in zip(jax.tree.leaves(resumed.final), jax.tree.leaves(whole.final)):
         np.testing.assert_array_equal(one, other)
-    with pytest.raises(InputError, match="belongs to another sweep"):
-        cs.sweep(
-            "diff-sgq",
-            PROBLEM,
-            **{**arguments, "approximator": MLP((16,), head_scale=0.5)},
-            checkpoint=tmp_path / "run.npz",
-        )
 
 
 def test_a_diverging_network_is_flagged_and_never_chosen() -> None:

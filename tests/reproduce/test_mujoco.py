@@ -555,8 +555,8 @@ def test_the_claim_holds_where_it_holds_everywhere() -> None:
     result = made(([0.1, 0.2, 0.1, 0.2], [0.3, 0.4, 0.3, 0.4]))
     assert result.claim_holds
     text = mujoco_tables.verdict(result)
-    assert "Verdict: the claim holds in every cell." in text
-    assert text[-1].startswith("This is not the full study")
+    assert "No verdict, as this is not the full study: here the claim holds in every cell." in text
+    assert text[-1].startswith("The full study has more")
     second = result.cells[result.config.places[0], CLAIMED].second
     assert second == pytest.approx((1.6, 0.2 / math.sqrt(3) / 2))
     assert mujoco_figures.figures(result).keys() == {"mujoco", "rates"}

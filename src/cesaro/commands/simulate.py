@@ -34,6 +34,10 @@ Force = Annotated[bool, typer.Option("--force", help="Replace what an earlier ru
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 
 
+# Shorter streams may show little but their start.
+_LONG = 1_000
+
+
 def collect(
     env: EnvName,
     policy: Policy,
@@ -133,6 +137,11 @@ def truth(
                 f"{confidence:.4g} interval {low:.6g} to {high:.6g}"
             )
             _echo(f"{steps:,} steps in {streams} streams, {rate.batches} batches; {_ends(answer)}.")
+            if steps // streams < _LONG:
+                _echo(
+                    f"Note: a stream of {steps // streams:,} steps begins at a reset, and what it earns at first may not be the long "
+                    f"run; take more steps, so that streams have {_LONG:,} or more, or fewer --streams."
+                )
         if out is not None:
             typer.echo(f"Results: {out}", err=json)
 

@@ -102,7 +102,7 @@ def _from_text(text: str, name: str | None, trust: bool) -> Policy:
     if text.startswith("shipped:"):
         from cesaro.simulation.shipped import actor_path
 
-        return _from_file(actor_path(text.removeprefix("shipped:")), name, trust)
+        return _from_file(actor_path(text.removeprefix("shipped:")), name or text, trust)
     file, marker, attribute = text.rpartition(".py:")
     if marker:
         return _from_python(Path(f"{file}.py").expanduser(), attribute, name)

@@ -152,10 +152,15 @@ def verdict(result: Result) -> list[str]:
         for (env, sigma), claim in claims.items()
         if not claim.is_best
     ]
+    about = (
+        "No verdict, as this is not the full study: here the claim"
+        if _is_reduced(result.config)
+        else "Verdict: the claim"
+    )
     lines.append(
-        "Verdict: the claim holds in every cell."
+        f"{about} holds in every cell."
         if result.claim_holds
-        else f"Verdict: the claim does NOT hold in every cell. Another method is at least as good in: {', '.join(lost)}."
+        else f"{about} does NOT hold in every cell. Another method is at least as good in: {', '.join(lost)}."
     )
     below = {
         method: sum(result.cells[place, method].error < result.behavior_error(place) for place in claims)
@@ -173,9 +178,7 @@ def verdict(result: Result) -> list[str]:
         "Settings are selected by the truth, as in the paper, and rates start at zero: a setting that stops on its way can win."
     )
     if _is_reduced(result.config):
-        lines.append(
-            "This is not the full study: fewer environments, noises, transitions, runs, minibatches or settings."
-        )
+        lines.append("The full study has more environments, noises, transitions, runs, minibatches or settings.")
     return lines
 
 

@@ -139,8 +139,8 @@ def truth(
             _echo(f"{steps:,} steps in {streams} streams, {rate.batches} batches; {_ends(answer)}.")
             if steps // streams < _LONG:
                 _echo(
-                    f"Note: a stream of {steps // streams:,} steps begins at a reset, and what it earns at first may not be the long "
-                    f"run; take more steps, so that streams have {_LONG:,} or more, or fewer --streams."
+                    f"Note: a stream of {steps // streams:,} steps begins at a reset, and its first steps may not be the "
+                    f"long run; take more steps, so that streams have {_LONG:,} or more, or fewer --streams."
                 )
         if out is not None:
             typer.echo(f"Results: {out}", err=json)

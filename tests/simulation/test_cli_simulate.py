@@ -61,7 +61,8 @@ def test_truth_as_text_and_as_json(tmp_path: Path) -> None:
     common = ("truth", "Pendulum-v1", "--policy", "constant:0", "--steps", "4000", "--workers", "1", "--quiet")
     result = cesaro(*common, "--out", out)
     assert (result.exit_code, result.stderr) == (0, "")
-    first, second, third = result.stdout.splitlines()
+    first, second, *note, third = result.stdout.splitlines()
+    assert "Note: a stream of 200 steps begins at a reset" in " ".join(note)
     stored = json.loads(out.read_text(encoding="utf-8"))
     assert first.startswith(f"Pendulum-v1, constant:0: {stored['value']:.6g} per step, standard error ")
     assert f"interval {stored['interval'][0]:.6g} to {stored['interval'][1]:.6g}" in first

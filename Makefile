@@ -23,7 +23,7 @@ types: .venv/test
 	$(BIN)/mypy
 
 check: .venv/test
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
 bench: .venv/test
 	$(BIN)/python -m benchmarks

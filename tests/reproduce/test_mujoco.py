@@ -30,9 +30,6 @@ from cesaro.reproduce.mujoco import ENVS, QUICK, Config, collect, run
 from cesaro.reproduce.mujoco_data import Recording, find, load
 from cesaro.reproduce.mujoco_result import BASELINE, CLAIMED, METHODS, Cell, Place, Rate, Result
 
-# One process makes what the module shares, and the other does not wait.
-pytestmark = pytest.mark.xdist_group("mujoco")
-
 ENV, PLACE = "Pendulum-v1", ("Pendulum-v1", 0.5)
 # At the larger learning rate every method diverges.
 SIZE: dict[str, Any] = {

@@ -27,9 +27,6 @@ from cesaro.reproduce.practice_logs import Remembered, Subject, pendulum_case, t
 from cesaro.reproduce.practice_methods import FQE, GQ1, HIDDEN, SGQ, Method, _slowly, fits, methods
 from cesaro.reproduce.practice_result import Result, Truth
 
-# One process makes what the module shares, and the other does not wait.
-pytestmark = pytest.mark.xdist_group("practice")
-
 FILES = ["manifest.json", "methods.csv", "practice.csv", "practice.png", "seeds.csv"]
 SMALL: dict[str, Any] = {
     "envs": ("Pendulum-v1", "pendulum"),

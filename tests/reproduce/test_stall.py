@@ -21,9 +21,6 @@ from cesaro.reproduce.stall import HELD, Config, Key, Result, run
 from cesaro.reproduce.stall_networks import CURVES, METHODS, SHARES, rate_force
 from cesaro.reproduce.stall_problem import Problem
 
-# One process makes what the module shares, and the other does not wait.
-pytestmark = pytest.mark.xdist_group("stall")
-
 SMALL: dict[str, Any] = {
     **stall.QUICK,
     "walks": (6, 12),

@@ -13,6 +13,7 @@ from cesaro.commands import evaluate as evaluation
 from cesaro.commands import simulate as simulation
 from cesaro.commands.doctor import doctor
 from cesaro.commands.errors import one_line_errors as _one_line_errors
+from cesaro.commands.studies import print_study
 from cesaro.errors import InputError
 from cesaro.reproduce import mujoco_command, practice_command, stall_command
 
@@ -149,7 +150,7 @@ def assumption(
 def _print_assumption(result: "Result", out: Path) -> None:
     from cesaro.reproduce.assumption_tables import print_tables, verdict
 
-    _print_study(result, out, print_tables, verdict, "assumption.csv, assumption.png")
+    print_study(result, out, print_tables, verdict, "assumption.csv, assumption.png")
 
 
 @reproduce.command()
@@ -196,7 +197,7 @@ def boyan(
 def _print_boyan(result: "boyan_result.Result", out: Path) -> None:
     from cesaro.reproduce.boyan_tables import print_tables, verdict
 
-    _print_study(result, out, print_tables, verdict, "boyan.csv, best.csv, boyan.png, step_size.png")
+    print_study(result, out, print_tables, verdict, "boyan.csv, best.csv, boyan.png, step_size.png")
 
 
 @reproduce.command()
@@ -229,7 +230,7 @@ def counterexample(
 def _print_counterexample(result: "counterexample_study.Result", out: Path) -> None:
     from cesaro.reproduce.counterexample_tables import print_tables, verdict
 
-    _print_study(result, out, print_tables, verdict, "counterexample.csv, trajectories.csv, counterexample.png")
+    print_study(result, out, print_tables, verdict, "counterexample.csv, trajectories.csv, counterexample.png")
 
 
 @reproduce.command()
@@ -268,7 +269,7 @@ def rates(
 def _print_rates(result: "rates_study.Result", out: Path) -> None:
     from cesaro.reproduce.rates_tables import print_tables, verdict
 
-    _print_study(result, out, print_tables, verdict, "rates.csv, problems.csv, rates.png")
+    print_study(result, out, print_tables, verdict, "rates.csv, problems.csv, rates.png")
 
 
 @reproduce.command()
@@ -305,7 +306,7 @@ def coverage(
 def _print_coverage(result: "coverage_study.Result", out: Path) -> None:
     from cesaro.reproduce.coverage_tables import print_tables, verdict
 
-    _print_study(result, out, print_tables, verdict, "coverage.csv, series.csv, coverage.png")
+    print_study(result, out, print_tables, verdict, "coverage.csv, series.csv, coverage.png")
 
 
 @reproduce.command()
@@ -340,23 +341,7 @@ def pendulum(
 def _print_pendulum(result: "pendulum_result.Result", out: Path) -> None:
     from cesaro.reproduce.pendulum_tables import print_tables, verdict
 
-    _print_study(result, out, print_tables, verdict, "pendulum.csv, logs.csv, settings.csv, pendulum.png")
-
-
-def _print_study(
-    result: Any,
-    out: Path,
-    print_tables: Callable[[Any, Any], None],
-    verdict: Callable[[Any], list[str]],
-    files: str,
-) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    print_tables(result, console)
-    for line in verdict(result):
-        console.print(line, markup=False)
-    typer.echo(f"Results: {out} ({files}, manifest.json)")
+    print_study(result, out, print_tables, verdict, "pendulum.csv, logs.csv, settings.csv, pendulum.png")
 
 
 # What to print after a study that --from repeats.

@@ -17,7 +17,7 @@ from cesaro.estimators.diagnostics import Diagnostic, diagnose
 from cesaro.estimators.influence import Estimate
 from cesaro.estimators.learned_findings import findings
 from cesaro.estimators.learned_rows import check_identified, default_ridge, dense
-from cesaro.estimators.learned_run import Runs, automatic_steps, run, steps_needed
+from cesaro.estimators.learned_run import Runs, automatic_steps, run, spread_over_runs, steps_needed
 from cesaro.estimators.learned_settings import Settings, check, is_network
 from cesaro.estimators.learned_warnings import report_divergence, warn_unreached, why_linear
 from cesaro.estimators.method_series import LimitSeries, limit_series
@@ -40,8 +40,6 @@ SHARE_OF_LIMIT = 0.5
 LARGEST_STEP = 1.0
 # The start counts as forgotten once the expected rate is this share of the standard error from its limit.
 FORGOTTEN = 0.1
-# Variance of a median over that of a mean, of many normal numbers.
-MEDIAN = np.pi / 2
 
 
 class Learned(Estimator):
@@ -275,16 +273,14 @@ class Learned(Estimator):
         report_divergence(self, why_linear(self))
         kept = self.seed_rates_[~self.diverged_]
         value = float(np.median(kept))
-        self.spread_ = float(kept.std(ddof=1)) if len(kept) > 1 else float("nan")
-        share = (MEDIAN if len(kept) > 2 else 1.0) / len(kept)
-        noise = np.nan_to_num(self.spread_) * np.sqrt(share)
+        self.spread_, noise = spread_over_runs(kept)
         weights = None if self.method == "gradient-dice" else runs.weights
         if weights is None:
             self.ratio_weights_ = runs.weights
         else:
             self.weights_ = weights
         self.limit_, self.reached_ = float("nan"), False
-        self.learning_error_ = float(noise)
+        self.learning_error_ = noise
         self._known = np.asarray(rows.x.any(axis=0)) if isinstance(self._map, OneHot) else None
         if series is None or at_limit is None:
             self.estimate_, self.influence_ = Estimate(value, float("nan"), 1.0), np.full(len(rows), np.nan)

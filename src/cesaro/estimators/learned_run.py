@@ -20,6 +20,10 @@ RECORDS = 100
 SQUARINGS, FEW_SQUARINGS, MANY_VARIABLES = 34, 18, 600
 
 
+# Variance of a median over that of a mean, of many normal numbers.
+MEDIAN = np.pi / 2
+
+
 @dataclass(frozen=True)
 class Runs:
     """What the seeds ended at.
@@ -109,6 +113,13 @@ def run(
     rates = np.where(kept, result.reward_rate[0][:, tail].mean(axis=1), np.nan)
     weights = result.records["weights"][0][kept][:, tail].mean(axis=(0, 1)) if kept.any() else np.zeros(data.x.shape[1])
     return Runs(rates, weights, np.where(kept, -1, diverged_at // per_step), records * per_record)
+
+
+def spread_over_runs(rates: Array) -> tuple[float, float]:
+    """The standard deviation over runs, NaN for one, and the standard error of their median, zero for one."""
+    spread = float(rates.std(ddof=1)) if len(rates) > 1 else float("nan")
+    share = (MEDIAN if len(rates) > 2 else 1.0) / len(rates)
+    return spread, float(np.nan_to_num(spread) * np.sqrt(share))
 
 
 def seed_numbers(random_state: int, seeds: int) -> list[int]:

@@ -11,7 +11,7 @@ from cesaro.data import Log
 from cesaro.errors import InputError
 from cesaro.estimators.influence import Estimate
 from cesaro.estimators.learned_rows import network_rows
-from cesaro.estimators.learned_run import seed_numbers
+from cesaro.estimators.learned_run import seed_numbers, spread_over_runs
 from cesaro.estimators.learned_settings import MIXING, NETWORK_STEP, NETWORK_STEPS, Settings, with_actions
 from cesaro.estimators.learned_warnings import report_divergence
 from cesaro.estimators.neural import NetworkRuns, run_networks
@@ -23,9 +23,6 @@ from cesaro.features.network_inputs import NetworkInputs
 
 if TYPE_CHECKING:
     from cesaro.estimators.learned import Learned
-
-# Variance of a median over that of a mean, of many normal numbers.
-MEDIAN = np.pi / 2
 
 
 def fit_networks(est: "Learned", data: Any, policy: Any, settings: Settings) -> None:
@@ -75,9 +72,7 @@ def _conclude(est: "Learned", prepared: Prepared, runs: NetworkRuns) -> None:
     )
     kept = ~est.diverged_
     rates = est.seed_rates_[kept]
-    est.spread_ = float(rates.std(ddof=1)) if len(rates) > 1 else float("nan")
-    share = (MEDIAN if len(rates) > 2 else 1.0) / len(rates)
-    est.learning_error_ = float(np.nan_to_num(est.spread_) * np.sqrt(share))
+    est.spread_, est.learning_error_ = spread_over_runs(rates)
     est.limit_, est.reached_, est.steps_needed_, est.time_constant_ = float("nan"), False, None, float("nan")
     est.members_, est.levels_, est.scale_ = runs.members, runs.levels, runs.scale
     est.earlier_rates_ = runs.earlier

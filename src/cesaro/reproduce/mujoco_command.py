@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from cesaro.commands.errors import one_line_errors
+from cesaro.commands.studies import print_study
 from cesaro.errors import InputError
 
 _OUT = Path("out")
@@ -78,14 +79,8 @@ def mujoco(
 
 def show(result: Any, out: Path) -> None:
     """Print the tables and the verdict."""
-    from rich.console import Console
-
     from cesaro.reproduce.mujoco_figures import figures_of
     from cesaro.reproduce.mujoco_tables import print_tables, verdict
 
-    console = Console(highlight=False)
-    print_tables(result, console)
-    for line in verdict(result):
-        console.print(line, markup=False)
     files = ["mujoco.csv", "best.csv", "curves.csv", *(f"{name}.png" for name in figures_of(result.config))]
-    typer.echo(f"Results: {out} ({', '.join(files)}, manifest.json)")
+    print_study(result, out, print_tables, verdict, ", ".join(files))

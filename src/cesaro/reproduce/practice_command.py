@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from cesaro.commands.errors import one_line_errors
+from cesaro.commands.studies import print_study
 from cesaro.errors import InputError
 
 _OUT = Path("out")
@@ -90,13 +91,7 @@ def _config(
 
 def show(result: Any, out: Path) -> None:
     """Print the tables and the verdict."""
-    from rich.console import Console
-
     from cesaro.reproduce.practice_tables import print_tables, verdict
 
-    console = Console(highlight=False)
-    print_tables(result, console)
-    for line in verdict(result):
-        console.print(line, markup=False)
     held = "held.csv, " if result.held else ""
-    typer.echo(f"Results: {out} (practice.csv, seeds.csv, methods.csv, {held}practice.png, manifest.json)")
+    print_study(result, out, print_tables, verdict, f"practice.csv, seeds.csv, methods.csv, {held}practice.png")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from cesaro.commands.errors import one_line_errors
+from cesaro.commands.studies import print_study
 from cesaro.errors import InputError
 
 _OUT = Path("out")
@@ -44,12 +45,6 @@ def stall(
 
 def show(result: Any, out: Path) -> None:
     """Print the tables and the verdict."""
-    from rich.console import Console
-
     from cesaro.reproduce.stall_tables import print_tables, verdict
 
-    console = Console(highlight=False)
-    print_tables(result, console)
-    for line in verdict(result):
-        console.print(line, markup=False)
-    typer.echo(f"Results: {out} (walks.csv, noise.csv, networks.csv, stall.png, manifest.json)")
+    print_study(result, out, print_tables, verdict, "walks.csv, noise.csv, networks.csv, stall.png")

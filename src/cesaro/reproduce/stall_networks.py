@@ -20,6 +20,7 @@ from cesaro.approximators import MLP, Approximator
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions
 from cesaro.estimators.learned_settings import adam
+from cesaro.features import hidden_layer
 from cesaro.learning import sweep
 from cesaro.linear import EmpiricalProblem
 from cesaro.reproduce.stall_problem import Problem, Rows
@@ -210,9 +211,8 @@ def network(vector: Array, sizes: tuple[int, ...]) -> Layers:
 
 def hidden(layers: Layers, x: Array) -> Array:
     """What the last layer sees, `[N, width]`."""
-    for weight, bias in layers[:-1]:
-        x = np.maximum(x @ weight.T + bias, 0.0)
-    return x
+    weights, biases = zip(*layers[:-1])
+    return np.asarray(hidden_layer.hidden(x, weights, biases, "relu"), dtype=np.float64)
 
 
 def apply(layers: Layers, x: Array) -> Array:

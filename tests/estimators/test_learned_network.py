@@ -94,6 +94,18 @@ def test_values_and_rate_are_the_exact_ones(method: str) -> None:
     np.testing.assert_allclose(values - values.mean(), known - known.mean(), atol=0.1)
 
 
+def test_the_default_optimizer_does_without_momentum_where_there_is_a_dual() -> None:
+    """It reaches the exact rate and values; with Adam's momentum the two sides circle, and no step size was chosen for that."""
+    plain, heavy = (
+        learner("diff-gq1", optimizer=optimizer, step_size=1e-3, steps=3 * STEPS).fit(*problem())
+        for optimizer in ("auto", "adam")
+    )
+    np.testing.assert_allclose(plain.seed_rates_, exact().reward_rate_, atol=0.01)
+    values, known = plain.predict(STATE, ACTION), exact().predict(STATE, ACTION)
+    np.testing.assert_allclose(values - values.mean(), known - known.mean(), atol=0.1)
+    assert np.abs(heavy.seed_rates_ - exact().reward_rate_).max() > 0.03
+
+
 def test_gradient_dice_finds_the_density_ratio() -> None:
     found = fitted("gradient-dice")
     log, _ = problem()

@@ -4,7 +4,7 @@ BIN := .venv/bin
 # BLAS gains nothing from more threads than pytest has workers.
 WORKERS ?= auto
 
-.PHONY: demo test lint types check bench clean
+.PHONY: demo test lint types check bench docs screenshots clean
 .DELETE_ON_ERROR:
 
 demo: .venv/core
@@ -28,8 +28,18 @@ check: .venv/test
 bench: .venv/test
 	$(BIN)/python -m benchmarks
 
+# The theme prints news about its successors otherwise.
+docs: .venv/docs .venv/test
+	NO_MKDOCS_2_WARNING=1 JAX_PLATFORMS=cpu $(BIN)/mkdocs build --strict
+	CESARO_ALL_PAGES=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) tests/test_docs.py
+
+# The pictures of the demo's report in the documentation; needs Chromium.
+screenshots: .venv/test
+	test -f demo/report.html || $(MAKE) demo
+	PYTHONPATH=tests $(BIN)/python -m browser.screenshots demo/report.html docs/images
+
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .hypothesis demo
+	rm -rf .venv .mypy_cache .ruff_cache .hypothesis demo site
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -43,4 +53,8 @@ clean:
 
 .venv/test: .venv/bin/python pyproject.toml constraints.txt
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ .venv/core
+
+.venv/docs: .venv/bin/python pyproject.toml constraints.txt
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@ .venv/core

@@ -21,7 +21,8 @@ from cesaro.cli import app
 from cesaro.commands import doctor
 
 COMMAND = [sys.executable, "-c", "from cesaro.cli import main; main()"]
-FILES = ["evaluation.json", "rates.png", "report.txt"]
+PICTURES = ["gains.png", "influence.png", "rates.png", "reward.png", "support.png", "values.png"]
+FILES = sorted(["evaluation.json", "report.html", "report.txt", *PICTURES])
 COLUMNS = ("--observation", "state", "--action", "done", "--reward", "earned")
 
 
@@ -79,7 +80,7 @@ def test_one_json_document_and_nothing_else(log: Path, tmp_path: Path) -> None:
     assert found["schema"] == "cesaro-evaluation/1"
     assert found.keys() == {
         *("schema", "cesaro", "policy", "unit", "confidence", "reward_rate", "behavior_rate", "difference", "covers"),
-        *("verdict", "diagnostics", "settings", "log", "warnings"),
+        *("verdict", "diagnostics", "settings", "log", "warnings", "run"),
     }
     rate = found["reward_rate"]
     assert rate.keys() == {"value", "standard_error", "low", "high"}
@@ -90,7 +91,10 @@ def test_one_json_document_and_nothing_else(log: Path, tmp_path: Path) -> None:
     assert found["log"]["columns"] == {"observation": ["state"], "action": ["done"], "reward": ["earned"]}
     assert {entry["verdict"] for entry in found["diagnostics"]} <= {"ok", "caution", "bad"}
     assert json.loads((out / "evaluation.json").read_text(encoding="utf-8")) == found
-    assert result.stderr.splitlines()[-1] == f"Results: {out} (evaluation.json, report.txt, rates.png)"
+    assert (
+        result.stderr.splitlines()[-1]
+        == f"Report: {out}/report.html (beside it: evaluation.json, report.txt, 6 pictures)"
+    )
 
 
 def test_warnings_are_in_the_report_or_on_stderr(log: Path) -> None:
@@ -108,7 +112,10 @@ def test_the_folder_is_complete_and_not_overwritten_without_force(log: Path, tmp
     arguments = ("evaluate", log, "--policy", "uniform", *COLUMNS, "--quiet", "--out", out)
     first = cesaro(*arguments)
     assert first.exit_code == 0, first.output
-    assert first.stdout.splitlines()[-1] == f"Results: {out} (evaluation.json, report.txt, rates.png)"
+    assert (
+        first.stdout.splitlines()[-1]
+        == f"Report: {out}/report.html (beside it: evaluation.json, report.txt, 6 pictures)"
+    )
     assert names(out) == FILES
     assert (out / "rates.png").read_bytes().startswith(b"\x89PNG")
     assert "What could be wrong" in (out / "report.txt").read_text(encoding="utf-8")
@@ -302,7 +309,8 @@ def test_compare_ranks_and_pairs(log: Path, tmp_path: Path) -> None:
     assert said.exit_code == 0, said.output
     assert "Paired differences" in said.stdout
     assert max(map(len, said.stdout.splitlines()[:-1])) <= 80
-    assert names(out) == ["comparison.json", "rates.png", "report.txt"]
+    of_each = [f"{name[:-4]}_{rank}.png" for name in PICTURES if name != "rates.png" for rank in (1, 2)]
+    assert names(out) == sorted(["comparison.json", "rates.png", "report.html", "report.txt", *of_each])
     found = json.loads(cesaro(*arguments, "--json").stdout)
     assert found == json.loads((out / "comparison.json").read_text(encoding="utf-8"))
     assert found["schema"] == "cesaro-comparison/1"
@@ -356,7 +364,10 @@ def test_hostile_text_stays_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert piece in re.sub(r"\s+", " ", report)
     found = json.loads((out / "evaluation.json").read_text(encoding="utf-8"))
     assert (found["policy"], found["unit"]) == (NAME, UNIT)
-    assert json.loads(cesaro("evaluate", *arguments, "--json").stdout) == found
+    printed = json.loads(cesaro("evaluate", *arguments, "--json").stdout)
+    assert printed["run"].pop("made")
+    assert found["run"].pop("made")
+    assert printed == found
 
 
 def test_numbers_are_never_cut(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,9 @@ from cesaro.estimators import Estimate
 from cesaro.estimators.diagnostics import Diagnostic
 from cesaro.evaluation import COVERS, COVERS_NOTHING
 from cesaro.progress import stage
-from cesaro.report.figure import draw_evaluation
-from cesaro.report.text import common_decimals, comparison_text, evaluation_text, headline, numbers
+from cesaro.report.style import save_png
+from cesaro.report.text import comparison_text, evaluation_text
+from cesaro.report.words import common_decimals, headline, numbers
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def test_json_is_plain_even_where_numbers_are_missing(answer: cs.Evaluation) -> 
 
 def test_a_picture_is_drawn_even_where_numbers_are_missing(answer: cs.Evaluation, tmp_path: Path) -> None:
     unknown = Estimate(math.nan, math.nan, 1.0)
-    draw_evaluation(replace(answer, difference=unknown, name="$\\frac{ x" * 9), tmp_path / "rates.png")
+    save_png(replace(answer, difference=unknown, name="$\\frac{ x" * 9).plot(), tmp_path / "rates.png")
     assert (tmp_path / "rates.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -93,8 +94,8 @@ def test_a_picture_names_intervals_only_where_it_has_them(
 
     monkeypatch.setattr(Figure, "savefig", keep)
     unknown = Estimate(0.12345678, math.nan, 1.0)
-    draw_evaluation(replace(answer, target=unknown, difference=unknown), tmp_path / "rates.png")
-    draw_evaluation(replace(answer, target=unknown, behavior=unknown), tmp_path / "rates.png")
+    save_png(replace(answer, target=unknown, difference=unknown).plot(), tmp_path / "rates.png")
+    save_png(replace(answer, target=unknown, behavior=unknown).plot(), tmp_path / "rates.png")
     decimals = common_decimals([answer.behavior])
     assert drawn[0] == ("(lines: 95 % intervals)", f"{unknown.value:.{decimals}f}")
     assert drawn[1] == ("(no intervals)", f"{unknown.value:+.{decimals}f}")
@@ -194,7 +195,7 @@ def test_comparisons_say_things_once(log: cs.Transitions) -> None:
     policies = {"log": "logged", "a": "constant:1", "b": "uniform"}
     said = " ".join(str(cs.compare(log, policies, quiet=True)).split())
     assert "the log itself" not in said
-    assert "one-sided p" in said
+    assert "beyond noise?" in said
     assert said.count("Used for") == 2
     assert "Used for a, b: method: DiffLSTD" in said
     assert "Log: 3,999 transitions. Dropped" in said

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from cesaro import problems as problems
     from cesaro import simulation as simulation
     from cesaro.algorithms import Objective as Objective
+    from cesaro.comparison import Comparison as Comparison
+    from cesaro.comparison import compare as compare
     from cesaro.data import FeatureTransitions as FeatureTransitions
     from cesaro.data import Log as Log
     from cesaro.data import Transitions as Transitions
@@ -24,9 +26,7 @@ if TYPE_CHECKING:
     from cesaro.errors import ToleranceError as ToleranceError
     from cesaro.estimators import DiffLSTD as DiffLSTD
     from cesaro.estimators import Learned as Learned
-    from cesaro.evaluation import Comparison as Comparison
     from cesaro.evaluation import Evaluation as Evaluation
-    from cesaro.evaluation import compare as compare
     from cesaro.evaluation import evaluate as evaluate
     from cesaro.learning import Sweep as Sweep
     from cesaro.learning import grid as grid
@@ -61,9 +61,9 @@ _EXPORTS = {
     "DiffLSTD": "estimators",
     "Learned": "estimators",
     "evaluate": "evaluation",
-    "compare": "evaluation",
+    "compare": "comparison",
     "Evaluation": "evaluation",
-    "Comparison": "evaluation",
+    "Comparison": "comparison",
     "collect": "simulation",
     "monte_carlo_rate": "simulation",
     "MonteCarloRate": "simulation",

@@ -1,12 +1,12 @@
-"""`evaluate` and `compare`: a log and a policy in, a rate with its interval and diagnostics out."""
+"""`evaluate`: a log and a policy in, a rate with its interval and diagnostics out."""
 
 import inspect
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,9 +20,12 @@ from cesaro.estimators.diagnostics import Diagnostic, worst
 from cesaro.estimators.influence import Estimate, check_confidence
 from cesaro.linear import METHODS
 from cesaro.progress import stage
+from cesaro.versions import run_info
+
+if TYPE_CHECKING:
+    from cesaro.views import Views
 
 SCHEMA = "cesaro-evaluation/1"
-COMPARISON_SCHEMA = "cesaro-comparison/1"
 
 # Relative to the rates, what sums over a log may lose.
 ROUNDING = 1e-12
@@ -52,6 +55,7 @@ class Evaluation:
         estimator: the fitted estimator, for values and more.
         influence: of every row on the target's rate.
         is_logged: whether the policy is what the log did, so that there is no difference to speak of.
+        run: when it was made, versions, and the command that repeats it where there was one.
     """
 
     name: str
@@ -67,13 +71,16 @@ class Evaluation:
     estimator: Estimator = field(repr=False)
     influence: Array = field(repr=False)
     is_logged: bool = False
+    run: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def reward_rate(self) -> float:
+        """The target's, per step."""
         return self.target.value
 
     @property
     def standard_error(self) -> float:
+        """Of the target's rate; NaN where the method has none."""
         return self.target.standard_error
 
     def interval(self, confidence: float | None = None) -> tuple[float, float]:
@@ -89,6 +96,29 @@ class Evaluation:
     def covers(self) -> str:
         """What the interval is about, in a sentence."""
         return COVERS if np.isfinite(self.standard_error) else COVERS_NOTHING
+
+    @cached_property
+    def views(self) -> "Views":
+        """What pictures show: stretches of the log, values by state, where the target gains, actions, leverage."""
+        from cesaro.views import views
+
+        return views(self.estimator)
+
+    def plot(self, kind: str = "rates") -> Any:
+        """A matplotlib figure, which a notebook shows and `savefig` writes.
+
+        Args:
+            kind: "rates" (with intervals), "reward" (over time, with both rates), "values" (by state), "gains" (where the target
+                gains and loses), "influence" (of stretches of the log) or "support" (the target's actions against the log's).
+        """
+        from cesaro.report.pictures import plot
+
+        return plot(self, kind)
+
+    def _repr_html_(self) -> str:
+        from cesaro.report.html import evaluation_fragment
+
+        return evaluation_fragment(self)
 
     def __str__(self) -> str:
         from cesaro.report.text import evaluation_text
@@ -106,55 +136,16 @@ class Evaluation:
             "policy": self.name,
             "unit": self.unit,
             "confidence": self.confidence,
-            "reward_rate": _numbers(self.target, self.confidence),
-            "behavior_rate": _numbers(self.behavior, self.confidence),
-            "difference": _numbers(self.difference, self.confidence, p_one_sided=self.difference.p_value()),
+            "reward_rate": to_numbers(self.target, self.confidence),
+            "behavior_rate": to_numbers(self.behavior, self.confidence),
+            "difference": to_numbers(self.difference, self.confidence, p_one_sided=self.difference.p_value()),
             "covers": self.covers,
             "verdict": self.verdict,
             "diagnostics": [entry.to_dict() for entry in self.diagnostics],
-            "settings": _json(self.settings),
-            "log": _json(self.log),
+            "settings": to_json(self.settings),
+            "log": to_json(self.log),
             "warnings": list(self.warnings),
-        }
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Several policies on one log.
-
-    Attributes:
-        evaluations: by name, in the order given.
-        differences: `(a, b)` to the rate of a minus that of b, paired row by row.
-    """
-
-    evaluations: dict[str, Evaluation]
-    differences: dict[tuple[str, str], Estimate]
-
-    def difference(self, a: str, b: str) -> Estimate:
-        """The rate of a minus that of b, in either order of the names."""
-        if (a, b) in self.differences:
-            return self.differences[a, b]
-        if (b, a) in self.differences:
-            return self.differences[b, a].negative()
-        names = ", ".join(map(repr, self.evaluations))
-        raise InputError(f"difference needs two different names among {names}. Got {a!r} and {b!r}.")
-
-    def __str__(self) -> str:
-        from cesaro.report.text import comparison_text
-
-        return comparison_text(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; `p_one_sided` of `policy` minus `minus` as in `Evaluation.to_dict`."""
-        confidence = next(iter(self.evaluations.values())).confidence
-        return {
-            "schema": COMPARISON_SCHEMA,
-            "cesaro": __version__,
-            "evaluations": [evaluation.to_dict() for evaluation in self.evaluations.values()],
-            "differences": [
-                {"policy": a, "minus": b, **_numbers(d, confidence, p_one_sided=d.p_value())}
-                for (a, b), d in self.differences.items()
-            ],
+            "run": to_json(self.run),
         }
 
 
@@ -201,8 +192,8 @@ def evaluate(
     from cesaro.policies import policy as as_policy
 
     level = check_confidence(confidence)
-    _reject_columns(settings)
-    data = _as_log(log)
+    reject_columns(settings)
+    data = as_log(log)
     target = as_policy(policy, name=name, trust=trust)
     estimator = _estimator(method, features, random_state, quiet, settings)
     with stage("reading the log", quiet=quiet):
@@ -218,8 +209,13 @@ def evaluate(
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
     rate, influence = estimator.estimate_, estimator.influence_
     behavior = estimator.behavior_
-    difference = _difference(estimator, rate, influence, behavior, estimator.behavior_influence_, None)
-    if (spread := float(np.ptp(transitions.rewards))) > 0:
+    difference = paired_difference(estimator, rate, influence, behavior, estimator.behavior_influence_, None)
+    if (spread := float(np.ptp(transitions.rewards))) == 0:
+        earned = float(transitions.rewards[0])
+        said.append(
+            f"All {len(transitions):,} rewards are {earned:g}, so that every policy earns that; the log tells no more."
+        )
+    else:
         rate, behavior = _known(rate, ROUNDING * spread), _known(behavior, ROUNDING * spread)
     return Evaluation(
         name=target.name,
@@ -241,43 +237,11 @@ def evaluate(
         estimator=estimator,
         influence=influence,
         is_logged=target.is_logged,
+        run=run_info(),
     )
 
 
-def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Comparison:
-    """Evaluate several policies on one log, with all paired differences; `settings` are those of `evaluate`.
-
-    Example:
-        >>> import numpy as np, cesaro as cs
-        >>> rng = np.random.default_rng(0)
-        >>> action = rng.integers(0, 2, 5000)
-        >>> log = cs.Transitions(np.cumsum(action) % 3, action, rewards=action + rng.normal(size=5000))
-        >>> result = cs.compare(log, {"always": "constant:1", "never": "constant:0"}, quiet=True)
-        >>> result.differences["always", "never"].p_value() < 0.01
-        True
-    """
-    if not hasattr(policies, "keys") or len(policies) < 2:
-        raise InputError("policies must map at least two names to policies, such as {'a': …, 'b': …}.")
-    names = [str(name) for name in policies]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"policies must have different names. Got {twice[0]!r} twice.")
-    if settings.get("checkpoint") is not None:
-        raise InputError(
-            "checkpoint must be None to compare, since it keeps one policy's run; evaluate the policies one by one."
-        )
-    _reject_columns(settings)
-    data = _as_log(log)
-    found = {name: evaluate(data, policy, name=name, **settings) for name, policy in zip(names, policies.values())}
-    differences = {}
-    for a, b in combinations(found, 2):
-        one, other = found[a], found[b]
-        differences[a, b] = _difference(
-            one.estimator, one.target, one.influence, other.target, other.influence, other.estimator
-        )
-    return Comparison(found, differences)
-
-
-def _difference(
+def paired_difference(
     estimator: Any, one: Estimate, of_one: Array, other: Estimate, of_other: Array, of_other_estimator: Any
 ) -> Estimate:
     """Paired, row by row; never as independent rows, since rewards are not. What learning adds by chance is not paired."""
@@ -305,13 +269,16 @@ def _estimator(method: str, features: Any, random_state: int, quiet: bool, setti
         from cesaro.estimators.learned import Learned  # JAX takes a second to import
 
         kind, settings = Learned, {"method": method, **settings}
+    elif learned := sorted({"approximator", "checkpoint"} & set(settings)):
+        names = ", ".join(METHODS)
+        raise InputError(f"{learned[0]} needs a learned method: method= must be one of {names}. Got {method!r}.")
     known = kind._get_param_names()
     if unknown := sorted(set(settings) - set(known)):
         raise InputError(f"method='{method}' has no setting {', '.join(unknown)}; it has {', '.join(known)}.")
     return kind(features=features, random_state=random_state, quiet=quiet, **settings)
 
 
-def _reject_columns(settings: Mapping[str, Any]) -> None:
+def reject_columns(settings: Mapping[str, Any]) -> None:
     """What says how a log is read goes to `read`."""
     wrong = [name for name in settings if name in inspect.signature(read).parameters]
     if wrong:
@@ -322,7 +289,7 @@ def _reject_columns(settings: Mapping[str, Any]) -> None:
         )
 
 
-def _as_log(log: Any) -> Log:
+def as_log(log: Any) -> Log:
     if isinstance(log, Log):
         return log
     if isinstance(log, FeatureTransitions):
@@ -332,18 +299,18 @@ def _as_log(log: Any) -> Log:
     raise InputError(f"log must be a Log, Transitions or a path. Got {type(log).__name__}; see cesaro.read.")
 
 
-def _numbers(estimate: Estimate, confidence: float, **more: float) -> dict[str, Any]:
+def to_numbers(estimate: Estimate, confidence: float, **more: float) -> dict[str, Any]:
     low, high = estimate.interval(confidence)
     numbers = {"value": estimate.value, "standard_error": estimate.standard_error, "low": low, "high": high, **more}
-    return {key: _json(value) for key, value in numbers.items()}
+    return {key: to_json(value) for key, value in numbers.items()}
 
 
-def _json(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """Plain JSON values; what is not finite is None."""
     if isinstance(value, Mapping):
-        return {str(key): _json(entry) for key, entry in value.items()}
+        return {str(key): to_json(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_json(entry) for entry in value]
+        return [to_json(entry) for entry in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):

@@ -62,14 +62,17 @@ class TabularMDP:
 
     @property
     def num_states(self) -> int:
+        """How many states there are, `S`."""
         return int(self.rewards.shape[0])
 
     @property
     def num_actions(self) -> int:
+        """How many actions there are, `A`."""
         return int(self.rewards.shape[1])
 
     @property
     def is_sparse(self) -> bool:
+        """Whether the probabilities are sparse matrices, one per action."""
         return isinstance(self.probabilities, tuple)
 
     def __repr__(self) -> str:

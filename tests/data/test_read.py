@@ -448,7 +448,7 @@ def test_row_of_the_file_is_named_after_sorting() -> None:
         ("log.csv", b"state,action,reward\n", r"log.csv must have at least one row"),
         ("log.csv", b"state,action,reward\n1,2\n", r"log.csv must be a CSV file"),
         ("log.csv", b"state,state,reward\n1,2,3\n", r'different column names. Got "state" twice'),
-        ("log.csv", b"state;action;reward\n1;2;3\n", r"holds ';': write the file with commas"),
+        ("log.csv", b"state|action|reward\n1|2|3\n", r"holds '\|': write the file with commas"),
         (
             "log.csv",
             b"state,action,reward\n1,0,\n2,0,1\n",

@@ -30,7 +30,8 @@ from cesaro.estimators.neural_members import Members
 from cesaro.estimators.neural_rows import overlap, row_hashes
 from cesaro.evaluation import COVERS, COVERS_NOTHING
 from cesaro.features import hidden_layer
-from cesaro.report.text import common_decimals, evaluation_text, headline
+from cesaro.report.text import evaluation_text
+from cesaro.report.words import common_decimals, headline
 
 Array = NDArray[np.float64]
 ROWS, SEEDS = 600, 4
@@ -385,4 +386,4 @@ def test_the_command_line(sweeps: Sweeps, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "rates.png").stat().st_size > 0
     result = CliRunner().invoke(app, command)
     assert result.exit_code != 0
-    assert "has no setting approximator" in result.output.replace("\n", " ")
+    assert "--approximator is for learned methods" in result.output.replace("\n", " ")

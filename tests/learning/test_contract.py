@@ -204,7 +204,7 @@ def replay(
     with jax.enable_x64(True):
         objective = REGISTRY[method](APPROXIMATORS[approximator], problem.num_features)
         algorithm = saddle_point(objective, schedule=schedule, is_projected=radius is not None, **options)
-        step = _compiled(
+        replayed = _compiled(
             algorithm, (method, problem.num_features, approximator, radius is None, schedule, tuple(options))
         )
         values: dict[str, Any] = {**objective.defaults, **SCHEDULE_DEFAULTS[schedule], "radius": radius, **setting}
@@ -217,23 +217,29 @@ def replay(
             draw(source(problem, "float64"), jax.random.fold_in(key, 1), jnp.int32(0), steps * k * batch_size)
         )
         x, R, x1 = tuples(problem)
-        reported, raw, weights = [], [], []
-        for i in range(steps):
-            # Consecutive samples of the stream: first minibatch, then the second.
-            part = drawn[i * k * batch_size : (i + 1) * k * batch_size].reshape(k, batch_size)
-            state, _ = step(state, Batch(jnp.asarray(x[part]), jnp.asarray(R[part]), jnp.asarray(x1[part])), hyper)
-            primal = algorithm.report(state)
-            reported.append(float(primal["rate"]))
-            raw.append(float(state.primal["rate"]))
-            weights.append(np.asarray(primal["ratio" if method == "gradient-dice" else "values"]["weights"]))
-    return np.array(reported), np.array(raw), np.array(weights)
+        # Consecutive samples of the stream: first minibatch, then the second.
+        part = drawn.reshape(steps, k, batch_size)
+        batches = Batch(jnp.asarray(x[part]), jnp.asarray(R[part]), jnp.asarray(x1[part]))
+        reported, raw, primal = replayed(state, batches, hyper)
+        weights = primal["ratio" if method == "gradient-dice" else "values"]["weights"]
+    return np.asarray(reported), np.asarray(raw), np.asarray(weights)
 
 
-_steps: dict[Any, Callable[..., Any]] = {}
+_replays: dict[Any, Callable[..., Any]] = {}
 
 
 def _compiled(algorithm: Any, key: Any) -> Callable[..., Any]:
-    return _steps.setdefault(key, jax.jit(algorithm.step))
+    """One step after the other, without blocks, lanes or windows: the rates and the reported variables after each."""
+
+    def replayed(state: Any, batches: Batch, hyper: dict[str, Any]) -> Any:
+        def one(state: Any, batch: Batch) -> Any:
+            state, _ = algorithm.step(state, batch, hyper)
+            primal = algorithm.report(state)
+            return state, (primal["rate"], state.primal["rate"], primal)
+
+        return jax.lax.scan(one, state, batches)[1]
+
+    return _replays.setdefault(key, jax.jit(replayed))
 
 
 def assert_replayed(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cesaro.commands.command_line import repeating
 from cesaro.commands.errors import one_line_errors
 from cesaro.commands.wording import command_line
 from cesaro.errors import InputError
@@ -23,6 +24,7 @@ _ROLES = (
 _LOG_SETTINGS = ("reward_lag", "on_termination", "on_truncation")
 # What goes to the estimator as it is, where it is given.
 _ESTIMATOR_SETTINGS = ("dual_features", "standard_errors", "draws", "approximator", "checkpoint")
+_LEARNED_SETTINGS = ("approximator", "checkpoint")
 
 
 def _option(panel: str, help: str, *names: str, metavar: str | None = None, default: str | bool = False) -> Any:
@@ -131,7 +133,9 @@ Confidence = Annotated[float, _option(_ESTIMATE, "Level of the intervals.", defa
 Seed = Annotated[int, _option(_ESTIMATE, "Seed of everything random.", default="0")]
 Trust = Annotated[bool, _option(_ESTIMATE, "Allow policy files that run pickled code.", "--trust")]
 Unit = Annotated[str | None, _option(_OUTPUT, "Of a reward per step, such as '€ per minute'.")]
-Out = Annotated[Path | None, _option(_OUTPUT, "Write the answer to this folder as well: JSON, text, picture.")]
+Out = Annotated[
+    Path | None, _option(_OUTPUT, "Write the answer to this folder as well: report.html, JSON, text, pictures.")
+]
 Force = Annotated[bool, _option(_OUTPUT, "Replace the folder of an earlier answer.", "--force")]
 Json = Annotated[bool, _option(_OUTPUT, "Print one JSON document instead of text.", "--json")]
 Quiet = Annotated[bool, _option(_OUTPUT, "No progress bar.", "--quiet")]
@@ -227,7 +231,7 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
         if several and len(given["policy"]) < 2:
             raise InputError("compare takes at least two --policy options. Got 1; for one: cesaro evaluate.")
 
-        from cesaro import evaluation
+        from cesaro import comparison, evaluation
         from cesaro.data import read
         from cesaro.report import folder as report
 
@@ -237,11 +241,13 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
         policies = _policies(given["policy"], given["trust"])
         log = read(given["log"], **roles, kinds=kinds, gap=gap, **{name: given[name] for name in _LOG_SETTINGS})
         if several:
-            answer: Any = evaluation.compare(log, policies, **settings)
+            answer: Any = comparison.compare(log, policies, **settings)
         else:
             ((name, target),) = policies.items()
             answer = evaluation.evaluate(log, target, name=name, **settings)
+        command = repeating("compare" if several else "evaluate", compare if several else evaluate, given)
         for one in answer.evaluations.values() if several else [answer]:
+            one.run["command"] = command
             one.log["notes"] = [note if "(--" in note else command_line(note) for note in one.log["notes"]]
         files = []
         if out is not None:
@@ -250,7 +256,10 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
         if out is not None:
             from cesaro.report.escape import visible
 
-            typer.echo(visible(f"Results: {given['out']} ({', '.join(files)})"), err=given["json"])
+            pictures = sum(file.endswith(".png") for file in files)
+            beside = ", ".join(file for file in files[1:] if not file.endswith(".png"))
+            where = given["out"] / files[0]
+            typer.echo(visible(f"Report: {where} (beside it: {beside}, {pictures} pictures)"), err=given["json"])
 
 
 def _print(answer: Any, several: bool, *, as_json: bool) -> None:
@@ -274,6 +283,15 @@ def _print(answer: Any, several: bool, *, as_json: bool) -> None:
 def _settings(given: dict[str, Any]) -> dict[str, Any]:
     """What `cesaro.evaluate` takes beside the log and the policy; the estimator's own only where given."""
     settings = {name: given[name] for name in _ESTIMATOR_SETTINGS if given.get(name) is not None}
+    of_learned = [name for name in _LEARNED_SETTINGS if name in settings]
+    if of_learned and given["method"] in ("auto", "diff-lstd"):
+        from cesaro.linear import METHODS
+
+        name = of_learned[0]
+        raise InputError(
+            f"--{name} is for learned methods, and {given['method']} is the closed form. Got --{name} {settings[name]}; add "
+            f"--method and one of {', '.join(METHODS)}."
+        )
     options = {*given, "random_state"}
     for text in given["set"] or ():
         name, equals, value = text.partition("=")

@@ -80,6 +80,10 @@ def collect(
         _echo(
             f"{about['steps']:,} transitions in {streams} streams; {_ends(about)}; mean reward {about['mean_reward']:.6g}."
         )
+        if about["resumed_steps"]:
+            _echo(
+                f"Resumed: {about['resumed_steps']:,} of these transitions were there already, from a run that was interrupted."
+            )
         if format == "minari":
             from cesaro.simulation.minari_sink import REMARK
 

@@ -2,19 +2,16 @@
 
 import glob
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from cesaro.data.array_files import Hdf5Source, NpzSource
-from cesaro.data.columns import EXACT, empty
+from cesaro.data.csv_file import CsvSource, first_rows
 from cesaro.data.printable import printable
 from cesaro.data.roles import Roles
 from cesaro.data.settings import carried_settings
@@ -142,7 +139,7 @@ class ParquetSource(Source):
             return pa.concat_tables(tables, promote_options="default"), files
 
     def head(self, columns: Sequence[str], rows: int) -> pa.Table:
-        return _first(self._batches(list(columns)), rows)
+        return first_rows(self._batches(list(columns)), rows)
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         for file in self._files:
@@ -183,104 +180,6 @@ def _same_schema(file: Path, first: pa.Schema, other: Path, schema: pa.Schema) -
     )
 
 
-class CsvSource(Source):
-    """A CSV file with a header; types come from the whole column, ids stay text."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        with (
-            reading(path.name, "a CSV file with a header"),
-            pyarrow.csv.open_csv(path, **self._options(path)) as opened,
-        ):
-            names = opened.schema.names
-        super().__init__(path.name, names)
-
-    @staticmethod
-    def _options(path: Path) -> dict[str, Any]:
-        tabs = ".tsv" in path.name.lower()
-        return {"parse_options": pyarrow.csv.ParseOptions(delimiter="\t" if tabs else ",")}
-
-    def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
-        text = {roles.trajectory} if roles.trajectory is not None else set()
-        owners = _owners(roles)
-        table = self._read(roles.columns(), text)
-        large = {column for column in roles.columns() if _has_large_whole(table[column])}
-        exact = {column for column in large if kinds.get(column) == "category"}
-        if exact:
-            table = self._read(roles.columns(), text | exact)
-        for column in (*roles.observation.columns, *roles.action.columns):
-            if column in large - exact and kinds.get(column) is None:
-                raise InputError(
-                    f'{self.name}: column "{column}" must be clear about its kind. Got whole numbers over 2**53; pass '
-                    f'kinds={{"{column}": "category"}} for ids or kinds={{"{column}": "number"}} for numbers.'
-                )
-        for column in table.column_names:
-            if pa.types.is_string(table[column].type) and column not in exact:
-                owner = owners.get(column)
-                labels = column in text or (owner is not None and kinds.get(owner) == "category")
-                self._check_text(column, table[column], labels, owner)
-        return table, ((self.name, len(table)),)
-
-    def head(self, columns: Sequence[str], rows: int) -> pa.Table:
-        """As text, so that no later row can contradict the type of the first ones."""
-        kinds = dict.fromkeys(columns, pa.string())
-        convert = pyarrow.csv.ConvertOptions(include_columns=columns, column_types=kinds)
-        with pyarrow.csv.open_csv(self._path, convert_options=convert, **self._options(self._path)) as opened:
-            return _first(opened, rows)
-
-    def _read(self, columns: Sequence[str], text: set[str]) -> pa.Table:
-        convert = pyarrow.csv.ConvertOptions(include_columns=columns, column_types=dict.fromkeys(text, pa.string()))
-        with reading(self.name, "a CSV file with a header"):
-            return pyarrow.csv.read_csv(self._path, convert_options=convert, **self._options(self._path))
-
-    def _check_text(self, column: str, values: pa.ChunkedArray, labels: bool, owner: str | None) -> None:
-        """Empty text is a missing entry; numbers and text in one column are more likely a mistake than labels.
-
-        `owner`: the column of the observation or the action whose kind decides; None where `kinds` has no say.
-        """
-        levels = values.unique().to_pylist()
-        wrong = "" if "" in levels else None
-        if wrong is None and not labels:
-            numbers = [level for level in levels if _is_number(level)]
-            others = [level for level in levels if not _is_number(level)]
-            wrong = others[0] if numbers and others else None
-        if wrong is None:
-            return
-        row = pc.index(values, pa.scalar(wrong, values.type)).as_py()
-        if wrong == "":
-            count = pc.sum(pc.equal(values, "")).as_py()
-            got, remedy = empty(f"row {row} (counted from 0)", count)
-            raise InputError(f'{self.name}: column "{column}" must not have missing entries. Got {got}; {remedy}.')
-        choice = "" if owner is None else f', or pass kinds={{"{owner}": "category"}} if these are labels'
-        raise InputError(
-            f'{self.name}: column "{column}" must hold numbers or text, not both. Got {wrong!r} at row {row} (counted '
-            f"from 0); correct that entry{choice}."
-        )
-
-
-def _owners(roles: Roles) -> dict[str, str]:
-    """Per column the column by which `kinds` names it: its own, or that of the observation for a next one."""
-    used = (*roles.observation.columns, *roles.action.columns)
-    after = () if roles.next_observation is None else zip(roles.next_observation.columns, roles.observation.columns)
-    return dict(after) | dict(zip(used, used))
-
-
-def _has_large_whole(column: pa.ChunkedArray) -> bool:
-    if not pa.types.is_floating(column.type) or not len(column):
-        return False
-    values = column.to_numpy()
-    finite = values[np.isfinite(values)]
-    return bool(len(finite)) and bool(np.abs(finite).max() > EXACT) and bool((finite == np.round(finite)).all())
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 class ArrowSource(Source):
     """An Arrow file or stream, also Feather. The data are copied out of the file, never mapped."""
 
@@ -314,15 +213,6 @@ class ArrowSource(Source):
             opened = self._open(file, fields)
             is_file = isinstance(opened, pyarrow.ipc.RecordBatchFileReader)
             batches = map(opened.get_batch, range(opened.num_record_batches)) if is_file else opened
-            table = _first(batches, rows)
+            table = first_rows(batches, rows)
             table.validate(full=True)
         return table
-
-
-def _first(batches: Iterable[pa.RecordBatch], rows: int) -> pa.Table:
-    found: list[pa.RecordBatch] = []
-    for batch in batches:
-        found.append(batch)
-        if sum(map(len, found)) >= rows:
-            break
-    return pa.Table.from_batches(found).slice(0, rows)

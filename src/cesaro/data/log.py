@@ -123,7 +123,8 @@ class Transitions(Log):
         next_observations: like `observations`; None: the next row of the same trajectory.
         trajectory: ids, `[N]`; None: one trajectory, or one per episode where flags are given.
         time: numbers, dates or timestamps, `[N]`; rows are sorted by it, see `gap`. None: rows are in order.
-        terminated, truncated: flags, `[N]`: the episode ended with this row, by itself or by a time limit.
+        terminated: flags, `[N]`: the episode ended with this row by itself.
+        truncated: flags, `[N]`: a time limit ended the episode with this row.
         weights: non-negative weight of each row, `[N]`.
         available: actions that were possible: per row a list of labels.
         kinds: "number" or "category" per column name ("observation" and "action" for lone ones).
@@ -218,34 +219,42 @@ class Transitions(Log):
 
     @property
     def observations(self) -> Values:
+        """`S` of every transition."""
         return self._parts.observations.take(self._kept)
 
     @property
     def actions(self) -> Values:
+        """`A` of every transition."""
         return self._parts.actions.take(self._kept)
 
     @property
     def rewards(self) -> Array:
+        """`R` of every transition, `[n]`."""
         return self._parts.rewards[self._kept]
 
     @property
     def next_observations(self) -> Values:
+        """`S'` of every transition, after restarts."""
         return self._next(self._kept)
 
     @property
     def weights(self) -> Array | None:
+        """The weight of every transition, `[n]`; None: all alike."""
         return None if self._parts.weights is None else self._parts.weights[self._kept]
 
     @property
     def trajectory(self) -> NDArray[np.int64] | None:
+        """The trajectory of every transition, `[n]`, in order of first appearance; None: there are neither ids nor flags."""
         return _codes(self._parts.trajectory, self._kept)
 
     @property
     def segment(self) -> NDArray[np.int64]:
+        """The contiguous piece of every transition, `[n]`: it increases at every border, cut and dropped successor."""
         return self._parts.segment
 
     @property
     def available(self) -> NDArray[np.bool_] | None:
+        """Which actions were possible, `[n, A]` in the order of `action_levels`; None: all, or not logged."""
         return None if self._parts.available is None else self._parts.available[self._kept]
 
     @property

@@ -47,12 +47,18 @@ def read(
         action: likewise; several columns must be numbers.
         next_observation: like `observation`, in the same order. Without it the next row of the trajectory is the next
             observation.
-        reward, trajectory, time, terminated, truncated, weight: one column each.
+        reward: the column of what a step earned.
+        trajectory: the column of ids that say which rows belong together.
+        time: the column that orders the rows of a trajectory and shows gaps.
+        terminated: the column of flags: the episode ended with this row by itself.
+        truncated: the column of flags: a time limit ended the episode with this row.
+        weight: the column that says how much a row counts.
         available: a column of lists of the actions that were possible, or a prefix `"available_*"` of flags per action.
         kinds: "number" or "category" per column, where the type alone would say the other.
         reward_lag: 1 where the reward of a row is logged on the next one.
-        on_termination, on_truncation: what the last row of an episode becomes, see `Transitions`. None: what the log's
-            own metadata say, else "restart" and "keep".
+        on_termination: what the last row of an episode becomes, see `Transitions`. None: what the log's own metadata say,
+            else "restart".
+        on_truncation: the same for a time limit. None: what the log's own metadata say, else "keep".
         gap: rows are sorted by time, and a trajectory is cut where a step takes more than `gap` times its median step (that
             of all trajectories, where it has fewer than 3 steps). None: time orders the rows and never cuts, for logs whose
             steps take irregular times by nature, such as calls.
@@ -95,7 +101,7 @@ def read(
     known = {column: kind for column, kind in opened.kinds.items() if column in used}
     chosen = known | check_kinds(opened.name, kinds, roles)
     unused = () if trajectory is False else possible_ids(opened.names, roles)
-    return Log(opened, roles, chosen, settings, tuple(notes), unused)
+    return Log(opened, roles, chosen, settings, (*opened.notes, *notes), unused)
 
 
 def _open(source: Any) -> Source:

@@ -27,6 +27,7 @@ class Source(ABC):
         types: their Arrow types; None where only the data tell.
         num_rows: None where only the data tell.
         options: settings that the log itself carries, such as `on_termination`.
+        notes: sentences on how it was read.
         roles, kinds: what the format itself says about its columns; the caller's choice goes before.
     """
 
@@ -35,6 +36,7 @@ class Source(ABC):
     types: pa.Schema | None = None
     num_rows: int | None = None
     options: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
     roles: Mapping[str, Any]
     kinds: Mapping[str, str]
 

@@ -17,6 +17,7 @@ class Categories(NamedTuple):
     levels: NDArray[Any]
 
     def labels(self) -> NDArray[Any]:
+        """The label of every row, `[n]`."""
         return self.levels[self.codes]
 
 

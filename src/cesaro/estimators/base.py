@@ -55,11 +55,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
 
     @property
     def reward_rate_(self) -> float:
+        """The estimate of the target's reward rate."""
         self._fitted()
         return self.estimate_.value
 
     @property
     def standard_error_(self) -> float:
+        """The standard error of `reward_rate_`; NaN for methods that have none."""
         self._fitted()
         return self.estimate_.standard_error
 
@@ -131,9 +133,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
 
     @property
     def diagnostics_(self) -> tuple[Diagnostic, ...]:
+        """What could be wrong with the estimate, one finding each."""
         raise NotImplementedError
 
     def fit(self, data: Any, policy: Any = None) -> Self:
+        """Estimate the rate of `policy` from `data`, a log; ready features need no policy."""
         raise NotImplementedError
 
     @property

@@ -165,9 +165,22 @@ def learned_methods(subject: Subject) -> Iterator[Diagnostic]:
     rows = subject.sample
     kept = slice(None, None, -(-len(rows) // PLUG_IN_ROWS))
     weights = None if rows.weights is None else rows.weights[kept]
-    problem = problem_of(FeatureTransitions(rows.x[kept], rows.rewards[kept], rows.x_next[kept], weights=weights))
+    data = FeatureTransitions(rows.x[kept], rows.rewards[kept], rows.x_next[kept], weights=weights)
+    problem = problem_of(_merged(data) if isinstance(subject.prepared.map, OneHot) else data)
     for method in METHODS:
         yield _method(method, plug_in(problem, method, ridge=subject.ridge, lam=subject.lam))
+
+
+def _merged(data: FeatureTransitions) -> FeatureTransitions:
+    """Rows that are alike as one, with their weight and their mean reward: the same updates on average, and in their squares."""
+    both = np.concatenate([data.x, data.x_next], axis=1)
+    _, first, back = np.unique(
+        both.view(f"V{both.itemsize * both.shape[1]}").ravel(), return_index=True, return_inverse=True
+    )
+    weights = np.bincount(back, data.weights)
+    earned = data.rewards if data.weights is None else data.rewards * data.weights
+    rewards = np.bincount(back, earned) / np.where(weights > 0, weights, 1.0)
+    return FeatureTransitions(data.x[first], rewards, data.x_next[first], weights=weights)
 
 
 def _method(method: str, stability: PlugIn) -> Diagnostic:

@@ -34,6 +34,8 @@ UNLIKE_CAUTION, UNLIKE_BAD = 1e-3, 1e-6
 MEMORY_CAUTION, MEMORY_BAD, MEMORY_ERRORS = 0.02, 0.2, 4.0
 # Fewer rows than this say nothing about halves or memory.
 ENOUGH_ROWS = 200
+# TD errors below this part of the rewards are rounding.
+ROUNDING = 1e-9
 # Rows without a transition: more than a few are a selection.
 DROPPED_CAUTION, DROPPED_BAD = 0.05, 0.2
 
@@ -268,7 +270,10 @@ def memory(subject: Subject) -> Iterator[Diagnostic]:
     if subject.sampling.rule == "independent":
         return
     errors, used = subject.series.errors, subject.series.ratio != 0
-    if not errors.any():  # a method without values has none
+    size = max(float(np.abs(subject.prepared.rewards).max()), abs(subject.estimate.value))
+    if (
+        float(np.abs(errors).max()) <= ROUNDING * size
+    ):  # a method without values has none; constant rewards leave rounding
         return
     segment = subject.log.segment
     pairs = used[1:] & used[:-1] & (segment[1:] == segment[:-1])

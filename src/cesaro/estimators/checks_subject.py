@@ -38,6 +38,7 @@ class Subject:
         ridge, lam: the settings of learned methods.
         solution, moments, series: of the closed form; None where the estimator has none.
         is_linear: whether values are linear in the features; networks are not.
+        most: rows of the sample, at most.
     """
 
     prepared: Prepared
@@ -53,6 +54,7 @@ class Subject:
     ridge: float
     lam: float
     is_linear: bool
+    most: int = 100_000
 
     @staticmethod
     def of(estimator: "Estimator") -> "Subject":
@@ -89,7 +91,7 @@ class Subject:
     def sampled(self) -> NDArray[np.int64]:
         """Row numbers of the sample."""
         most = SAMPLE_NUMBERS // max(1, self.prepared.num_features)
-        return sample_rows(self.num_rows, self.prepared.random_state, max(1_000, min(100_000, most)))
+        return sample_rows(self.num_rows, self.prepared.random_state, max(1_000, min(self.most, most)))
 
     @cached_property
     def sample(self) -> Rows:

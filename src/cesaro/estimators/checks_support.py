@@ -1,6 +1,7 @@
 """Does the log reach where the target goes, and with how many rows?"""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.data import Transitions
 from cesaro.data.values import Categories, Values
+from cesaro.errors import InputError
 from cesaro.estimators.checks_equations import first_moments
 from cesaro.estimators.checks_subject import CHUNK, Subject, at_least, at_most, finding, percent, spectrum
 from cesaro.estimators.diagnostics import Diagnostic
@@ -59,20 +61,33 @@ def never_logged(subject: Subject) -> Diagnostic | None:
     )
 
 
+class Leverages(NamedTuple):
+    """How far out pairs lie.
+
+    Discrete pairs: the log's rows per row of that pair, infinite where it has none. Other features: `xᵀC⁻¹x`.
+
+    Attributes:
+        logged: of sampled rows of the log, `[n]`.
+        target: of pairs `(s', a')` with `a'` drawn from the target, at the same rows, `[n]`.
+        limit: what all but a thousandth of the logged ones stay below.
+        drawn: whether the target's actions were drawn; else its mean features were taken.
+        by_count: whether pairs are discrete.
+    """
+
+    logged: Array
+    target: Array
+    limit: float
+    drawn: bool
+    by_count: bool
+
+
 def leverage(subject: Subject) -> Diagnostic:
     """The share of next pairs whose features stick out of the logged ones: `xᵀC⁻¹x` beyond all but a thousandth of the logged."""
-    rows = subject.sample
-    _, gram = first_moments(subject, subject.moments)
-    values, vectors, scale = spectrum(gram)
-    floor = 100 * float(np.finfo(rows.x.dtype).eps) * values[-1]
-    # Directions that the log never took have no variance: with a floor they count as far out.
-    whiten = (scale[:, None] * vectors / np.sqrt(np.maximum(values, floor))).astype(rows.x.dtype)
-    limit = float(np.quantile(_squares(rows.x, whiten), LEVERAGE_QUANTILE))
-    after = _drawn_pairs(subject)
-    beyond = _squares(rows.x_next if after is None else after, whiten) > limit * (1 + 1e-6)
+    rows, found = subject.sample, feature_leverages(subject)
+    beyond = found.target > found.limit * (1 + 1e-6)
     share = float(beyond.mean() if rows.weights is None else rows.weights @ beyond / rows.weights.sum())
     verdict = at_most(share, OUTSIDE_CAUTION, OUTSIDE_BAD)
-    what = "next features" if after is None else "the target's next pairs"
+    what = "the target's next pairs" if found.drawn else "next features"
     return finding(
         "support",
         share,
@@ -81,6 +96,41 @@ def leverage(subject: Subject) -> Diagnostic:
         "features extrapolate.",
         "Collect data with actions like the target's, or evaluate a policy closer to the log.",
     )
+
+
+def leverages(subject: Subject) -> Leverages:
+    """Of discrete pairs by their rows, of others by their features."""
+    log, policy = subject.log, subject.prepared.policy
+    if log is None or policy is None or not (log.observations.is_discrete and log.actions.is_discrete):
+        return feature_leverages(subject)
+    try:
+        table = OneHot(log.observations, log.next_observations, log.actions)
+    except InputError:  # too many combinations to number
+        return feature_leverages(subject)
+    pairs = table.states(log.observations) * table.num_actions + log.actions.joint().codes
+    counts = np.bincount(pairs, minlength=table.size)
+    index = sample_rows(len(log), subject.prepared.random_state)
+    after = log.next_observations.take(index)
+    drawn = policy.sample(after.plain(), np.random.default_rng([subject.prepared.random_state, 3])).astype(np.int64)
+    with np.errstate(divide="ignore"):
+        far = len(log) / counts
+    logged = far[pairs[index]]
+    limit = float(np.quantile(logged, LEVERAGE_QUANTILE))
+    return Leverages(logged, far[table.states(after) * table.num_actions + drawn], limit, True, True)
+
+
+def feature_leverages(subject: Subject) -> Leverages:
+    """`xᵀC⁻¹x` of the sample, and of the target's pairs after it."""
+    rows = subject.sample
+    _, gram = first_moments(subject, subject.moments)
+    values, vectors, scale = spectrum(gram)
+    floor = 100 * float(np.finfo(rows.x.dtype).eps) * values[-1]
+    # Directions that the log never took have no variance: with a floor they count as far out.
+    whiten = (scale[:, None] * vectors / np.sqrt(np.maximum(values, floor))).astype(rows.x.dtype)
+    logged = _squares(rows.x, whiten)
+    after = _drawn_pairs(subject)
+    target = _squares(rows.x_next if after is None else after, whiten)
+    return Leverages(logged, target, float(np.quantile(logged, LEVERAGE_QUANTILE)), after is not None, False)
 
 
 def _squares(x: NDArray[np.floating], whiten: NDArray[np.floating]) -> Array:

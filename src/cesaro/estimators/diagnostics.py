@@ -43,6 +43,7 @@ class Diagnostic:
         return SEVERITY[self.verdict]
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; a value that is not finite is None."""
         value = self.value if self.value is None or np.isfinite(self.value) else None
         return {
             "name": self.name,

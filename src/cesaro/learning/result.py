@@ -1,9 +1,10 @@
 """The result of a sweep: curves of every run, what diverged, and the best setting by a given truth."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,10 @@ from cesaro.checks import Array
 from cesaro.errors import CesaroError, InputError
 from cesaro.learning.settings import Setting
 from cesaro.storage import read_arrays, write_arrays
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SCHEMA = "cesaro-sweep/1"
 
@@ -60,6 +65,54 @@ class Sweep:
             f"Sweep({self.method}: {len(self.settings)} settings × {len(self.seeds)} seeds, {self.samples[-1]} samples, "
             f"{diverged} of {self.diverged_at.size} runs diverged)"
         )
+
+    def plot(
+        self, truth: float | None = None, *, settings: int | Iterable[int] | None = None, axes: "Axes | None" = None
+    ) -> "Figure":
+        """Learning curves: the rate against the samples consumed, mean over seeds with a band of ± 1 standard deviation.
+
+        Args:
+            truth: the exact rate, where it is known: then the curves are `|r̂ − truth|` on a logarithmic scale.
+            settings: which settings to draw in color and to name, by their places in `settings`. By default all of at
+                most five; of more, the five best by the truth, or without it five that are spread over the last mean
+                rates. Others are thin and gray, and those of which a run diverged are counted in words.
+            axes: matplotlib axes to draw into; by default a new figure, which pyplot does not know.
+
+        Returns:
+            The figure. A notebook shows it; `figure.savefig("curves.png")` writes it.
+
+        Example:
+            >>> import cesaro as cs
+            >>> chain = cs.problems.boyan_chain(pi0=0.1, mu0=0.5)
+            >>> sweep = cs.sweep("diff-sgq", chain, settings=cs.grid(step_size=[0.001, 0.1]), seeds=3, budget=1_000)
+            >>> figure = sweep.plot(truth=1.9)
+            >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+            ['step_size = 0.1', 'step_size = 0.001']
+        """
+        from cesaro.report.sweep import plot_sweep
+
+        if truth is not None:
+            truth = checks.number("truth", truth, low=-np.inf, low_open=True)
+        return plot_sweep(self, truth, None if settings is None else self._places(settings), axes)
+
+    def _places(self, settings: int | Iterable[int]) -> list[int]:
+        given: list[Any] = list(settings) if isinstance(settings, Iterable) else [settings]
+        last = len(self.settings) - 1
+        for place in given:
+            if isinstance(place, bool) or not isinstance(place, int | np.integer) or not 0 <= place <= last:
+                raise InputError(
+                    f"settings must be places in the list of settings, from 0 to {last}. Got {place!r}; "
+                    "best(truth).index is one."
+                )
+        if not given:
+            raise InputError("settings must name at least one setting. Got none; leave it out for a choice.")
+        return [int(place) for place in given]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: one line, a table of settings and the learning curves."""
+        from cesaro.report.sweep import sweep_html
+
+        return sweep_html(self)
 
     @property
     def diverged(self) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, UInt32
 from cesaro.algorithms.base import Batch
 from cesaro.algorithms.dynamics import Rows
 from cesaro.checks import Array as FloatArray
-from cesaro.data.feature_transitions import FeatureTransitions
+from cesaro.data import FeatureTransitions
 from cesaro.errors import InputError
 from cesaro.linear import LinearProblem
 
@@ -83,8 +83,8 @@ def _table(data: "LinearProblem | FeatureTransitions") -> tuple[Any, Any, FloatA
         probability = _shares(data.weights, rows)
         return np.arange(rows), rows + np.arange(rows), probability, data.rewards, np.concatenate([data.x, data.x_next])
     raise InputError(
-        f"The data must be a LinearProblem or FeatureTransitions. Got {type(data).__name__}; "
-        "known MDPs become one with cesaro.LinearProblem(mdp, policy=…, sampling=…, features=…)."
+        f"The data must be a LinearProblem or FeatureTransitions. Got {type(data).__name__}; known MDPs become one with "
+        "cesaro.LinearProblem(mdp, policy=…, sampling=…, features=…), and a log goes to cesaro.Learned(method).fit(log, policy)."
     )
 
 

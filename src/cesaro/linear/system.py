@@ -64,6 +64,7 @@ class LinearSystem:
 
     @property
     def num_features(self) -> int:
+        """How many features there are, `K`."""
         return int(self.X.shape[1])
 
     def _products(self, right: Array, center: Array | None = None) -> Array:
@@ -77,22 +78,27 @@ class LinearSystem:
 
     @cached_property
     def B(self) -> Array:
+        """`XᵀD(P − I)X`, `[K, K]`."""
         return self._products(self.difference)
 
     @cached_property
     def c(self) -> Array:
+        """`Xᵀd`, `[K]`: the mean of the features."""
         return self.d @ self.X
 
     @cached_property
     def g(self) -> Array:
+        """`dᵀ(P − I)X`, `[K]`: the mean change of the features in one step."""
         return self.d @ self.difference
 
     @cached_property
     def C2(self) -> Array:
+        """`XᵀDX`, `[K, K]`: the Gram matrix of the features."""
         return self._products(self.X)
 
     @cached_property
     def b3(self) -> Array:
+        """`XᵀDr`, `[K]`."""
         return self.X.T @ (self.d * self.r)
 
     @property
@@ -102,27 +108,33 @@ class LinearSystem:
 
     @cached_property
     def A(self) -> Array:
+        """`YᵀD[−1, (P − I)X]`, `[1 + K, 1 + K]`: the matrix of `A u + b = 0`, whose first unknown is the rate; `Y = [1, X]`."""
         return np.block([[np.array([[-1.0]]), self.g[None]], [-self.c[:, None], self.B]])
 
     @cached_property
     def b(self) -> Array:
+        """`YᵀDr`, `[1 + K]`: the other side of `A u + b = 0`."""
         return np.concatenate([[self.mean_reward], self.b3])
 
     @cached_property
     def C(self) -> Array:
+        """`YᵀDY`, `[1 + K, 1 + K]`: the Gram matrix with the constant."""
         return np.block([[np.array([[1.0]]), self.c[None]], [self.c[:, None], self.C2]])
 
     @cached_property
     def A2(self) -> Array:
+        """`B − c gᵀ`, `[K, K]`: the matrix with the rate eliminated."""
         # Centered rows before the product: B − c gᵀ would subtract two large numbers where features have an offset.
         return self._products(self.difference, center=self.c)
 
     @cached_property
     def b2(self) -> Array:
+        """`XᵀDr − c dᵀr`, `[K]`: the other side with the rate eliminated."""
         return self._products(self.r[:, None], center=self.c)[:, 0]
 
     @cached_property
     def A3(self) -> Array:
+        """`[−c, B]`, `[K, 1 + K]`: `A` without the row of the constant."""
         return np.hstack([-self.c[:, None], self.B])
 
     def td_fixed_point(self) -> "FixedPoint":

@@ -112,7 +112,8 @@ def save_actor(
         biases: `[out]` per layer.
         activation: "relu", "tanh", "elu", "silu" or "sigmoid", after every layer but the last.
         squash: after the last layer: "tanh" (then scaled to the bounds), "clip" (cut off at the bounds) or "none".
-        low, high: bounds of the action, one number per dimension; None only with "none".
+        low: lower bounds of the action, one number per dimension; None only with "none".
+        high: upper bounds likewise.
         metadata: further text entries.
     """
     from safetensors.numpy import save

@@ -17,10 +17,11 @@ from cesaro.policies.observed import Observations, place
 
 @dataclass(frozen=True)
 class LogInfo:
-    """What a policy has to know about a log.
+    """What a policy has to know about a log, or about an environment in the place of one.
 
     `actions` are the labels of discrete actions (None: continuous, of `width` numbers), `states` the labels of a lone
-    discrete observation, those at `s'` included (None: the observation is something else, see `observation`).
+    discrete observation, those at `s'` included (None: the observation is something else, see `observation`), `low` and
+    `high` the bounds of continuous actions (None: unknown, as in a log), and `kind` is "log" or "environment", for messages.
     """
 
     name: str
@@ -28,6 +29,9 @@ class LogInfo:
     width: int
     states: NDArray[Any] | None
     observation: str
+    low: Array | None = None
+    high: Array | None = None
+    kind: str = "log"
 
 
 class Policy:
@@ -37,7 +41,8 @@ class Policy:
         name: how results call it.
         actions: its labels where it has finitely many actions and gives their probabilities, else None.
         deterministic: whether `sample` does without the generator.
-        low, high: bounds of continuous actions, which are checked; None: unbounded.
+        low: lower bounds of continuous actions, which are checked; None: unbounded.
+        high: upper bounds likewise.
     """
 
     name: str
@@ -122,7 +127,8 @@ class Sampler(Policy):
     Args:
         function: `f(observations, rng)` draws, `f(observations)` is deterministic; both give n actions.
         name: how results call it; by default the name of the function.
-        low, high: bounds of continuous actions, which are then checked.
+        low: lower bounds of continuous actions, which are then checked.
+        high: upper bounds likewise.
     """
 
     def __init__(

@@ -99,6 +99,13 @@ def _from_text(text: str, name: str | None, trust: bool) -> Policy:
         return Logged()
     if text.startswith("constant:"):
         return Constant(text.removeprefix("constant:"))
+    if text == "shipped":
+        from cesaro.simulation.shipped import shipped
+
+        raise InputError(
+            "policy 'shipped' must name its environment, which a log does not tell. Got 'shipped'; write one of "
+            f"{', '.join(f'shipped:{env}' for env in shipped())}."
+        )
     if text.startswith("shipped:"):
         from cesaro.simulation.shipped import actor_path
 

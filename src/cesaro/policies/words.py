@@ -26,17 +26,33 @@ class Fixed(Policy):
         return np.tile(self._weights, (count(observations), 1))
 
 
+class UniformBox(Policy):
+    """Continuous actions, every one between two bounds alike."""
+
+    def __init__(self, low: Array, high: Array, *, name: str) -> None:
+        self.name = name
+        self.low, self.high = np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
+
+    def sample(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
+        assert self.low is not None
+        assert self.high is not None
+        return rng.uniform(self.low, self.high, (count(observations), len(self.low)))
+
+
 class Uniform(Policy):
-    """Every action of the log, alike."""
+    """Every action of the log, or of the environment, alike."""
 
     def __init__(self, *, name: str = "uniform") -> None:
         self.name = name
 
     def bind(self, log: LogInfo) -> Policy:
         if log.actions is None:
+            if log.low is not None and log.high is not None and np.isfinite([log.low, log.high]).all():
+                return UniformBox(log.low, log.high, name=self.name)
+            some = "" if log.low is None else " on some side"
             raise InputError(
-                f"{self._who} needs finitely many actions, and those of the log {log.name} are continuous "
-                f"({log.width} numbers) without bounds; write a function that draws: f(observations, rng)."
+                f"{self._who} needs finitely many actions, or bounds, and those of the {log.kind} {log.name} are continuous "
+                f"({log.width} numbers) without bounds{some}; write a function that draws: f(observations, rng)."
             )
         every = [labels.native(level) for level in log.actions]
         return Fixed(every, [1 / len(every)] * len(every), name=self.name)
@@ -56,14 +72,14 @@ class Constant(Policy):
             vector = labels.read_vector(self._text)
             if vector is None or len(vector) != log.width:
                 raise InputError(
-                    f"{self._who} must give the {log.width} numbers of an action of the log {log.name}, separated by "
+                    f"{self._who} must give the {log.width} numbers of an action of the {log.kind} {log.name}, separated by "
                     f"commas. Got {self._text!r}."
                 )
             return Fixed([vector], [1.0], name=self.name)
         label = labels.read(self._text, log.actions)
         if label is None or labels.Index(log.actions).find(label) < 0:
             raise InputError(
-                f"{self._who} must be an action of the log {log.name}: {labels.show(log.actions)} "
+                f"{self._who} must be an action of the {log.kind} {log.name}: {labels.show(log.actions)} "
                 f"({labels.kind(log.actions)}). Got {self._text!r}."
             )
         return Fixed([label], [1.0], name=self.name)

@@ -1,70 +1,66 @@
 """The answer as a picture: rates with their intervals, and differences beside zero."""
 
 import math
-import textwrap
-import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cesaro.report.escape import visible
-from cesaro.report.text import common_decimals, numbers, percent
+from cesaro.report.style import DIFFERENCE, INK, LOG, NARROW, TARGET, WIDE, clean, drawing, figure, label
+from cesaro.report.words import common_decimals, numbers, percent
 
 if TYPE_CHECKING:
+    from cesaro.comparison import Comparison
     from cesaro.estimators.influence import Estimate
-    from cesaro.evaluation import Comparison, Evaluation
+    from cesaro.evaluation import Evaluation
 
-_TARGET, _LOG, _DIFFERENCE = "#2b6cb0", "#6b7785", "#2f855a"
-_ROW_HEIGHT, _LABEL_WIDTH, _LABEL_LINES = 0.55, 24, 3
+_ROW_HEIGHT = 0.55
 
 Row = tuple[str, "Estimate", str]
 
 
-def draw_evaluation(evaluation: "Evaluation", file: Path) -> None:
-    """The target against the log."""
+def evaluation_rates(evaluation: "Evaluation", *, wide: bool = True) -> Any:
+    """The target against the log; `wide`: side by side, else one above the other."""
     rates: list[Row] = [
-        (evaluation.name, evaluation.target, _TARGET),
-        ("the log itself", evaluation.behavior, _LOG),
+        (evaluation.name, evaluation.target, TARGET),
+        ("the log itself", evaluation.behavior, LOG),
     ]
-    difference = (f"{evaluation.name} − the log", evaluation.difference, _DIFFERENCE)
-    _draw(rates, [difference], evaluation, file)
+    if evaluation.is_logged:
+        return _draw(rates[1:], [], evaluation, wide)
+    return _draw(rates, [(f"{evaluation.name} − the log", evaluation.difference, DIFFERENCE)], evaluation, wide)
 
 
-def draw_comparison(comparison: "Comparison", file: Path) -> None:
+def comparison_rates(comparison: "Comparison", *, wide: bool = True) -> Any:
     """All policies, best first, and their paired differences."""
-    evaluations = sorted(comparison.evaluations.values(), key=lambda evaluation: -evaluation.reward_rate)
-    rates: list[Row] = [(evaluation.name, evaluation.target, _TARGET) for evaluation in evaluations]
-    if not any(evaluation.is_logged for evaluation in evaluations):
-        rates.append(("the log itself", evaluations[0].behavior, _LOG))
-    differences = [
-        (f"{a} − {b}", found, _DIFFERENCE) if found.value >= 0 else (f"{b} − {a}", found.negative(), _DIFFERENCE)
-        for (a, b), found in comparison.differences.items()
-    ]
-    _draw(rates, differences, evaluations[0], file)
+    evaluations = comparison.ranking
+    rates: list[Row] = [(one.name, one.target, LOG if one.is_logged else TARGET) for one in evaluations]
+    if not any(one.is_logged for one in evaluations):
+        rates.append(("the log itself", evaluations[0].behavior, LOG))
+    differences = [(f"{a} − {b}", found, DIFFERENCE) for (a, b), found in comparison.ranked_differences().items()]
+    return _draw(rates, differences, evaluations[0], wide)
 
 
-def _draw(rates: Sequence[Row], differences: Sequence[Row], first: "Evaluation", file: Path) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    height = 1.2 + _ROW_HEIGHT * max(len(rates), len(differences))
-    figure = Figure(figsize=(10, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2)
-    per = first.unit or "per step"
-    decimals = common_decimals(estimate for _, estimate, _ in rates)
-    _panel(left, rates, first.confidence, f"reward in the long run, {per}", decimals)
-    if any(math.isfinite(estimate.standard_error) for _, estimate, _ in differences):
-        decimals = common_decimals(estimate for _, estimate, _ in differences)
-    _panel(right, differences, first.confidence, f"difference, {per}", decimals, signed=True)
-    right.axvline(0, color="black", linewidth=0.8, zorder=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a character that the font lacks is drawn as a box
-        figure.savefig(file, dpi=150)
+def _draw(rates: Sequence[Row], differences: Sequence[Row], first: "Evaluation", wide: bool) -> Any:
+    with drawing():
+        panels = [rates, differences] if differences else [rates]
+        heights = [0.9 + _ROW_HEIGHT * len(rows) for rows in panels]
+        if wide and differences:
+            made = figure(WIDE, 0.3 + max(heights))
+            axes = made.subplots(1, 2)
+        else:
+            made = figure(NARROW, sum(heights))
+            axes = made.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
+        per = first.unit or "per step"
+        decimals = common_decimals(estimate for _, estimate, _ in rates)
+        _panel(axes[0], rates, first.confidence, f"reward in the long run, {per}", decimals)
+        if differences:
+            if any(math.isfinite(estimate.standard_error) for _, estimate, _ in differences):
+                decimals = common_decimals(estimate for _, estimate, _ in differences)
+            _panel(axes[1], differences, first.confidence, f"difference, {per}", decimals, signed=True)
+            axes[1].axvline(0, color=INK, linewidth=0.8, zorder=0)
+    return made
 
 
 def _panel(
-    axes: Any, rows: Sequence[Row], confidence: float, label: str, decimals: int | None, signed: bool = False
+    axes: Any, rows: Sequence[Row], confidence: float, title: str, decimals: int | None, signed: bool = False
 ) -> None:
     lines = "no intervals"
     for place, (_, estimate, color) in enumerate(rows):
@@ -77,15 +73,11 @@ def _panel(
             axes.plot([low, high], [place, place], color=color, linewidth=2, solid_capstyle="butt")
         if math.isfinite(estimate.value):
             text, at = numbers(estimate, confidence, decimals, signed=signed)[0], (estimate.value, place)
-            axes.annotate(text, at, xytext=(0, 6), textcoords="offset points", ha="center", va="bottom", fontsize=9)
+            axes.annotate(text, at, xytext=(0, 6), textcoords="offset points", ha="center", va="bottom", fontsize=10)
     axes.set_ylim(len(rows) - 0.4, -0.7)
-    axes.set_yticks(range(len(rows)), [_label(name) for name, _, _ in rows], parse_math=False)
-    axes.set_xlabel(f"{_label(label, 60)}\n({lines})", parse_math=False)
+    axes.set_yticks(range(len(rows)), [label(name, 16) for name, _, _ in rows])
+    axes.set_xlabel(f"{label(title, 36)}\n({lines})")
     axes.margins(x=0.12)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.locator_params(axis="x", nbins=5)
     axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", linewidth=0.4, alpha=0.5)
-
-
-def _label(text: str, width: int = _LABEL_WIDTH) -> str:
-    return textwrap.fill(visible(text), width, max_lines=_LABEL_LINES, placeholder=" …")
+    clean(axes, grid="x", left=False)

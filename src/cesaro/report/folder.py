@@ -1,9 +1,10 @@
-"""The report folder: the answer as JSON, as text and as a picture."""
+"""The report folder: the answer as JSON, as text, as one HTML file, and its pictures."""
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -13,10 +14,11 @@ from cesaro.errors import InputError
 from cesaro.out_folder import ELSEWHERE, OutFolder, temporary, write, write_json
 
 if TYPE_CHECKING:
-    from cesaro.evaluation import Comparison, Evaluation
+    from cesaro.comparison import Comparison
+    from cesaro.evaluation import Evaluation
 
 ANSWERS = ("evaluation.json", "comparison.json")
-FILES = (*ANSWERS, "report.txt", "rates.png")
+_PICTURE = re.compile(r"(rates|(reward|values|gains|influence|support)(_\d+)?)\.png")
 _SCHEMAS = ("cesaro-evaluation/", "cesaro-comparison/")
 
 
@@ -47,41 +49,48 @@ class ReportFolder(OutFolder):
 
 def write_evaluation(evaluation: "Evaluation", folder: ReportFolder) -> list[str]:
     """Write the folder; return the names of its files."""
-    from cesaro.report.figure import draw_evaluation
+    from cesaro.report.html import evaluation_page
+    from cesaro.report.pictures import pictures, rates_picture
     from cesaro.report.text import evaluation_text
 
+    drawn = pictures(evaluation)
+    page = evaluation_page(evaluation, [rates_picture(evaluation), *drawn])
+    figures = {"rates.png": evaluation.plot(), **{f"{picture.name}.png": picture.figure for picture in drawn}}
     return _write(
-        folder,
-        "evaluation.json",
-        evaluation.to_dict(),
-        evaluation_text(evaluation, full=True),
-        lambda f: draw_evaluation(evaluation, f),
+        folder, "evaluation.json", evaluation.to_dict(), evaluation_text(evaluation, full=True), page, figures
     )
 
 
 def write_comparison(comparison: "Comparison", folder: ReportFolder) -> list[str]:
-    """Write the folder; return the names of its files."""
-    from cesaro.report.figure import draw_comparison
+    """Write the folder; return the names of its files. Pictures of single policies end in their rank."""
+    from cesaro.report.html import comparison_page, comparison_picture, pictured
     from cesaro.report.text import comparison_text
 
+    each = pictured(comparison)
+    page = comparison_page(comparison, [comparison_picture(comparison)], each)
+    figures = {"rates.png": comparison.plot()} | {
+        f"{picture.name}_{rank}.png": picture.figure
+        for rank, one in enumerate(comparison.ranking, 1)
+        for picture in each.get(one.name, ())
+    }
     return _write(
-        folder,
-        "comparison.json",
-        comparison.to_dict(),
-        comparison_text(comparison, full=True),
-        lambda f: draw_comparison(comparison, f),
+        folder, "comparison.json", comparison.to_dict(), comparison_text(comparison, full=True), page, figures
     )
 
 
 def _write(
-    folder: ReportFolder, name: str, answer: Mapping[str, Any], text: str, draw: Callable[[Path], None]
+    folder: ReportFolder, name: str, answer: Mapping[str, Any], text: str, page: str, figures: Mapping[str, Any]
 ) -> list[str]:
+    from cesaro.report.style import save_png
+
     with folder:
         write_json(folder.path / name, answer)
         write(folder.path / "report.txt", text.encode(errors="backslashreplace"))
-        draw(folder.path / "rates.png")
+        write(folder.path / "report.html", page.encode(errors="backslashreplace"))
+        for file, figure in figures.items():
+            save_png(figure, folder.path / file)
         folder.rename()
-    return [name, "report.txt", "rates.png"]
+    return ["report.html", name, "report.txt", *figures]
 
 
 def _is_answer(file: Path) -> bool:
@@ -93,5 +102,8 @@ def _is_answer(file: Path) -> bool:
 
 def _not_ours(folder: Path) -> str | None:
     """A name in the folder that no report has."""
-    known = {*FILES, *(temporary(Path(name)).name for name in FILES)}
-    return next((entry for entry in sorted(os.listdir(folder)) if entry not in known), None)
+    written = ("report.html", "report.txt", *ANSWERS)
+    known = {*written, *(temporary(Path(name)).name for name in written)}
+    return next(
+        (entry for entry in sorted(os.listdir(folder)) if entry not in known and not _PICTURE.fullmatch(entry)), None
+    )

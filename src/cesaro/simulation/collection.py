@@ -85,7 +85,10 @@ def write(
     force: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Simulate what is missing of a log, write it, and return its metadata with what came out."""
+    """Simulate what is missing of a log, write it, and return its metadata with what came out.
+
+    The result also has `resumed_steps`: how many an interrupted call had left.
+    """
     kind = _sink(format)
     worker_count(workers)  # before anything is written
     face = probe(jobs[0])
@@ -104,7 +107,7 @@ def write(
             run_jobs(missing, store, workers=workers)
         about |= _outcome(map(sink.piece, map(_piece, jobs)))
         sink.write(about, jobs[0], map(sink.piece, map(_piece, jobs)))
-    return about
+    return {**about, "resumed_steps": sum(job.length for job in jobs) - sum(job.length for job in missing)}
 
 
 def _sink(format: str) -> type["Sink"]:

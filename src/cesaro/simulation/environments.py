@@ -121,7 +121,8 @@ class Interface:
     def info(self) -> LogInfo:
         """What a policy has to know, as if the environment were its log."""
         what = "one column of labels" if self.states is not None else "vectors of numbers"
-        return LogInfo(self.name, self.actions, self.width, self.states, what)
+        low, high = (None, None) if self.actions is not None else (self.low, self.high)
+        return LogInfo(self.name, self.actions, self.width, self.states, what, low, high, kind="environment")
 
 
 def interface(env: Env, made: Any) -> Interface:

@@ -1,11 +1,16 @@
 """Many streams at once, on all cores."""
 
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from functools import cache
+from multiprocessing import active_children
+from multiprocessing.process import BaseProcess
 from pickle import PicklingError
 
 from cesaro import checks
@@ -53,20 +58,61 @@ def run_jobs(jobs: Sequence[Job], on_done: Callable[[int, Arrays], None], *, wor
 
     # Its processes do not run the caller's script again, so that no `if __name__ == "__main__"` is needed.
     pool = joblib.Parallel(count, return_as="generator_unordered", batch_size=1, max_nbytes=None)
+    finished, others = None, set(active_children())
     try:
-        with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
+        with joblib.parallel_config(backend="loky", inner_max_num_threads=1), _interrupts_held():
             finished = pool(joblib.delayed(_numbered)(number, job, os.getpid()) for number, job in enumerate(jobs))
-        try:
-            for number, arrays in finished:
-                on_done(number, arrays)
-        finally:
-            finished.close()
+        for number, arrays in finished:
+            on_done(number, arrays)
+    except KeyboardInterrupt:
+        _end(set(active_children()) - others)
+        raise
     except (BrokenProcessPool, PicklingError) as error:
         raise InputError(
             "A worker process must be able to load the environment and the policy and to live to the end. "
             f"Got {type(error).__name__} ({str(error).splitlines()[0] if str(error) else 'no reason'}); give a policy file by "
             "its path, take fewer workers if memory is short, or workers=1 to see more."
         ) from error
+    finally:
+        if finished is not None:
+            with suppress(BrokenProcessPool), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about tasks that are given up, as they should be
+                finished.close()
+
+
+def _end(started: set[BaseProcess]) -> None:
+    """End workers before joblib takes away what those that still begin look for: they would complain at length."""
+    for process in started:
+        process.terminate()
+    for process in started:
+        process.join(1)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Processes that start meanwhile never see Ctrl-C, which is for this one: it ends them without their tracebacks.
+
+    A Ctrl-C that comes meanwhile is delivered at the end: half a pool of processes cannot be ended well. The block alone would
+    not do, since another thread of this process may take the signal. Where signals cannot be blocked, nothing changes.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    came: list[int] = []
+    is_main = threading.current_thread() is threading.main_thread()  # no other one is interrupted
+    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number)) if is_main else None
+    resource_tracker.ensure_running()  # which joblib would start between, and up to Python 3.12 that ends the block
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
+    if came:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _numbered(number: int, job: Job, parent: int) -> tuple[int, Arrays]:

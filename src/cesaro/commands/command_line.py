@@ -1,0 +1,25 @@
+"""The command that repeats an answer: the options that were given, without those that say where it goes."""
+
+import inspect
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any
+
+# They change where an answer goes, not what it is.
+_ELSEWHERE = ("out", "force", "json", "quiet")
+
+
+def repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:
+    """`given` are the function's arguments; what has its default is left out."""
+    words = ["cesaro", name]
+    for parameter in inspect.signature(function).parameters.values():
+        value = given[parameter.name]
+        if parameter.name in _ELSEWHERE or value == parameter.default or value is None:
+            continue
+        if parameter.default is inspect.Parameter.empty and not isinstance(value, list):
+            words.append(str(value))
+            continue
+        option = f"--{parameter.name.replace('_', '-')}"
+        for one in value if isinstance(value, list) else [value]:
+            words += [option] if one is True else [option, str(one)]
+    return shlex.join(words)

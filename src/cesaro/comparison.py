@@ -1,0 +1,145 @@
+"""`compare`: several policies on one log, ranked, with paired differences."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from cesaro import __version__
+from cesaro.errors import InputError
+from cesaro.estimators.influence import Estimate
+from cesaro.evaluation import Evaluation, as_log, evaluate, paired_difference, reject_columns, to_numbers
+
+COMPARISON_SCHEMA = "cesaro-comparison/1"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several policies on one log.
+
+    Attributes:
+        evaluations: by name, in the order given.
+        differences: `(a, b)` to the rate of a minus that of b, paired row by row.
+    """
+
+    evaluations: dict[str, Evaluation]
+    differences: dict[tuple[str, str], Estimate]
+
+    def difference(self, a: str, b: str) -> Estimate:
+        """The rate of a minus that of b, in either order of the names."""
+        if (a, b) in self.differences:
+            return self.differences[a, b]
+        if (b, a) in self.differences:
+            return self.differences[b, a].negative()
+        names = ", ".join(map(repr, self.evaluations))
+        raise InputError(f"difference needs two different names among {names}. Got {a!r} and {b!r}.")
+
+    @property
+    def confidence(self) -> float:
+        """Level of the intervals."""
+        return next(iter(self.evaluations.values())).confidence
+
+    @property
+    def ranking(self) -> list[Evaluation]:
+        """The evaluations, highest rate first."""
+        return sorted(self.evaluations.values(), key=lambda evaluation: -evaluation.reward_rate)
+
+    def ranked_differences(self) -> dict[tuple[str, str], Estimate]:
+        """All paired differences, the better policy first: the best against all others, then the second, and so on."""
+        names = [evaluation.name for evaluation in self.ranking]
+        return {(a, b): self.difference(a, b) for a, b in combinations(names, 2)}
+
+    @cached_property
+    def adjusted(self) -> dict[tuple[str, str], float]:
+        """Two-sided p-values of `ranked_differences`, adjusted by Holm's rule for how many there are; NaN without an interval."""
+        chances = {pair: _two_sided(found) for pair, found in self.ranked_differences().items()}
+        known = sorted((pair for pair, p in chances.items() if np.isfinite(p)), key=lambda pair: chances[pair])
+        result, least = dict.fromkeys(chances, float("nan")), 0.0
+        for place, pair in enumerate(known):
+            least = max(least, min(1.0, (len(known) - place) * chances[pair]))
+            result[pair] = least
+        return result
+
+    def beyond_noise(self, a: str, b: str) -> bool:
+        """Whether the rates of a and b differ by more than noise explains, with all comparisons counted (Holm's rule).
+
+        If no two policies differed, a claim of any difference would be wrong with a chance of at most 1 − confidence.
+        """
+        self.difference(a, b)  # refuses unknown names
+        chance = self.adjusted.get((a, b), self.adjusted.get((b, a), float("nan")))
+        return chance <= 1 - self.confidence
+
+    def plot(self) -> Any:
+        """A matplotlib figure of all rates and paired differences, with intervals; for more: `evaluations[name].plot(kind)`."""
+        from cesaro.report.figure import comparison_rates
+
+        return comparison_rates(self)
+
+    def _repr_html_(self) -> str:
+        from cesaro.report.html import comparison_fragment
+
+        return comparison_fragment(self)
+
+    def __str__(self) -> str:
+        from cesaro.report.text import comparison_text
+
+        return comparison_text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; `p_one_sided` of `policy` minus `minus` as in `Evaluation.to_dict`."""
+        return {
+            "schema": COMPARISON_SCHEMA,
+            "cesaro": __version__,
+            "evaluations": [evaluation.to_dict() for evaluation in self.evaluations.values()],
+            "ranking": [evaluation.name for evaluation in self.ranking],
+            "differences": [
+                {
+                    "policy": a,
+                    "minus": b,
+                    **to_numbers(d, self.confidence, p_one_sided=d.p_value()),
+                    "beyond_noise": self.beyond_noise(a, b),
+                }
+                for (a, b), d in self.differences.items()
+            ],
+        }
+
+
+def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Comparison:
+    """Evaluate several policies on one log, with all paired differences; `settings` are those of `evaluate`.
+
+    Example:
+        >>> import numpy as np, cesaro as cs
+        >>> rng = np.random.default_rng(0)
+        >>> action = rng.integers(0, 2, 5000)
+        >>> log = cs.Transitions(np.cumsum(action) % 3, action, rewards=action + rng.normal(size=5000))
+        >>> result = cs.compare(log, {"always": "constant:1", "never": "constant:0"}, quiet=True)
+        >>> result.differences["always", "never"].p_value() < 0.01
+        True
+    """
+    if not hasattr(policies, "keys") or len(policies) < 2:
+        raise InputError("policies must map at least two names to policies, such as {'a': …, 'b': …}.")
+    names = [str(name) for name in policies]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"policies must have different names. Got {twice[0]!r} twice.")
+    if settings.get("checkpoint") is not None:
+        raise InputError(
+            "checkpoint must be None to compare, since it keeps one policy's run; evaluate the policies one by one."
+        )
+    reject_columns(settings)
+    data = as_log(log)
+    found = {name: evaluate(data, policy, name=name, **settings) for name, policy in zip(names, policies.values())}
+    differences = {}
+    for a, b in combinations(found, 2):
+        one, other = found[a], found[b]
+        differences[a, b] = paired_difference(
+            one.estimator, one.target, one.influence, other.target, other.influence, other.estimator
+        )
+    return Comparison(found, differences)
+
+
+def _two_sided(estimate: Estimate) -> float:
+    chance = estimate.p_value()
+    return 2 * min(chance, 1 - chance)

@@ -1,0 +1,271 @@
+"""The report as one HTML file, and the fragments that notebooks show: no script, no outside request, data stays text."""
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from cesaro import __version__
+from cesaro.report import words
+from cesaro.report.escape import visible
+from cesaro.report.figure import comparison_rates
+from cesaro.report.pictures import pictures, rates_picture
+from cesaro.report.state_pictures import Picture, extremes
+from cesaro.report.style import svg
+from cesaro.report.words import numbers, percent, share_text
+
+if TYPE_CHECKING:
+    from cesaro.comparison import Comparison
+    from cesaro.estimators.influence import Estimate
+    from cesaro.evaluation import Evaluation
+
+# Policies of a comparison whose own pictures are in the report.
+MOST_PICTURED = 4
+_VERDICT_WORDS = {
+    "ok": "No check found a reason to doubt the answer.",
+    "caution": "The answer stands with the reservations below.",
+    "bad": "Do not rely on the answer before what is bad below is mended.",
+}
+
+
+def evaluation_page(evaluation: "Evaluation", drawn: Sequence[Picture]) -> str:
+    """The whole report of one policy; `drawn` are its pictures, the rates first."""
+    context = _evaluation(evaluation, drawn[:1])
+    context["policies"] = [_policy(evaluation, drawn[1:], 1)]
+    return _page(context, [evaluation], "cesaro.evaluate")
+
+
+def comparison_page(comparison: "Comparison", drawn: Sequence[Picture], each: Mapping[str, Sequence[Picture]]) -> str:
+    """The whole report of several policies; `each` has the pictures of single policies by name."""
+    context = _comparison(comparison, drawn)
+    ranked = comparison.ranking
+    context["policies"] = [_policy(one, each.get(one.name, ()), k) for k, one in enumerate(ranked, 1)]
+    return _page(context, ranked, "cesaro.compare")
+
+
+def evaluation_fragment(evaluation: "Evaluation") -> str:
+    """What a notebook shows of an evaluation."""
+    context = _evaluation(evaluation, [rates_picture(evaluation)])
+    return _fragment(context, [evaluation])
+
+
+def comparison_fragment(comparison: "Comparison") -> str:
+    """What a notebook shows of a comparison."""
+    return _fragment(_comparison(comparison, [comparison_picture(comparison)]), comparison.ranking)
+
+
+def comparison_picture(comparison: "Comparison") -> Picture:
+    """All rates and differences."""
+    ranked = comparison.ranking
+    order = ", ".join(f"{one.name} {numbers(one.target, one.confidence)[0]}" for one in ranked)
+    return Picture(
+        "rates",
+        "Rates with intervals",
+        f"Points are estimates, lines their {percent(comparison.confidence)} intervals. Differences are paired row by row, which "
+        "makes their intervals shorter than the rates' own suggest.",
+        f"From best to worst: {order}.",
+        comparison_rates(comparison, wide=False),
+    )
+
+
+def pictured(comparison: "Comparison") -> dict[str, list[Picture]]:
+    """The pictures of the first policies in rank."""
+    return {one.name: pictures(one) for one in comparison.ranking[:MOST_PICTURED]}
+
+
+def _page(context: dict[str, Any], evaluations: "Sequence[Evaluation]", call: str) -> str:
+    first = evaluations[0]
+    run = first.run
+    return _render(
+        "page.html",
+        ("style.css", "page.css"),
+        {
+            **context,
+            "call": call,
+            "command": run.get("command"),
+            "made": run.get("made", ""),
+            "log": {"name": first.log["name"], "notes": first.log["notes"]},
+            "tables": list(_tables(evaluations)),
+            "footer": f"Made by cesaro {__version__}. {_WHAT}",
+        },
+    )
+
+
+_WHAT = (
+    "The reward rate is the mean reward per step that a policy earns in the long run, estimated here from transitions that other "
+    "policies logged."
+)
+
+
+def _fragment(context: dict[str, Any], evaluations: "Sequence[Evaluation]") -> str:
+    context["policies"] = [_policy(one, (), k) for k, one in enumerate(evaluations, 1)]
+    first = evaluations[0]
+    what = f"{first.log['rows']:,} transitions of {first.log['name']}; {first.settings.get('method', '')}"
+    footer = f"{what}. {context['answer']['covers']}"
+    return _render("fragment.html", ("style.css",), {**context, "footer": footer})
+
+
+def _evaluation(evaluation: "Evaluation", drawn: Sequence[Picture]) -> dict[str, Any]:
+    verdict, title = evaluation.verdict, words.title(evaluation)
+    prefix = _prefix(title)
+    return {
+        "answer": {
+            "title": title,
+            "sentences": list(words.sentences(evaluation)),
+            "verdict": verdict,
+            "verdict_words": _VERDICT_WORDS[verdict],
+            "ranking": [],
+            "cards": list(_cards(evaluation)),
+            "covers": evaluation.covers,
+            "pictures": [_shown(picture, prefix) for picture in drawn],
+        }
+    }
+
+
+def _cards(evaluation: "Evaluation") -> Iterable[dict[str, str]]:
+    decimals = words.decimals_of(evaluation)
+    rows = [("log", "the log itself", evaluation.behavior, decimals, False)]
+    if not evaluation.is_logged:
+        own = None if math.isfinite(evaluation.difference.standard_error) else decimals
+        rows = [
+            ("target", evaluation.name, evaluation.target, decimals, False),
+            *rows,
+            ("difference", "difference", evaluation.difference, own, True),
+        ]
+    for kind, name, estimate, places, signed in rows:
+        value, interval = _value_and_interval(estimate, evaluation.confidence, places, signed)
+        yield {"kind": kind, "name": name, "value": value, "interval": f"{interval}, {evaluation.unit or 'per step'}"}
+
+
+def _value_and_interval(estimate: "Estimate", confidence: float, decimals: int | None, signed: bool) -> tuple[str, str]:
+    value, low, high = numbers(estimate, confidence, decimals, signed=signed)
+    known = math.isfinite(estimate.standard_error)
+    return value, f"{low} to {high}" if known else "no interval"
+
+
+def _comparison(comparison: "Comparison", drawn: Sequence[Picture]) -> dict[str, Any]:
+    ranked = comparison.ranking
+    has_log = any(one.is_logged for one in ranked)
+    behavior = ranked[0].behavior
+    decimals = words.common_decimals([*(one.target for one in ranked), *([] if has_log else [behavior])])
+    rows = []
+    for rank, one in enumerate(ranked, 1):
+        value, interval = _value_and_interval(one.target, comparison.confidence, decimals, False)
+        against = "" if one.is_logged else numbers(one.difference, comparison.confidence, signed=True)[0]
+        rows.append(
+            {
+                "rank": str(rank),
+                "name": one.name,
+                "value": value,
+                "interval": interval,
+                "against": against,
+                "verdict": one.verdict,
+            }
+        )
+    if not has_log:
+        value, interval = _value_and_interval(behavior, comparison.confidence, decimals, False)
+        rows.append(
+            {"rank": "", "name": "the log itself", "value": value, "interval": interval, "against": "", "verdict": ""}
+        )
+    differences = []
+    for (a, b), found in comparison.ranked_differences().items():
+        value, interval = _value_and_interval(found, comparison.confidence, None, True)
+        differences.append(
+            {
+                "name": f"{a} − {b}",
+                "value": value,
+                "interval": interval,
+                "chance": words.probability(comparison.adjusted[a, b]),
+                "beyond": words.beyond(comparison, a, b),
+            }
+        )
+    title = words.comparison_title(comparison)
+    prefix = _prefix(title)
+    return {
+        "answer": {
+            "title": title,
+            "sentences": list(words.comparison_sentences(comparison)),
+            "level": percent(comparison.confidence),
+            "ranking": rows,
+            "differences": differences,
+            "noise_note": words.noise_note(comparison),
+            "covers": " ".join(dict.fromkeys(one.covers for one in ranked)),
+            "pictures": [_shown(picture, prefix) for picture in drawn],
+        }
+    }
+
+
+def _policy(evaluation: "Evaluation", drawn: Sequence[Picture], number: int) -> dict[str, Any]:
+    own = [entry for entry in evaluation.diagnostics if not entry.is_about_others]
+    others = [entry for entry in evaluation.diagnostics if entry.is_about_others]
+    chosen = extremes(evaluation.views.places) if drawn else []
+    return {
+        "name": evaluation.name,
+        "verdict": evaluation.verdict,
+        "warnings": list(evaluation.warnings),
+        "wrong": [entry for entry in own if entry.verdict != "ok"],
+        "fine": [entry for entry in own if entry.verdict == "ok"] + others,
+        "pictures": [_shown(picture, f"p{number}") for picture in drawn],
+        "places": [
+            {
+                "where": place.where,
+                "share": share_text(place.share),
+                "logged": place.logged,
+                "target": place.target,
+                "gain": f"{place.gain:+.3g}",
+            }
+            for place in chosen
+        ],
+        "has_actions": any(place.logged for place in chosen),
+        "places_note": words.places_note(evaluation) if chosen else "",
+    }
+
+
+def _prefix(title: str) -> str:
+    """Of ids: notebooks show several fragments on one page."""
+    return "n" + hashlib.sha256(title.encode(errors="backslashreplace")).hexdigest()[:8]
+
+
+def _shown(picture: Picture, prefix: str) -> dict[str, str]:
+    drawn = svg(picture.figure, f"{prefix}-{picture.name}", f"{picture.title}. {picture.alt}")
+    return {"title": picture.title, "caption": picture.caption, "alt": picture.alt, "svg": drawn}
+
+
+def _tables(evaluations: "Sequence[Evaluation]") -> Iterable[tuple[str, list[tuple[str, str]]]]:
+    """Settings, log, versions."""
+    for names, settings in words.once((one.name, tuple(words.settings_of(one))) for one in evaluations):
+        of = "" if len(names) == len(evaluations) else f" of {', '.join(names)}"
+        yield f"Settings{of}", [*settings, ("confidence", percent(evaluations[0].confidence))]
+    log = evaluations[0].log
+    columns = [(role.replace("_", " "), ", ".join(names)) for role, names in log["columns"].items()]
+    counts = [(name, f"{count:,}") for name, count in log["counts"].items()]
+    yield "Log", [("name", log["name"]), ("transitions", f"{log['rows']:,}"), *counts]
+    yield "Columns", columns
+    run = evaluations[0].run
+    if run.get("versions"):
+        yield "Versions", [*run["versions"].items(), ("platform", run.get("platform", ""))]
+
+
+def _render(name: str, styles: Iterable[str], context: dict[str, Any]) -> str:
+    environment = _environment()
+    css = "".join(environment.loader.get_source(environment, style)[0] for style in styles)
+    return environment.get_template(name).render(**context, css=css, version=__version__) + "\n"
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def printable(value: Any) -> Any:
+        """Everything but our own markup: no control characters, which HTML cannot hold or which turn text around."""
+        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    return Environment(
+        loader=PackageLoader("cesaro.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=printable,
+        trim_blocks=False,
+    )

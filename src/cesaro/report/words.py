@@ -1,0 +1,238 @@
+"""The answer in sentences and numbers, for terminals, pages and pictures alike."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from cesaro.comparison import Comparison
+    from cesaro.estimators.influence import Estimate
+    from cesaro.evaluation import Evaluation
+
+Said = TypeVar("Said")
+
+# More decimals than this, or numbers above it, are written with an exponent.
+_DECIMALS, _LARGE = 8, 1e9
+# Smaller standard errors, relative to the value, are rounding.
+_EXACT = 1e-12
+
+
+def headline(evaluation: "Evaluation") -> str:
+    """The answer in a sentence."""
+    rate, low, high = numbers(evaluation.target, evaluation.confidence, decimals_of(evaluation))
+    per = evaluation.unit or "per step"
+    has_interval = math.isfinite(evaluation.standard_error)
+    within = f"{percent(evaluation.confidence)} interval {low} to {high}" if has_interval else _no_interval(evaluation)
+    if evaluation.is_logged:
+        return f"The log earned {rate} {per} ({within})."
+    return f"'{evaluation.name}' would earn {rate} {per} in the long run ({within}){_against(evaluation)}."
+
+
+def title(evaluation: "Evaluation") -> str:
+    """The rate, as a heading."""
+    rate = numbers(evaluation.target, evaluation.confidence, decimals_of(evaluation))[0]
+    per = evaluation.unit or "per step"
+    if evaluation.is_logged:
+        return f"The log earned {rate} {per}"
+    return f"'{evaluation.name}' would earn {rate} {per} in the long run"
+
+
+def sentences(evaluation: "Evaluation") -> Iterable[str]:
+    """The interval, the log's rate, the difference and how sure it is."""
+    decimals, level = decimals_of(evaluation), percent(evaluation.confidence)
+    _, low, high = numbers(evaluation.target, evaluation.confidence, decimals)
+    known = math.isfinite(evaluation.standard_error)
+    own = f"The {level} interval is {low} to {high}." if known else f"There is {_no_interval(evaluation)}."
+    if evaluation.is_logged:
+        yield own
+        return
+    logged, low, high = numbers(evaluation.behavior, evaluation.confidence, decimals)
+    within = f" ({low} to {high})" if math.isfinite(evaluation.behavior.standard_error) else ""
+    yield f"{own} The log itself earned {logged} {evaluation.unit or 'per step'}{within}."
+    yield f"{_difference_sentence(evaluation, decimals)}"
+
+
+def _difference_sentence(evaluation: "Evaluation", decimals: int | None) -> str:
+    difference, level = evaluation.difference, percent(evaluation.confidence)
+    known = math.isfinite(difference.standard_error)
+    value, low, high = numbers(difference, evaluation.confidence, None if known else decimals, signed=True)
+    if not known:
+        return f"The difference is {value}; how sure that is, this method does not tell."
+    said = f"The difference is {value} ({level} interval {low} to {high})"
+    if difference.standard_error == 0:
+        return f"{said}."
+    chance = difference.p_value()
+    more = chance <= 0.5
+    chance = min(chance, 1 - chance)
+    low_end, high_end = difference.interval(evaluation.confidence)
+    clear = "" if low_end > 0 or high_end < 0 else ", which noise alone may explain"
+    return (
+        f"{said}{clear}: if both earned the same, a log like this would show one that far {'above' if more else 'below'} zero "
+        f"{_one_in(chance)} (one-sided p {_equals(chance)})."
+    )
+
+
+def _one_in(chance: float) -> str:
+    if chance < 1e-4:
+        return "less than once in 10,000 times"
+    return f"about once in {1 / chance:,.0f} times" if chance < 0.1 else f"in {100 * chance:.0f} % of cases"
+
+
+def _equals(chance: float) -> str:
+    return "< 0.0001" if chance < 1e-4 else f"= {chance:.2g}"
+
+
+def comparison_title(comparison: "Comparison") -> str:
+    """Who is first, as a heading."""
+    best = comparison.ranking[0]
+    rate = numbers(best.target, best.confidence, decimals_of(best))[0]
+    return f"'{best.name}' has the highest rate: {rate} {best.unit or 'per step'} in the long run"
+
+
+def comparison_sentences(comparison: "Comparison") -> Iterable[str]:
+    """Whom the first is ahead of beyond noise, and of whom it is not; which rates are not to be relied on."""
+    best, *others = comparison.ranking
+    ahead = [one.name for one in others if comparison.beyond_noise(best.name, one.name)]
+    even = [one.name for one in others if one.name not in ahead]
+    if ahead:
+        yield f"Its lead over {_listed(ahead)} is beyond noise."
+    if even:
+        yield f"Its lead over {_listed(even)} is not: the log does not tell them apart."
+    total = len(comparison.differences)
+    clear = sum(comparison.beyond_noise(a, b) for a, b in comparison.differences)
+    if total > len(others):
+        yield f"Of all {total} differences, {clear} are beyond noise."
+    bad = [one.name for one in comparison.ranking if one.verdict == "bad"]
+    if bad:
+        yield f"Do not rely on {_listed(bad)} before what is bad below is mended."
+
+
+def _listed(names: Sequence[str]) -> str:
+    quoted = [f"'{name}'" for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
+
+
+def beyond(comparison: "Comparison", a: str, b: str) -> str:
+    """Yes, no, or not known, in a word or two."""
+    if not math.isfinite(comparison.adjusted[a, b]):
+        return "not known"
+    return "yes" if comparison.beyond_noise(a, b) else "no"
+
+
+def noise_note(comparison: "Comparison") -> str:
+    """What "beyond noise" counts."""
+    total, level = len(comparison.differences), percent(1 - comparison.confidence)
+    many = f", counted over all {total} differences by Holm's rule" if total > 1 else ""
+    return f"Beyond noise: a two-sided p of at most {level}{many}. Intervals hold for each difference by itself."
+
+
+def places_note(evaluation: "Evaluation") -> str:
+    """What the contributions of places add up to."""
+    total = evaluation.views.total_gain
+    if total is None:
+        return ""
+    parts = (
+        ""
+        if evaluation.views.table is not None
+        else " Ranges of different columns overlap, so that the rows above do not add up."
+    )
+    return (
+        f"The difference of the rates, {evaluation.difference.value:+.3g}, is the sum over all logged states of what the "
+        f"target's actions are worth there more than the logged ones ({total:+.3g} here; a log that is no sample of its own long "
+        f"run, and features that do not fit, make the two differ).{parts}"
+    )
+
+
+def _no_interval(evaluation: "Evaluation") -> str:
+    """With how far seeds agree, where that is known."""
+    spread = evaluation.settings.get("spread_over_seeds")
+    known = spread is not None and math.isfinite(spread)
+    return f"no interval; standard deviation over seeds {spread:.2g}" if known else "no interval"
+
+
+def _against(evaluation: "Evaluation") -> str:
+    """More or less than the log, where that can be said."""
+    low, high = evaluation.difference.interval(evaluation.confidence)
+    if evaluation.verdict == "bad":
+        return "; do not rely on this before what is bad below is mended"
+    if low > 0 or high < 0:
+        return f": {'more' if low > 0 else 'less'} than the log earned"
+    return ": not clearly different from what the log earned" if low <= 0 <= high else ""
+
+
+def percent(confidence: float) -> str:
+    return f"{100 * confidence:.4g} %"
+
+
+def share_text(share: float) -> str:
+    """`3.2 %`; small shares keep a digit, and what is not zero is not written as zero."""
+    if 0 < share < 0.0005:
+        return "less than 0.05 %"
+    return f"{100 * share:.2g} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
+
+
+def numbers(
+    estimate: "Estimate", confidence: float, decimals: int | None = None, *, signed: bool = False
+) -> tuple[str, str, str]:
+    """The value and both ends of its interval, with as many decimals as its standard error deserves, or those given."""
+    low, high = (number(end, estimate.standard_error, decimals, signed) for end in estimate.interval(confidence))
+    return number(estimate.value, estimate.standard_error, decimals, signed), low, high
+
+
+def common_decimals(estimates: Iterable["Estimate"]) -> int | None:
+    """As many as the most certain of the numbers deserves; None: each is written by itself."""
+    found = [estimate for estimate in estimates if math.isfinite(estimate.value)]
+    errors = [one.standard_error for one in found if _EXACT * abs(one.value) < one.standard_error < math.inf]
+    if not errors or any(abs(one.value) >= _LARGE for one in found):
+        return None
+    decimals = max(0, _deserved(min(errors)))
+    return decimals if decimals <= _DECIMALS else None
+
+
+def decimals_of(evaluation: "Evaluation") -> int | None:
+    return common_decimals([evaluation.target, evaluation.behavior])
+
+
+def _deserved(error: float) -> int:
+    return 1 - math.floor(math.log10(error))
+
+
+def number(value: float, error: float, common: int | None, signed: bool) -> str:
+    sign = "+" if signed else ""
+    if not math.isfinite(value):
+        return "none"
+    if common is not None and abs(value) < _LARGE:
+        return f"{value:{sign},.{common}f}"
+    if not math.isfinite(error) or error <= _EXACT * abs(value):
+        return f"{value:{sign}.6g}"
+    decimals = _deserved(error)
+    if decimals > _DECIMALS or abs(value) >= _LARGE:
+        size = max(abs(value), error)
+        digits = min(17, max(2, 2 + math.floor(math.log10(size / error))))
+        return f"{value:{sign}.{digits}g}"
+    return f"{value:{sign},.{max(0, decimals)}f}"
+
+
+def probability(p: float) -> str:
+    return "none" if not math.isfinite(p) else "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+
+
+def once(said: Iterable[tuple[str, Said]]) -> list[tuple[list[str], Said]]:
+    """Everything once, with the names of the policies it was said of."""
+    found: dict[Said, list[str]] = {}
+    for name, sentence in said:
+        found.setdefault(sentence, []).append(name)
+    return [(names, sentence) for sentence, names in found.items()]
+
+
+def settings_of(evaluation: "Evaluation") -> Iterable[tuple[str, str]]:
+    """What was used, by name."""
+    for key, value in evaluation.settings.items():
+        if value is not None:
+            yield key.replace("_", " "), _shown(value)
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.4g}" if math.isfinite(value) else "none"

@@ -1,0 +1,95 @@
+"""Reports to look at: made as users make them, from the shipped log and from small ones."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import cesaro as cs
+from cesaro.report.folder import ReportFolder, write_evaluation
+
+ROOT = Path(__file__).parents[2]
+_COMMAND = (sys.executable, "-c", "from cesaro.cli import main; main()")
+# What `make demo` runs.
+_QUEUE = (
+    *("examples/queue.parquet", "--observation", "free_servers", "--observation", "priority"),
+    *("--kind", "free_servers=category", "--trajectory", "agent", "--unit", "per customer", "--quiet"),
+)
+_CANDIDATE = ("--policy", "candidate=examples/queue_policy.py:candidate")
+
+_POLICIES = """
+import numpy as np
+
+class generous:
+    actions = ("reject", "accept")
+
+    def probabilities(self, observations):
+        free, priority = observations["free_servers"], observations["priority"]
+        accept = (free > 0) & ((free > 2) | np.isin(priority, ["gold", "platinum"]))
+        return np.column_stack([~accept, accept]).astype(float)
+"""
+
+
+def evaluation(out: Path) -> None:
+    """The demo's."""
+    _run("evaluate", *_QUEUE, *_CANDIDATE, "--out", str(out))
+
+
+def comparison(out: Path) -> None:
+    """Three policies on the demo's log: two that are close, and the log itself."""
+    file = out.parent / "policies.py"
+    file.write_text(_POLICIES, encoding="utf-8")
+    _run("compare", *_QUEUE, *_CANDIDATE, "--policy", "logged", "--policy", f"{file}:generous", "--out", str(out))
+
+
+def continuous(out: Path) -> None:
+    """Numbers for states and actions, and one column of labels."""
+    write_evaluation(
+        cs.evaluate(_noisy_log(), _damped, unit="€ per hour", name="damped", quiet=True), ReportFolder(out)
+    )
+
+
+def learned(out: Path) -> None:
+    """A learned method, which has less to show: no interval, no influence."""
+    settings: dict[str, Any] = {"steps": 50, "seeds": 2, "approximator": "mlp"}
+    strict = jax.config.jax_numpy_dtype_promotion  # type: ignore[attr-defined]
+    jax.config.update("jax_numpy_dtype_promotion", "standard")  # Optax is not strict
+    try:
+        answer = cs.evaluate(_noisy_log(1_000), _damped, method="diff-gq1", quiet=True, **settings)
+    finally:
+        jax.config.update("jax_numpy_dtype_promotion", strict)
+    write_evaluation(answer, ReportFolder(out))
+
+
+REPORTS: dict[str, Callable[[Path], None]] = {
+    "evaluation": evaluation,
+    "comparison": comparison,
+    "continuous": continuous,
+    "learned": learned,
+}
+
+
+def _run(*arguments: str) -> None:
+    done = subprocess.run([*_COMMAND, *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def _noisy_log(rows: int = 2_000) -> cs.Transitions:
+    """A room whose heating fights the weather."""
+    rng = np.random.default_rng(0)
+    warmth, heat = np.zeros(rows), np.zeros(rows)
+    for k in range(rows):
+        heat[k] = -0.5 * warmth[k] + 0.7 * rng.standard_normal()
+        if k + 1 < rows:
+            warmth[k + 1] = 0.8 * warmth[k] + heat[k] + 0.5 * rng.standard_normal()
+    wind = rng.standard_normal(rows)
+    seen = np.column_stack([warmth, wind])
+    return cs.Transitions(seen, heat[:, None], -(warmth**2) - 0.1 * heat**2 + 0.2 * wind)
+
+
+def _damped(observations: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return np.asarray(-0.6 * observations[:, :1] + 0.3 * rng.standard_normal((len(observations), 1)))

@@ -1,0 +1,96 @@
+"""CSV files as spreadsheets write them in countries with decimal commas."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cesaro as cs
+from cesaro.data.csv_file import CsvSource
+
+ROWS = [("a", "stop", 1.5), ("b", "go", -0.25), ("a", "go", 1e-3), ("b", "stop", 20.0)]
+PLAIN = "state,action,reward\n" + "".join(f"{state},{action},{reward}\n" for state, action, reward in ROWS)
+
+
+def written(tmp_path: Path, text: str, name: str = "log.csv") -> Path:
+    file = tmp_path / name
+    data = text.encode()
+    file.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return file
+
+
+def labels(log: cs.Transitions) -> list[str]:
+    return [str(label) for label in log.observations.plain()]
+
+
+def european(text: str = PLAIN) -> str:
+    return text.replace(",", ";").replace(".", ",")
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])
+def test_semicolons_and_decimal_commas_give_the_same_log(tmp_path: Path, name: str) -> None:
+    expected = cs.read(written(tmp_path, PLAIN, "plain.csv")).load()
+    log = cs.read(written(tmp_path, european(), name)).load()
+    np.testing.assert_array_equal(log.rewards, expected.rewards)
+    np.testing.assert_array_equal(log.rewards, [reward for *_, reward in ROWS[:3]])
+    assert labels(log) == labels(expected) == [state for state, *_ in ROWS[:3]]
+    assert log.action_levels is not None
+    assert log.action_levels.tolist() == ["go", "stop"]
+
+
+def test_semicolons_with_decimal_points(tmp_path: Path) -> None:
+    log = cs.read(written(tmp_path, PLAIN.replace(",", ";"))).load()
+    np.testing.assert_array_equal(log.rewards, [reward for *_, reward in ROWS[:3]])
+
+
+def test_the_source_says_that_it_found_semicolons(tmp_path: Path) -> None:
+    notes = CsvSource(written(tmp_path, european())).notes
+    assert [note for note in notes if "Semicolons separate the columns" in note] == list(notes) != []
+    assert CsvSource(written(tmp_path, PLAIN)).notes == ()
+
+
+def test_a_decimal_comma_far_down_is_found(tmp_path: Path) -> None:
+    rows = "".join(f"{number % 3};{number % 2};{number % 5}\n" for number in range(150_000))
+    log = cs.read(written(tmp_path, f"state;action;reward\n{rows}1;1;2,75\n2;0;0\n")).load()
+    assert log.rewards[-1] == 2.75
+    assert log.rewards[7] == 2.0
+
+
+def test_a_header_in_quotes_keeps_its_semicolons_and_commas(tmp_path: Path) -> None:
+    text = '"state; of the hall",action,reward\nx,0,1\ny,1,2\n'
+    assert CsvSource(written(tmp_path, text)).names == ("state; of the hall", "action", "reward")
+    text = '"state, of the hall";action;reward\nx;0;1\ny;1;2\n'
+    assert CsvSource(written(tmp_path, text)).names == ("state, of the hall", "action", "reward")
+    assert CsvSource(written(tmp_path, '"only;one"\n1\n')).names == ("only;one",)
+
+
+def test_decimal_commas_in_quotes_do_not_become_labels(tmp_path: Path) -> None:
+    file = written(tmp_path, 'state,action,reward\n"0,5",0,1\n"1,5",1,2\n"2",1,2\n')
+    with pytest.raises(
+        cs.InputError, match=r"\"state\" must hold numbers .* Got '0,5', a decimal comma; write it with"
+    ) as e:
+        cs.read(file).load()
+    assert 'kinds={"state": "category"}' in str(e.value)
+    log = cs.read(file, kinds={"state": "category"}).load()
+    assert labels(log) == ["0,5", "1,5"]
+    rewards = written(tmp_path, 'state,action,reward\n0,0,"1,5"\n1,1,"2,5"\n')
+    with pytest.raises(cs.InputError, match=r"\"reward\" must hold numbers .* Got '1,5', a decimal comma"):
+        cs.read(rewards).load()
+
+
+def test_points_beside_commas_are_refused(tmp_path: Path) -> None:
+    file = written(tmp_path, "state;action;reward\n0.5;0;1,5\n1.5;1;2,5\n")
+    with pytest.raises(cs.InputError, match=r"Got '0\.5', a decimal point in a file whose other columns have decimal"):
+        cs.read(file).load()
+
+
+def test_lists_of_numbers_with_commas_stay_labels(tmp_path: Path) -> None:
+    log = cs.read(written(tmp_path, "state;action;reward\n1,2,3;0;1\n4,5,6;1;2\n1,2,3;1;2\n")).load()
+    assert labels(log) == ["1,2,3", "4,5,6"]
+
+
+@pytest.mark.parametrize("text", ["\r\r;\r", "\n\n", ";", "\x00;\x00,", '"state;action', "a\rb;c\nd"])
+def test_broken_headers_get_a_sentence(tmp_path: Path, text: str) -> None:
+    with pytest.raises(cs.InputError, match=r"log\.csv"):
+        cs.read(written(tmp_path, text)).load()

@@ -1,0 +1,219 @@
+"""The page and the fragments without a browser: what they say, in which order, and that data stay text. See tests/browser too."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import cesaro as cs
+from cesaro.estimators import Estimate
+from cesaro.estimators.diagnostics import Diagnostic
+from cesaro.report.folder import ReportFolder, write_comparison, write_evaluation
+from cesaro.report.html import evaluation_page
+from cesaro.report.pictures import KINDS, pictures, rates_picture
+from cesaro.report.style import VARIABLES, svg
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.words: list[str] = []
+        self._hidden = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        self._hidden += tag == "style"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag == "style"
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def log() -> cs.Transitions:
+    rng = np.random.default_rng(0)
+    action = rng.integers(0, 2, 3_000)
+    state = np.concatenate([[0], np.cumsum(action)[:-1]]) % 3
+    return cs.Transitions(state, action, (state == 2) + rng.normal(size=3_000))
+
+
+@pytest.fixture(scope="module")
+def answer(log: cs.Transitions) -> cs.Evaluation:
+    found = cs.evaluate(log, "constant:1", unit="€ per visit", name="always", quiet=True)
+    odd = Diagnostic("odd", 1.0, "caution", "Something is odd.", "Look at it.")
+    worse = Diagnostic("worse", 1.0, "bad", "Something is worse.", "Mend it.")
+    return replace(found, diagnostics=(worse, odd, *found.diagnostics))
+
+
+@pytest.fixture(scope="module")
+def page(answer: cs.Evaluation) -> Page:
+    return Page(evaluation_page(answer, [rates_picture(answer), *pictures(answer)]))
+
+
+def test_the_answer_comes_first_then_what_is_wrong_then_pictures_then_settings(
+    page: Page, answer: cs.Evaluation
+) -> None:
+    expected = [
+        "'always' would earn 0.3",
+        "€ per visit in the long run",
+        "The 95 % interval is",
+        "The log itself earned",
+        "The difference is",
+        "if both earned the same",
+        "Do not rely on the answer before what is bad below is mended.",
+        "What could be wrong",
+        "Something is worse.",
+        "What to do: Mend it.",
+        "Something is odd.",
+        "Checks that are fine",
+        "Pictures",
+        "Reward over time",
+        "Values by state",
+        "Where the target gains and loses",
+        "Influence over time",
+        "The target's actions against the log's",
+        "How this was made",
+        "random state",
+        "transitions",
+        "numpy",
+    ]
+    places = [page.text.index(words) for words in expected]
+    assert places == sorted(places)
+    assert answer.run["versions"]["numpy"] in page.text
+
+
+def test_the_page_is_one_file_without_scripts(page: Page) -> None:
+    assert page.tags.count("h1") == 1
+    assert page.tags.count("svg") == 6
+    assert not {"script", "link", "iframe", "object", "embed", "form"} & set(page.tags)
+    outside = [
+        value for name, value in page.attributes if name in ("src", "href") and not re.match("#|data:", value or "")
+    ]
+    assert outside == []
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    ids = [value for name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    assert ("lang", "en") in page.attributes
+
+
+def test_pictures_follow_the_theme_and_keep_data_as_they_are(answer: cs.Evaluation) -> None:
+    strange = '#1b2733 id="x" url(#y) xlink:href="#z" <b>&amp;</b> $\\alpha$ {{ 7 * 7 }}'
+    picture = rates_picture(replace(answer, name=strange))
+    drawn = svg(picture.figure, "p", strange)
+    inside = Page(drawn)
+    assert "b" not in inside.tags
+    # A long name is cut to three lines; what is there is unchanged.
+    assert '#1b2733 id="x"' in inside.text
+    assert ("aria-label", strange) in inside.attributes
+    styles = " ".join(value or "" for name, value in inside.attributes if name == "style")
+    assert not any(color in styles for color in VARIABLES)
+    assert "var(--target)" in styles
+
+
+@pytest.mark.parametrize(
+    "strange", ["<script>boom</script>", '"><img src=x onerror=boom>', "</style>", "{{ 7 * 7 }}{% raw %}"]
+)
+def test_hostile_names_stay_text(answer: cs.Evaluation, strange: str) -> None:
+    plain = Page(evaluation_page(answer, [rates_picture(answer)]))
+    odd = replace(
+        answer,
+        name=strange,
+        unit=strange,
+        log={**answer.log, "name": strange, "notes": [strange], "columns": {"observation": [strange]}},
+        settings={strange: strange},
+        warnings=(*answer.warnings, strange),
+        run={**answer.run, "command": strange},
+    )
+    page = Page(evaluation_page(odd, [rates_picture(answer)]))
+    assert set(page.tags) <= {*plain.tags, "pre"}
+    assert page.tags.count("img") == page.tags.count("script") == 0
+    assert page.text.count(strange) >= 6
+    assert "49" not in page.text.replace(strange, "").split()
+    assert strange in Page(odd._repr_html_()).text
+
+
+def test_fragments_show_the_answer(answer: cs.Evaluation, log: cs.Transitions) -> None:
+    shown = Page(answer._repr_html_())
+    assert "'always' would earn" in shown.text
+    assert "Something is worse." in shown.text
+    assert shown.tags.count("svg") == 1
+    both = cs.compare(log, {"always": "constant:1", "coin": "uniform"}, quiet=True)
+    shown = Page(both._repr_html_())
+    assert "has the highest rate" in shown.text
+    assert "beyond noise?" in shown.text
+    twice = [value for name, value in Page(answer._repr_html_() + both._repr_html_()).attributes if name == "id"]
+    assert len(twice) == len(set(twice))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_plot_is_a_figure_that_notebooks_show(answer: cs.Evaluation, kind: str) -> None:
+    made = answer.plot(kind)
+    assert isinstance(made, Figure)
+    assert made._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+    assert made.axes[0].has_data()
+
+
+def test_plots_that_there_are_not_say_so(answer: cs.Evaluation, log: cs.Transitions) -> None:
+    with pytest.raises(cs.InputError, match="kind must be one of rates, reward"):
+        answer.plot("all")
+    logged = cs.evaluate(log, "logged", quiet=True)
+    assert logged.plot("reward").axes
+    with pytest.raises(cs.InputError, match="There is no picture of values: the policy is the log itself"):
+        logged.plot("values")
+
+
+def test_pages_stand_without_intervals_and_for_the_log_itself(
+    answer: cs.Evaluation, log: cs.Transitions, tmp_path: Path
+) -> None:
+    unknown = Estimate(1.0, float("nan"), 1.0)
+    without = replace(answer, target=unknown, behavior=unknown, difference=unknown)
+    said = Page(evaluation_page(without, [rates_picture(without)])).text
+    assert "There is no interval." in said
+    assert "how sure that is, this method does not tell" in said
+    assert "nan" not in said.split()
+    files = write_evaluation(cs.evaluate(log, "logged", quiet=True), ReportFolder(tmp_path / "log"))
+    assert files == ["report.html", "evaluation.json", "report.txt", "rates.png", "reward.png"]
+    said = Page((tmp_path / "log/report.html").read_text(encoding="utf-8")).text
+    assert "The log earned" in said
+    assert "The difference" not in said
+
+
+def test_constant_rewards_are_said(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    log = cs.Transitions(rng.integers(0, 3, 500), rng.integers(0, 2, 500), np.full(500, 2.5))
+    found = cs.evaluate(log, "uniform", quiet=True)
+    assert found.warnings[-1].startswith("All 499 rewards are 2.5, so that every policy earns that")
+    assert "memory" not in {entry.name for entry in found.diagnostics}  # of what rounding leaves
+    write_evaluation(found, ReportFolder(tmp_path / "out"))
+    assert "All 499 rewards are 2.5" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
+
+
+def test_a_comparison_ranks_and_says_what_noise_explains(log: cs.Transitions, tmp_path: Path) -> None:
+    policies = {"always": "constant:1", "again": "constant:1", "coin": "uniform"}
+    write_comparison(cs.compare(log, policies, quiet=True), ReportFolder(tmp_path / "out"))
+    page = Page((tmp_path / "out/report.html").read_text(encoding="utf-8"))
+    expected = ["has the highest rate", "the log does not tell them apart", "rank", "adjusted p", "Holm's rule"]
+    places = [
+        page.text.index(words) for words in [*expected, "What could be wrong", "Pictures of", "How this was made"]
+    ]
+    assert places == sorted(places)
+    assert page.tags.count("h1") == 1
+    ids = [value for name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))

@@ -49,9 +49,9 @@ def test_holm_counts_all_comparisons(found: cs.Comparison) -> None:
     assert shown.beyond_noise("high", "middle")
     assert shown.beyond_noise("middle", "high")
     assert not shown.beyond_noise("high", "low")
-    assert "Its lead over 'middle' is beyond noise." in str(shown)
-    assert "Its lead over 'low' is not" in str(shown)
-    assert "Of all 3 differences, 1 are beyond noise." in str(shown)
+    assert "The lead over 'middle' is beyond noise." in str(shown)
+    assert "The lead over 'low' is within noise" in str(shown)
+    assert "Of all 3 differences, 1 is beyond noise." in str(shown)
 
 
 def test_claims_are_rarely_wrong_where_all_policies_are_alike(found: cs.Comparison) -> None:
@@ -77,7 +77,17 @@ def test_differences_without_an_interval_are_not_claimed(found: cs.Comparison) -
     unknown = replace(found, differences=differences)
     assert not any(unknown.beyond_noise(a, b) for a, b in differences)
     assert "not known" in str(unknown)
-    assert unknown.to_dict()["differences"][0]["beyond_noise"] is False
+    assert unknown.beyond_noise("high", "low") is None
+    assert unknown.to_dict()["differences"][0]["beyond_noise"] is None
+    assert "How sure the lead over" in str(unknown)
+    assert "within noise" not in str(unknown)
+
+
+def test_equal_rates_are_said_to_be_equal(found: cs.Comparison) -> None:
+    high = found.evaluations["high"]
+    twice = replace(found, evaluations={**found.evaluations, "middle": replace(high, name="middle")})
+    assert "'high' and 'middle' have the same rate, the highest" in str(twice)
+    assert "The lead over 'middle'" not in str(twice)
 
 
 def test_unknown_names_are_refused(found: cs.Comparison) -> None:

@@ -1,8 +1,8 @@
 """Every Python and shell block of the README and of the pages under docs/ runs as printed, and prints what its comments say.
 
 `make docs` runs all of them, `make test` those where people start. Each page runs in a fresh folder with a copy of examples/;
-`page_runner.py` has the rules. Lines that install (`make`, `pip install`) are not run. A block that takes minutes or needs an extra
-is ```console or ```text on its page, and says why beside it.
+`page_runner.py` has the rules. Lines that install (`make`, `pip install`) are not run. A block that takes minutes or needs an
+extra is ```console or ```text on its page, and says why beside it.
 """
 
 import os

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 import cesaro as cs
 from cesaro.estimators import Estimate
 from cesaro.estimators.diagnostics import Diagnostic
-from cesaro.evaluation import COVERS, COVERS_NOTHING
+from cesaro.evaluation import COVERS, COVERS_ALL, COVERS_MEAN, COVERS_NOTHING
 from cesaro.progress import stage
 from cesaro.report.style import save_png
 from cesaro.report.text import comparison_text, evaluation_text
@@ -105,15 +105,18 @@ def test_a_picture_names_intervals_only_where_it_has_them(
 def test_what_intervals_cover_is_said_of_those_that_have_one(log: cs.Transitions) -> None:
     compared = cs.compare(log, {"a": "constant:1", "b": "uniform"}, quiet=True)
     text = " ".join(comparison_text(compared).split())
-    assert text.count(COVERS) == 1
-    assert f"a, b: {COVERS}" not in text
+    assert text.count(COVERS_ALL) == 1
+    assert f"a, b: {COVERS_ALL}" not in text
     unknown = replace(compared.evaluations["b"], target=Estimate(1.0, math.nan, 1.0))
     mixed = replace(compared, evaluations={**compared.evaluations, "b": unknown})
     text = " ".join(comparison_text(mixed).split())
-    assert f"a: {COVERS} b: {COVERS_NOTHING}" in text
+    assert f"a: {COVERS_ALL} b: {COVERS_NOTHING}" in text
     alone = " ".join(str(unknown).split())
     assert COVERS_NOTHING in alone
-    assert COVERS not in alone
+    assert COVERS_ALL not in alone
+    wide = cs.evaluate(log, "uniform", ridge=1e-3, quiet=True)
+    assert COVERS in " ".join(str(wide).split())
+    assert COVERS_MEAN in " ".join(str(cs.evaluate(log, "logged", quiet=True)).split())
 
 
 def test_short_text_leaves_out_what_is_ok_and_full_text_does_not(answer: cs.Evaluation, log: cs.Transitions) -> None:

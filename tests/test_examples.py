@@ -25,17 +25,18 @@ def run(*words: str | Path, cwd: Path = ROOT) -> str:
 
 
 def test_the_demo_prints_the_answer_beside_the_truth(tmp_path: Path) -> None:
-    """The commands of `make demo`, with another folder, twice."""
+    """The commands of `make demo`, with another folder that is there already."""
     recipe = re.search(r"^demo:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.M)
     assert recipe
     script = "set -eu\n" + recipe[1].replace("$(BIN)/python", sys.executable)
     script = script.replace("$(BIN)/cesaro", f"{sys.executable} -c 'from cesaro.cli import main; main()'")
     script = re.sub(r"\bdemo\b(?=( --force|\n))", str(tmp_path / "demo"), script)
-    for _ in range(2):
-        done = subprocess.run(["sh", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert "'candidate' would earn 2.7" in done.stdout
-        assert "Exact truth:  2.7266, inside the interval" in done.stdout
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "evaluation.json").write_text('{"schema": "cesaro-evaluation/1"}', encoding="utf-8")
+    done = subprocess.run(["sh", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "'candidate' would earn 2.7" in done.stdout
+    assert "Exact truth:  2.7266, inside the interval" in done.stdout
     answer = json.loads((tmp_path / "demo" / "evaluation.json").read_text(encoding="utf-8"))
     assert answer["verdict"] == "ok"
     assert answer["difference"]["low"] > 0.4

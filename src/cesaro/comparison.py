@@ -1,5 +1,6 @@
 """`compare`: several policies on one log, ranked, with paired differences."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -63,20 +64,32 @@ class Comparison:
             result[pair] = least
         return result
 
-    def beyond_noise(self, a: str, b: str) -> bool:
+    def beyond_noise(self, a: str, b: str) -> bool | None:
         """Whether the rates of a and b differ by more than noise explains, with all comparisons counted (Holm's rule).
 
-        If no two policies differed, a claim of any difference would be wrong with a chance of at most 1 − confidence.
+        However many policies are alike, the chance that any of them is claimed to differ is at most 1 − confidence. None where
+        the difference has no standard error.
         """
         self.difference(a, b)  # refuses unknown names
         chance = self.adjusted.get((a, b), self.adjusted.get((b, a), float("nan")))
-        return chance <= 1 - self.confidence
+        return chance <= 1 - self.confidence if np.isfinite(chance) else None
 
     def plot(self) -> Any:
         """A matplotlib figure of all rates and paired differences, with intervals; for more: `evaluations[name].plot(kind)`."""
         from cesaro.report.figure import comparison_rates
 
         return comparison_rates(self)
+
+    def save(self, folder: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Write what `cesaro compare --out` writes: report.html, comparison.json, report.txt and the pictures.
+
+        Args:
+            folder: appears complete or not at all.
+            force: replace the folder of an earlier answer.
+        """
+        from cesaro.report.folder import ReportFolder, write_comparison
+
+        write_comparison(self, ReportFolder(folder, force=force))
 
     def _repr_html_(self) -> str:
         from cesaro.report.html import comparison_fragment

@@ -1,6 +1,7 @@
 """`evaluate`: a log and a policy in, a rate with its interval and diagnostics out."""
 
 import inspect
+import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,11 @@ COVERS = (
     "The interval covers the limit of this method in the chosen features at the chosen ridge. It does not cover what those "
     "features cannot express."
 )
+COVERS_ALL = (
+    "The interval covers the noise of the log. Every logged pair of state and action has a feature of its own, so that nothing "
+    "is left out."
+)
+COVERS_MEAN = "The interval covers the noise of the log around its mean reward."
 COVERS_NOTHING = "There is no interval: this method has no standard error here."
 
 
@@ -95,7 +101,12 @@ class Evaluation:
     @property
     def covers(self) -> str:
         """What the interval is about, in a sentence."""
-        return COVERS if np.isfinite(self.standard_error) else COVERS_NOTHING
+        if not np.isfinite(self.standard_error):
+            return COVERS_NOTHING
+        if self.is_logged:
+            return COVERS_MEAN
+        one_hot = str(self.settings.get("features", "")).startswith("one-hot")
+        return COVERS_ALL if one_hot and not self.settings.get("ridge") else COVERS
 
     @cached_property
     def views(self) -> "Views":
@@ -114,6 +125,17 @@ class Evaluation:
         from cesaro.report.pictures import plot
 
         return plot(self, kind)
+
+    def save(self, folder: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Write what `cesaro evaluate --out` writes: report.html, evaluation.json, report.txt and the pictures.
+
+        Args:
+            folder: appears complete or not at all.
+            force: replace the folder of an earlier answer.
+        """
+        from cesaro.report.folder import ReportFolder, write_evaluation
+
+        write_evaluation(self, ReportFolder(folder, force=force))
 
     def _repr_html_(self) -> str:
         from cesaro.report.html import evaluation_fragment
@@ -212,6 +234,10 @@ def evaluate(
     difference = paired_difference(estimator, rate, influence, behavior, estimator.behavior_influence_, None)
     if (spread := float(np.ptp(transitions.rewards))) == 0:
         earned = float(transitions.rewards[0])
+        rate, behavior, difference = (
+            replace(one, value=value, standard_error=0.0)
+            for one, value in ((rate, earned), (behavior, earned), (difference, 0.0))
+        )
         said.append(
             f"All {len(transitions):,} rewards are {earned:g}, so that every policy earns that; the log tells no more."
         )

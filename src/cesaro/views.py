@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.data import Transitions
 from cesaro.data.values import Categories, Values
-from cesaro.errors import CesaroError
 from cesaro.estimators.checks_subject import Subject
 from cesaro.estimators.checks_support import Leverages, leverages
 from cesaro.features import sample_rows
@@ -33,6 +32,8 @@ STRETCHES, ROWS_PER_STRETCH = 60, 20
 BORDERS = 12
 # Pairs of states and actions that are asked for their value, and rows where states are not discrete.
 MOST_PAIRS, MOST_ROWS = 20_000, 20_000
+# Draws per discrete state from a policy that gives no probabilities.
+MOST_DRAWS = 200
 # Bins of a column, columns in front, and dimensions of an action.
 BINS, LEADING, DIMENSIONS = 12, 4, 4
 ACTION_BINS = 24
@@ -46,7 +47,7 @@ class OverTime:
 
     Attributes:
         edges: row numbers at which stretches begin, and the end, `[bins + 1]`.
-        reward: mean reward of each, `[bins]`.
+        reward: mean reward of each, `[bins]`; NaN where all its rows have weight zero.
         influence: by how much each moves the target's rate, `[bins]`; NaN where the method has no influence.
         borders: row numbers at which a trajectory begins, the first aside; none where there are many.
         trajectories: how many there are.
@@ -191,21 +192,26 @@ def _over_time(subject: Subject) -> OverTime:
     sizes = np.maximum(np.diff(edges), 1)
     groups = subject.sampling.groups
     borders: list[int] = [] if groups is None else (np.flatnonzero(np.diff(groups)) + 1).tolist()
+    rewards, weights = subject.prepared.rewards, subject.prepared.weights
+    earned = np.add.reduceat(rewards, edges[:-1]) / sizes
+    if weights is not None:
+        total = np.add.reduceat(weights, edges[:-1])
+        weighted = np.add.reduceat(weights * rewards, edges[:-1]) / np.where(total > 0, total, 1.0)
+        earned = np.where(total > 0, weighted, np.nan)
     return OverTime(
         edges,
-        np.add.reduceat(subject.prepared.rewards, edges[:-1]) / sizes,
+        earned,
         np.add.reduceat(subject.influence, edges[:-1]) / rows,
         tuple(borders) if len(borders) <= BORDERS else (),
         len(borders) + 1,
     )
 
 
-def _values(estimator: "Estimator", log: Transitions, observations: Values, actions: Any) -> Array:
-    """`q` of pairs; NaN where the estimator has none."""
-    try:
-        return estimator.predict(observations.plain(), actions)
-    except CesaroError:  # GradientDICE has no values
+def _values(estimator: "Estimator", observations: Values, actions: Any) -> Array:
+    """`q` of pairs; NaN for a method that learns a density ratio instead."""
+    if getattr(estimator, "method", "") == "gradient-dice":
         return np.full(len(observations), np.nan)
+    return estimator.predict(observations.plain(), actions)
 
 
 def _table(estimator: "Estimator", log: Transitions, policy: Attached) -> tuple[StateTable, ActionShares]:
@@ -221,8 +227,8 @@ def _table(estimator: "Estimator", log: Transitions, policy: Attached) -> tuple[
         shown = np.sort(found[np.argsort(-share[found], kind="stable")[:most]])
     rows = first[np.searchsorted(found, shown)]
     observations = log.observations.take(rows)
-    chance = action_probabilities(observations, policy, actions, np.random.default_rng(0), 1)
-    values = np.stack([_values(estimator, log, observations, np.full(len(shown), one)) for one in done.levels], axis=1)
+    chance = _chances(observations, policy, actions, estimator.prepared_.random_state)
+    values = np.stack([_values(estimator, observations, np.full(len(shown), one)) for one in done.levels], axis=1)
     logged = counts[shown] / np.maximum(counts[shown].sum(axis=1, keepdims=True), np.finfo(float).tiny)
     names = tuple(one if isinstance(one, tuple) else (one,) for one in joint.levels[shown].tolist())
     labels = tuple(done.levels.tolist())
@@ -232,6 +238,19 @@ def _table(estimator: "Estimator", log: Transitions, policy: Attached) -> tuple[
     here = share[shown] / share[shown].sum()
     shares = ActionShares(log.actions.names[0], tuple(map(str, labels)), None, here @ logged, here @ chance)
     return table, shares
+
+
+def _chances(observations: Values, policy: Attached, actions: int, seed: int) -> Array:
+    """The target's probabilities at each state: exact, or the shares of many draws."""
+    rng = np.random.default_rng([seed, 5])
+    if policy.has_probabilities:
+        return action_probabilities(observations, policy, actions, rng, 1)
+    count = len(observations)
+    repeat = max(1, min(MOST_DRAWS, 10 * MOST_ROWS // count))
+    drawn = np.zeros((count, actions))
+    for _ in range(repeat):
+        drawn[np.arange(count), policy.sample(observations.plain(), rng).astype(np.int64)] += 1
+    return drawn / repeat
 
 
 def _table_places(table: StateTable) -> tuple[tuple[Place, ...], float | None]:
@@ -270,11 +289,11 @@ def _along(
     observations, actions = log.observations.take(index), log.actions.take(index)
     weights = np.ones(len(index)) if log.weights is None else log.weights[index]
     weights = weights / weights.sum()
-    q = _values(estimator, log, observations, actions.plain())
+    q = _values(estimator, observations, actions.plain())
     if actions.is_discrete:
         levels = actions.joint().levels
         chance = action_probabilities(observations, policy, len(levels), np.random.default_rng([seed, 5]), 1)
-        each = [_values(estimator, log, observations, np.full(len(index), level)) for level in levels]
+        each = [_values(estimator, observations, np.full(len(index), level)) for level in levels]
         v = _mean(chance, np.stack(each, axis=1))
         counts = np.asarray(np.bincount(actions.joint().codes, weights, len(levels)), dtype=np.float64)
         names = tuple(map(str, levels.tolist()))
@@ -282,7 +301,7 @@ def _along(
     else:
         drawn = np.asarray(policy.sample(observations.plain(), np.random.default_rng([seed, 5])), dtype=np.float64)
         flat = drawn[:, 0] if actions.form == "lone" and drawn.ndim == 2 else drawn
-        v = _values(estimator, log, observations, flat)
+        v = _values(estimator, observations, flat)
         shares = tuple(_numbers(actions, drawn.reshape(len(index), -1), weights))
     gain = weights * (v - q)
     total = float(np.nansum(gain)) if np.isfinite(gain).any() else None
@@ -306,7 +325,8 @@ def _columns(values: Values) -> Iterator[tuple[str, NDArray[Any] | Categories]]:
 def _binned(name: str, column: NDArray[Any] | Categories, v: Array, gain: Array, weights: Array) -> Along:
     """Quantiles of numbers, the most frequent labels."""
     if isinstance(column, Categories):
-        often = np.sort(np.argsort(-np.bincount(column.codes), kind="stable")[:BINS])
+        counts = np.bincount(column.codes, minlength=len(column.levels))
+        often = np.sort(np.argsort(-counts, kind="stable")[: min(BINS, np.count_nonzero(counts))])
         place = np.full(len(column.levels), -1)
         place[often] = np.arange(len(often))
         bins, centers = place[column.codes], None
@@ -318,23 +338,39 @@ def _binned(name: str, column: NDArray[Any] | Categories, v: Array, gain: Array,
         bins = np.unique(bins, return_inverse=True)[1]
         inside = [numbers[bins == k] for k in range(int(bins.max()) + 1)]
         centers = np.array([np.median(part) for part in inside])
-        labels = tuple(f"{part.min():.3g} to {part.max():.3g}" for part in inside)
+        labels = _ranges(inside)
     parts = [bins == k for k in range(len(labels))]
     share = np.array([weights[part].sum() for part in parts])
-    mean = np.array([v[part].mean() for part in parts])
-    spread = float(np.var(v))
-    middle = float(share @ mean / max(share.sum(), np.finfo(float).tiny))
+    known = np.maximum(share, np.finfo(float).tiny)
+    mean = np.array([weights[part] @ v[part] for part in parts]) / known
+    middle = float(weights @ v)
+    spread = float(weights @ (v - middle) ** 2)
     return Along(
         name,
         labels,
         centers,
         mean,
-        np.array([np.quantile(v[part], 0.1) for part in parts]),
-        np.array([np.quantile(v[part], 0.9) for part in parts]),
+        *_quantiles(v, [part & (weights > 0) for part in parts]),
         share,
         np.array([gain[part].sum() for part in parts]),
         float(share @ (mean - middle) ** 2) / spread if spread > 0 else 0.0,
     )
+
+
+def _quantiles(v: Array, parts: list[NDArray[np.bool_]]) -> tuple[Array, Array]:
+    low, high = np.array([np.quantile(v[part], [0.1, 0.9]) if part.any() else [np.nan] * 2 for part in parts]).T
+    return low, high
+
+
+def _ranges(parts: list[Array]) -> tuple[str, ...]:
+    """`0.98 to 2.7`, with as many digits as tell the ranges apart."""
+    for digits in range(3, 16):
+        ends = [(f"{part.min():.{digits}g}", f"{part.max():.{digits}g}") for part in parts]
+        plain = [f"{float(low):,.10g} to {float(high):,.10g}" for low, high in ends]
+        apart = all(low != high or part.min() == part.max() for (low, high), part in zip(ends, parts))
+        if apart and len(set(plain)) == len(plain):
+            break
+    return tuple(plain)
 
 
 def _bin_places(along: tuple[Along, ...]) -> tuple[Place, ...]:

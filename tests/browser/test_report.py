@@ -52,7 +52,7 @@ def test_it_prints_in_light_colors(browser: Chromium, report: Report, name: str)
     assert pdf_fills(data) == pdf_fills(printed[False])
 
 
-@pytest.mark.parametrize("name", ["evaluation", "continuous", "learned"])
+@pytest.mark.parametrize("name", ["evaluation", "continuous", "open-ended"])
 def test_it_says_what_the_json_says(browser: Chromium, report: Report, name: str) -> None:
     answer = json.loads((report(name) / "evaluation.json").read_text(encoding="utf-8"))
     with browser.open(report(name) / "report.html", DESKTOP) as page:

@@ -97,7 +97,7 @@ def test_values_and_rate_are_the_exact_ones(method: str) -> None:
 def test_the_default_optimizer_does_without_momentum_where_there_is_a_dual() -> None:
     """It reaches the exact rate and values; with Adam's momentum the two sides circle, and no step size was chosen for that."""
     plain, heavy = (
-        learner("diff-gq1", optimizer=optimizer, step_size=1e-3, steps=3 * STEPS).fit(*problem())
+        learner("diff-gq1", optimizer=optimizer, step_size=1e-3, steps=2 * STEPS).fit(*problem())
         for optimizer in ("auto", "adam")
     )
     np.testing.assert_allclose(plain.seed_rates_, exact().reward_rate_, atol=0.01)

@@ -85,10 +85,16 @@ def select(sweep: cs.Sweep, setting: int, seed: int) -> cs.Sweep:
     )
 
 
+# One sample per step and two, with a dual and a ratio: every way that numbers reach a step.
+PRECISE = ("diff-gq2", "gradient-dice")
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_shapes_and_precision(method: str) -> None:
     """float32 unless asked otherwise; results in float64 arrays that hold exactly the numbers of the run."""
-    results = {"float32": run(method, dtype="float32"), "float64": run(method)}
+    results = {"float64": run(method)}
+    if method in PRECISE:
+        results["float32"] = run(method, dtype="float32")
     for result in results.values():
         assert result.method == method
         assert result.settings == SETTINGS
@@ -106,6 +112,8 @@ def test_shapes_and_precision(method: str) -> None:
             assert values.dtype == np.float64
             assert np.isfinite(values).all()
             assert len(np.unique(values)) == values.size, "every run is a run of its own"
+    if method not in PRECISE:
+        return
     for single, double in zip(values_of(results["float32"]), values_of(results["float64"])):
         assert (single == single.astype(np.float32)).all()
         assert (double != double.astype(np.float32)).mean() > 0.9

@@ -118,7 +118,7 @@ def test_continuous_observations_are_shown_along_columns(linear_log: cs.Transiti
     def calm(observations: dict[str, np.ndarray], rng: np.random.Generator) -> np.ndarray:
         return -0.8 * observations["position"]
 
-    found = cs.evaluate(linear_log, calm, quiet=True)
+    found = cs.evaluate(linear_log, calm, features="polynomial:2", quiet=True)
     view = found.views
     assert view.table is None
     assert [one.column for one in view.along] == ["position", "mode"]  # the mode says nothing
@@ -161,3 +161,53 @@ def test_many_states_are_cut_to_those_with_most_rows(monkeypatch: pytest.MonkeyP
     assert table.left_out == 60 - 12
     assert {(k,) for k in range(10)} <= set(table.states)
     assert table.share.sum() < 1
+
+
+def test_policies_that_only_draw_are_drawn_often(queue_log) -> None:  # type: ignore[no-untyped-def]
+    log, _, target, _ = queue_log
+
+    def drawn(states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return (rng.random((len(states), 1)) > np.cumsum(target, axis=1)[states]).sum(axis=1)
+
+    exact, found = cs.evaluate(log, target, quiet=True), cs.evaluate(log, drawn, quiet=True)
+    assert found.views.table is not None
+    # 200 draws: a standard deviation of at most 0.036; five of them.
+    np.testing.assert_allclose(found.views.table.target, target, atol=0.18)
+    assert found.views.total_gain == pytest.approx(exact.views.total_gain, abs=0.2)
+
+
+def test_weights_count_everywhere() -> None:
+    """Rows of weight zero change nothing."""
+    rng = np.random.default_rng(2)
+    n = 2_000
+    seen, done = rng.normal(size=n), rng.normal(size=n)
+    weights = (rng.random(n) < 0.5).astype(float)
+    reward = -(seen**2) + done
+    columns = {"next_observations": rng.normal(size=n), "trajectory": np.arange(n)}
+    wild = np.where(weights > 0, reward, 1e3)
+    found = [
+        cs.evaluate(
+            cs.Transitions(seen, done, r, weights=weights, **columns), "constant:0.0", features="linear", quiet=True
+        )
+        for r in (reward, wild)
+    ]
+    for one in found:
+        (along,) = one.views.along
+        assert 0 <= along.explains <= 1
+    first, second = (one.views for one in found)
+    np.testing.assert_allclose(first.over_time.reward, second.over_time.reward)
+    np.testing.assert_allclose(first.along[0].value, second.along[0].value, atol=1e-8)
+
+
+def test_levels_without_rows_and_narrow_ranges() -> None:
+    rng = np.random.default_rng(3)
+    n = 1_000
+    room = np.array(["hall", "kitchen"], dtype=object)[rng.integers(0, 2, n)]
+    room[-1] = "attic"  # in the last row, which is no transition
+    pressure = 1_013 + 0.01 * rng.normal(size=n)
+    log = cs.Transitions({"room": room, "pressure": pressure}, rng.integers(0, 2, n), rng.normal(size=n))
+    found = cs.evaluate(log, "uniform", features="linear", quiet=True).views
+    by_name = {one.column: one for one in found.along}
+    assert by_name["room"].labels == ("hall", "kitchen")
+    assert len(set(by_name["pressure"].labels)) == 12
+    assert all(low != high for low, high in (label.split(" to ") for label in by_name["pressure"].labels))

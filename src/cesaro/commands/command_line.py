@@ -17,7 +17,7 @@ def repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any])
         if parameter.name in _ELSEWHERE or value == parameter.default or value is None:
             continue
         if parameter.default is inspect.Parameter.empty and not isinstance(value, list):
-            words.append(str(value))
+            words.append(f"./{value}" if str(value).startswith("-") else str(value))  # else it would be an option
             continue
         option = f"--{parameter.name.replace('_', '-')}"
         for one in value if isinstance(value, list) else [value]:

@@ -249,11 +249,9 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
         for one in answer.evaluations.values() if several else [answer]:
             one.run["command"] = command
             one.log["notes"] = [note if "(--" in note else command_line(note) for note in one.log["notes"]]
-        files = []
-        if out is not None:
-            files = (report.write_comparison if several else report.write_evaluation)(answer, out)
         _print(answer, several, as_json=given["json"])
         if out is not None:
+            files = (report.write_comparison if several else report.write_evaluation)(answer, out)
             from cesaro.report.escape import visible
 
             pictures = sum(file.endswith(".png") for file in files)

@@ -108,13 +108,14 @@ def leverages(subject: Subject) -> Leverages:
     except InputError:  # too many combinations to number
         return feature_leverages(subject)
     pairs = table.states(log.observations) * table.num_actions + log.actions.joint().codes
-    counts = np.bincount(pairs, minlength=table.size)
+    counts = np.bincount(pairs if log.weights is None else pairs[log.weights > 0], minlength=table.size)
     index = sample_rows(len(log), subject.prepared.random_state)
     after = log.next_observations.take(index)
     drawn = policy.sample(after.plain(), np.random.default_rng([subject.prepared.random_state, 3])).astype(np.int64)
     with np.errstate(divide="ignore"):
         far = len(log) / counts
     logged = far[pairs[index]]
+    logged = logged[np.isfinite(logged)]  # rows of weight zero are no data
     limit = float(np.quantile(logged, LEVERAGE_QUANTILE))
     return Leverages(logged, far[table.states(after) * table.num_actions + drawn], limit, True, True)
 

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from cesaro import __version__
+from cesaro.estimators.diagnostics import SEVERITY
 from cesaro.report import words
 from cesaro.report.escape import visible
 from cesaro.report.figure import comparison_rates
@@ -33,6 +34,7 @@ def evaluation_page(evaluation: "Evaluation", drawn: Sequence[Picture]) -> str:
     """The whole report of one policy; `drawn` are its pictures, the rates first."""
     context = _evaluation(evaluation, drawn[:1])
     context["policies"] = [_policy(evaluation, drawn[1:], 1)]
+    context["pictures_note"] = ""
     return _page(context, [evaluation], "cesaro.evaluate")
 
 
@@ -41,6 +43,7 @@ def comparison_page(comparison: "Comparison", drawn: Sequence[Picture], each: Ma
     context = _comparison(comparison, drawn)
     ranked = comparison.ranking
     context["policies"] = [_policy(one, each.get(one.name, ()), k) for k, one in enumerate(ranked, 1)]
+    context["pictures_note"] = pictures_note(comparison)
     return _page(context, ranked, "cesaro.compare")
 
 
@@ -66,6 +69,16 @@ def comparison_picture(comparison: "Comparison") -> Picture:
         "makes their intervals shorter than the rates' own suggest.",
         f"From best to worst: {order}.",
         comparison_rates(comparison, wide=False),
+    )
+
+
+def pictures_note(comparison: "Comparison") -> str:
+    """Whose pictures are left out."""
+    rest = len(comparison.evaluations) - MOST_PICTURED
+    return (
+        f"Pictures of the {MOST_PICTURED} policies with the highest rates; evaluate the others one by one."
+        if rest > 0
+        else ""
     )
 
 
@@ -152,7 +165,9 @@ def _comparison(comparison: "Comparison", drawn: Sequence[Picture]) -> dict[str,
     rows = []
     for rank, one in enumerate(ranked, 1):
         value, interval = _value_and_interval(one.target, comparison.confidence, decimals, False)
-        against = "" if one.is_logged else numbers(one.difference, comparison.confidence, signed=True)[0]
+        against = ""
+        if not one.is_logged:
+            against = "{} ({})".format(*_value_and_interval(one.difference, comparison.confidence, None, True))
         rows.append(
             {
                 "rank": str(rank),
@@ -180,44 +195,75 @@ def _comparison(comparison: "Comparison", drawn: Sequence[Picture]) -> dict[str,
                 "beyond": words.beyond(comparison, a, b),
             }
         )
-    title = words.comparison_title(comparison)
+    title, level = words.comparison_title(comparison), percent(comparison.confidence)
     prefix = _prefix(title)
     return {
         "answer": {
             "title": title,
             "sentences": list(words.comparison_sentences(comparison)),
-            "level": percent(comparison.confidence),
             "ranking": rows,
+            "ranking_columns": [
+                ("rank", "rank", False),
+                ("name", "policy", False),
+                ("value", "rate", True),
+                ("interval", f"{level} interval", True),
+                ("against", "against the log", True),
+                ("verdict", "verdict", False),
+            ],
+            "difference_columns": [
+                ("name", "difference", False),
+                ("value", "value", True),
+                ("interval", f"{level} interval", True),
+                ("chance", "adjusted p", True),
+                ("beyond", "beyond noise?", False),
+            ],
             "differences": differences,
             "noise_note": words.noise_note(comparison),
-            "covers": " ".join(dict.fromkeys(one.covers for one in ranked)),
+            "verdict": min((one.verdict for one in ranked), key=lambda verdict: SEVERITY[verdict]),
+            "verdict_words": "The worst of the policies' verdicts.",
+            "covers": _covers(ranked),
             "pictures": [_shown(picture, prefix) for picture in drawn],
         }
     }
 
 
+def _covers(evaluations: "Sequence[Evaluation]") -> str:
+    """What intervals cover, with the names of the policies where they differ."""
+    said = words.once((one.name, one.covers) for one in evaluations)
+    return said[0][1] if len(said) == 1 else " ".join(f"{', '.join(names)}: {covers}" for names, covers in said)
+
+
 def _policy(evaluation: "Evaluation", drawn: Sequence[Picture], number: int) -> dict[str, Any]:
     own = [entry for entry in evaluation.diagnostics if not entry.is_about_others]
     others = [entry for entry in evaluation.diagnostics if entry.is_about_others]
-    chosen = extremes(evaluation.views.places) if drawn else []
+    chosen = extremes(evaluation.views.places) if any(picture.name == "gains" for picture in drawn) else []
+    largest = max((abs(place.gain) for place in chosen), default=1.0)
+    has_actions = any(place.logged for place in chosen)
+    decimals = max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
     return {
         "name": evaluation.name,
         "verdict": evaluation.verdict,
         "warnings": list(evaluation.warnings),
         "wrong": [entry for entry in own if entry.verdict != "ok"],
-        "fine": [entry for entry in own if entry.verdict == "ok"] + others,
+        "fine": [entry for entry in own if entry.verdict == "ok"],
+        "others": others,
         "pictures": [_shown(picture, f"p{number}") for picture in drawn],
         "places": [
             {
-                "where": place.where,
+                "name": place.where,
                 "share": share_text(place.share),
                 "logged": place.logged,
                 "target": place.target,
-                "gain": f"{place.gain:+.3g}",
+                "gain": f"{place.gain:+.{decimals}f}" if decimals <= 8 else f"{place.gain:+.3g}",
             }
             for place in chosen
         ],
-        "has_actions": any(place.logged for place in chosen),
+        "place_columns": [
+            ("name", "state", False),
+            ("share", "share of the log", True),
+            *([("logged", "the log does", False), ("target", "the target does", False)] if has_actions else []),
+            ("gain", "adds to the difference", True),
+        ],
         "places_note": words.places_note(evaluation) if chosen else "",
     }
 

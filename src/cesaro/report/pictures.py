@@ -24,7 +24,7 @@ from cesaro.report.style import (
     figure,
     label,
 )
-from cesaro.report.words import headline, numbers, percent, share_text
+from cesaro.report.words import decimals_of, headline, numbers, percent, share_text
 
 if TYPE_CHECKING:
     from cesaro.estimators.checks_support import Leverages
@@ -70,9 +70,15 @@ def pictures(evaluation: "Evaluation", kinds: tuple[str, ...] = KINDS[1:]) -> li
         found.append(table_values(evaluation, views.table))
     if "values" in kinds and views.along:
         found.append(along_values(evaluation, views.along[:4]))
-    if "gains" in kinds and views.places:
+    constant = np.nanmax(views.over_time.reward) == np.nanmin(views.over_time.reward)  # what is left is rounding
+    if "gains" in kinds and views.places and not constant:
         found.append(gains(evaluation, views.places))
-    if "influence" in kinds and np.isfinite(views.over_time.influence).all() and not evaluation.is_logged:
+    if (
+        "influence" in kinds
+        and not constant
+        and np.isfinite(views.over_time.influence).all()
+        and not evaluation.is_logged
+    ):
         found.append(_influence(evaluation, views.over_time))
     if "support" in kinds and (views.leverage is not None or views.actions):
         found.append(_support(evaluation))
@@ -104,7 +110,7 @@ def _reward(evaluation: "Evaluation", view: "OverTime") -> Picture:
                     estimate.value,
                     color=color,
                     linewidth=2,
-                    label=f"{label(name, 24)}: {numbers(estimate, evaluation.confidence)[0]}",
+                    label=f"{label(name, 24)}: {numbers(estimate, evaluation.confidence, decimals_of(evaluation))[0]}",
                 )
         for border in view.borders:
             axes.axvline(border, color=MUTED, linewidth=0.8, linestyle=":")
@@ -116,10 +122,10 @@ def _reward(evaluation: "Evaluation", view: "OverTime") -> Picture:
     return Picture(
         "reward",
         "Reward over time",
-        f"Mean reward of stretches of about {size:,} rows; horizontal lines are the two rates with their intervals. A trend or a "
-        "jump in the log says that the system changed.",
-        f"Mean logged reward in {len(view.reward)} stretches, between {view.reward.min():.4g} and {view.reward.max():.4g}, "
-        f"beside the log's rate of {evaluation.behavior.value:.4g}"
+        f"Mean reward of stretches of about {size:,} rows; horizontal lines are rates with their intervals. A trend or a jump "
+        f"says that the system changed{'; a step at a dotted line, that another trajectory begins' if view.borders else ''}.",
+        f"Mean logged reward in {len(view.reward)} stretches, between {np.nanmin(view.reward):.4g} and "
+        f"{np.nanmax(view.reward):.4g}, beside the log's rate of {evaluation.behavior.value:.4g}"
         + ("." if evaluation.is_logged else f" and the target's of {evaluation.target.value:.4g}."),
         made,
     )
@@ -155,7 +161,12 @@ def _influence(evaluation: "Evaluation", view: "OverTime") -> Picture:
         "By how much each stretch of the log pulls the estimate up or down. A single tall bar says that the answer rests on "
         "a few rows.",
         f"The strongest stretch, rows {view.edges[most]:,} to {view.edges[most + 1]:,}, pulls the rate by "
-        f"{view.influence[most]:+.2g}; the standard error is {evaluation.standard_error:.2g}.",
+        f"{view.influence[most]:+.2g}"
+        + (
+            f"; the standard error is {evaluation.standard_error:.2g}."
+            if math.isfinite(evaluation.standard_error)
+            else "."
+        ),
         made,
     )
 
@@ -179,10 +190,18 @@ def _support(evaluation: "Evaluation") -> Picture:
         "support",
         "The target's actions against the log's",
         "Leverage says how far out of the log a pair of state and action lies. Where the target's pairs lie to the right of the "
-        "log's, the answer extrapolates." + (" Below: the actions of both at the same states." if actions else ""),
+        "log's, the answer extrapolates." + _below(actions),
         f"{share_text(beyond)} of the target's pairs lie beyond all but a thousandth of the log's. {alt}".strip(),
         made,
     )
+
+
+def _below(actions: "tuple[ActionShares, ...]") -> str:
+    if not actions:
+        return ""
+    count = 0 if actions[0].labels is None else len(actions[0].labels)
+    cut = f", the {_MOST_ACTIONS} most frequent of {count:,}" if count > _MOST_ACTIONS else ""
+    return f" Below: the actions of both at the same states{cut}."
 
 
 def _leverage_panel(axes: Any, leverage: "Leverages") -> str:

@@ -52,11 +52,11 @@ def table_values(evaluation: "Evaluation", table: "StateTable") -> Picture:
         np.unravel_index(int(np.argmax(part)), part.shape)
         for part in (known, np.where(np.isfinite(table.values), -table.values, -np.inf))
     )
-    shown = (
-        ""
-        if gridded or len(table.states) <= _MOST_STATES
-        else f" The {_MOST_STATES} states with most rows of {len(table.states) + table.left_out:,} are shown."
-    )
+    shown = ""
+    if not gridded and len(table.states) > _MOST_STATES:
+        shown = f" The {_MOST_STATES} states with most rows of {len(table.states) + table.left_out:,} are shown."
+    if not gridded and len(table.actions) > _MOST_ACTIONS:
+        shown += f" The first {_MOST_ACTIONS} of {len(table.actions):,} actions are shown."
     return Picture(
         "values",
         "Values by state",
@@ -107,13 +107,12 @@ def _rows(table: "StateTable") -> Any:
     """A row per state, a column per action."""
     often = np.sort(np.argsort(-table.share, kind="stable")[:_MOST_STATES])
     count = min(len(table.actions), _MOST_ACTIONS)
-    made = figure(NARROW, 1.1 + 0.26 * len(often))
+    names = [label(", ".join(map(str, table.states[k])), 22) for k in often]
+    made = figure(NARROW, 1.1 + max(0.26, 0.19 * max(name.count("\n") + 1 for name in names)) * len(often))
     axes = made.subplots()
     most = _limits(table.values)
     image = axes.pcolormesh(table.values[often, :count], cmap=DIVERGING, vmin=-most, vmax=most)
-    axes.set_yticks(
-        np.arange(len(often)) + 0.5, [label(", ".join(map(str, table.states[k])), 24).split("\n")[0] for k in often]
-    )
+    axes.set_yticks(np.arange(len(often)) + 0.5, names)
     axes.invert_yaxis()
     axes.set_xticks(np.arange(count) + 0.5, [label(entry, 10) for entry in table.actions[:count]])
     axes.set_xlabel("action")
@@ -168,12 +167,14 @@ def gains(evaluation: "Evaluation", places: tuple["Place", ...]) -> Picture:
         axes.locator_params(axis="x", nbins=5)
         clean(axes, grid="x", left=False)
     best, worst = places[0], places[-1]
+    share = f"{best.gain:+.2g}, {share_text(best.share)} of the log's rows"
+    gained = f"Most gained at {best.where} ({share})" if best.gain > 0 else "Nothing is gained anywhere"
     losing = f"; most lost at {worst.where} ({worst.gain:+.2g})" if worst.gain < 0 else ""
     return Picture(
         "gains",
         "Where the target gains and loses",
         "Where the target acts otherwise than the log did, and what that adds to the difference between the two rates.",
-        f"Most gained at {best.where} ({best.gain:+.2g}, {share_text(best.share)} of the log's rows){losing}.",
+        f"{gained}{losing}.",
         made,
     )
 

@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,12 +54,20 @@ _SETTINGS: Any = {
 }
 
 
+_LOCK = threading.RLock()
+
+
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Our settings, inside only; a character that the font lacks is drawn as a box and not complained about."""
+    """Our settings, inside only, whatever style the user has; one thread at a time, since they are global to matplotlib.
+
+    A character that the font lacks is drawn as a box and not complained about.
+    """
     import matplotlib as mpl
 
-    with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
+    with _LOCK, mpl.rc_context(), warnings.catch_warnings():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_SETTINGS)
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
         yield

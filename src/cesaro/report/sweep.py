@@ -31,6 +31,9 @@ _LOOKS: tuple[tuple[str, Any], ...] = (
 _FRONT, _ROWS = len(_LOOKS), 12
 _GRAY = "#8a8a8a"
 _NAME, _LABEL = 60, 72  # characters
+# Written out for every cell, since notebooks differ in what they do to tables; the gray suits light and dark pages.
+_CELL = "padding:0.25em 0.8em;vertical-align:baseline;white-space:nowrap;border:none;border-bottom:1px solid #8886"
+_TABLE = "border-collapse:collapse;table-layout:auto;margin:0.5em 0;font-variant-numeric:tabular-nums"
 _ALONE = "Every setting diverged, so that no curve is drawn; take smaller step sizes."
 
 
@@ -194,10 +197,8 @@ def sweep_html(sweep: "Sweep") -> str:
         f"{gone} of {runs} runs diverged"
     )
     rows = _rows(sweep)
-    head = "".join(
-        f'<th scope="col" style="text-align:{"left" if place == 0 else "right"}">{_text(name)}</th>'
-        for place, name in enumerate(("setting", "mean final rate", "sd over seeds", "diverged runs"))
-    )
+    names = ("setting", "mean final rate", "sd over seeds", "diverged runs")
+    head = "".join(_cell(name, "th", "col", left=place == 0) for place, name in enumerate(names))
     body = "".join(_row(sweep, index) for index in rows)
     rest = count - len(rows)
     left = f'<p style="margin:0.3em 0">{rest:,} more settings; to_frame() has all.</p>' if rest else ""
@@ -206,7 +207,8 @@ def sweep_html(sweep: "Sweep") -> str:
     alt = _text(f"Learning curves of {_short(sweep.method)}: reward rate against samples consumed.")
     return (
         f'<div><p style="margin:0.3em 0"><strong>Sweep of {_text(_short(sweep.method))}</strong>: {_text(what)}</p>'
-        f'<div style="overflow-x:auto"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{left}'
+        f'<div style="overflow-x:auto"><table style="{_TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        f"{left}"
         f'<img alt="{alt}" style="max-width:100%;height:auto;background:#fff" src="data:image/png;base64,{data}"></div>'
     )
 
@@ -225,8 +227,16 @@ def _row(sweep: "Sweep", index: int) -> str:
     with np.errstate(all="ignore"):
         shown = [f"{alive.mean():.6g}", f"{alive.std():.2g}" if len(alive) > 1 else "–"] if len(alive) else ["–", "–"]
     gone = sweep.diverged_at.shape[1] - len(alive)
-    cells = "".join(f'<td style="text-align:right">{_text(cell)}</td>' for cell in (*shown, str(gone)))
-    return f'<tr><th scope="row" style="text-align:left">{_text(setting_label(sweep, index))}</th>{cells}</tr>'
+    cells = "".join(_cell(cell, "td") for cell in (*shown, str(gone)))
+    return f"<tr>{_cell(setting_label(sweep, index), 'th', 'row', left=True)}{cells}</tr>"
+
+
+def _cell(text: str, tag: str, scope: str = "", *, left: bool = False) -> str:
+    """A header stands over its cells: both are aligned alike and have the same padding."""
+    of = f' scope="{scope}"' if scope else ""
+    weight = "bold" if scope == "col" else "normal"
+    style = f"text-align:{'left' if left else 'right'};font-weight:{weight};{_CELL}"
+    return f'<{tag}{of} style="{style}">{_text(text)}</{tag}>'
 
 
 def _text(text: str) -> str:

@@ -59,16 +59,15 @@ def _difference_sentence(evaluation: "Evaluation", decimals: int | None) -> str:
     if not known:
         return f"The difference is {value}; how sure that is, this method does not tell."
     said = f"The difference is {value} ({level} interval {low} to {high})"
-    if difference.standard_error == 0:
+    if difference.standard_error == 0 or evaluation.verdict == "bad":
         return f"{said}."
     chance = difference.p_value()
-    more = chance <= 0.5
-    chance = min(chance, 1 - chance)
+    chance = 2 * min(chance, 1 - chance)
     low_end, high_end = difference.interval(evaluation.confidence)
     clear = "" if low_end > 0 or high_end < 0 else ", which noise alone may explain"
     return (
-        f"{said}{clear}: if both earned the same, a log like this would show one that far {'above' if more else 'below'} zero "
-        f"{_one_in(chance)} (one-sided p {_equals(chance)})."
+        f"{said}{clear}: if both earned the same, a log like this would show a difference that large, in one direction or the "
+        f"other, {_one_in(chance)} (two-sided p {_equals(chance)})."
     )
 
 
@@ -84,7 +83,11 @@ def _equals(chance: float) -> str:
 
 def comparison_title(comparison: "Comparison") -> str:
     """Who is first, as a heading."""
-    best = comparison.ranking[0]
+    best, second = comparison.ranking[:2]
+    if best.target.value == second.target.value:
+        equal = [one.name for one in comparison.ranking if one.target.value == best.target.value]
+        rate = numbers(best.target, best.confidence, decimals_of(best))[0]
+        return f"{_listed(equal)} have the same rate, the highest: {rate} {best.unit or 'per step'} in the long run"
     rate = numbers(best.target, best.confidence, decimals_of(best))[0]
     return f"'{best.name}' has the highest rate: {rate} {best.unit or 'per step'} in the long run"
 
@@ -92,19 +95,28 @@ def comparison_title(comparison: "Comparison") -> str:
 def comparison_sentences(comparison: "Comparison") -> Iterable[str]:
     """Whom the first is ahead of beyond noise, and of whom it is not; which rates are not to be relied on."""
     best, *others = comparison.ranking
-    ahead = [one.name for one in others if comparison.beyond_noise(best.name, one.name)]
-    even = [one.name for one in others if one.name not in ahead]
-    if ahead:
-        yield f"Its lead over {_listed(ahead)} is beyond noise."
-    if even:
-        yield f"Its lead over {_listed(even)} is not: the log does not tell them apart."
+    found: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    for one in others:
+        if one.target.value == best.target.value:  # the heading names it
+            continue
+        found[comparison.beyond_noise(best.name, one.name)].append(one.name)
+    if found[True]:
+        yield f"The lead over {_listed(found[True])} is beyond noise."
+    if found[False]:
+        yield f"The lead over {_listed(found[False])} is within noise: the log does not tell them apart."
+    if found[None]:
+        yield f"How sure the lead over {_listed(found[None])} is, these methods do not tell."
     total = len(comparison.differences)
-    clear = sum(comparison.beyond_noise(a, b) for a, b in comparison.differences)
+    clear = sum(comparison.beyond_noise(a, b) is True for a, b in comparison.differences)
     if total > len(others):
-        yield f"Of all {total} differences, {clear} are beyond noise."
-    bad = [one.name for one in comparison.ranking if one.verdict == "bad"]
-    if bad:
-        yield f"Do not rely on {_listed(bad)} before what is bad below is mended."
+        yield f"Of all {total} differences, {clear} {'is' if clear == 1 else 'are'} beyond noise."
+    for verdict, advice in (
+        ("bad", "Do not rely on {} before what is bad below is mended."),
+        ("caution", "Noise is not all: read the cautions on {} below."),
+    ):
+        names = [one.name for one in comparison.ranking if one.verdict == verdict]
+        if names:
+            yield advice.format(_listed(names))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -114,9 +126,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def beyond(comparison: "Comparison", a: str, b: str) -> str:
     """Yes, no, or not known, in a word or two."""
-    if not math.isfinite(comparison.adjusted[a, b]):
-        return "not known"
-    return "yes" if comparison.beyond_noise(a, b) else "no"
+    found = comparison.beyond_noise(a, b)
+    return "not known" if found is None else "yes" if found else "no"
 
 
 def noise_note(comparison: "Comparison") -> str:
@@ -128,18 +139,27 @@ def noise_note(comparison: "Comparison") -> str:
 
 def places_note(evaluation: "Evaluation") -> str:
     """What the contributions of places add up to."""
-    total = evaluation.views.total_gain
+    views, difference = evaluation.views, evaluation.difference.value
+    total = views.total_gain
     if total is None:
         return ""
-    parts = (
-        ""
-        if evaluation.views.table is not None
-        else " Ranges of different columns overlap, so that the rows above do not add up."
+    if views.table is not None and views.table.left_out:
+        return (
+            f"The {len(views.table.states):,} states with most rows are looked at, which hold "
+            f"{share_text(views.table.share.sum())} of the log and {total:+.3g} of the difference of {difference:+.3g}."
+        )
+    overlap = (
+        "" if views.table is not None else " Ranges of different columns overlap, so that the rows above do not add up."
     )
+    if abs(total - difference) > 0.25 * max(abs(difference), abs(total)):
+        return (
+            f"Do not rely on these parts: over all logged states they add up to {total:+.3g}, and the difference of the rates is "
+            f"{difference:+.3g}. The log may be no sample of its own long run, or the features may not fit.{overlap}"
+        )
     return (
-        f"The difference of the rates, {evaluation.difference.value:+.3g}, is the sum over all logged states of what the "
-        f"target's actions are worth there more than the logged ones ({total:+.3g} here; a log that is no sample of its own long "
-        f"run, and features that do not fit, make the two differ).{parts}"
+        "What the target's actions are worth there more than the logged ones, for the whole future. Over all logged states this "
+        f"adds up to {total:+.3g}, which is the difference of the rates ({difference:+.3g}) but for the ends of the log and what "
+        f"features cannot express.{overlap}"
     )
 
 
@@ -168,7 +188,7 @@ def share_text(share: float) -> str:
     """`3.2 %`; small shares keep a digit, and what is not zero is not written as zero."""
     if 0 < share < 0.0005:
         return "less than 0.05 %"
-    return f"{100 * share:.2g} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
+    return f"{100 * share:.1f} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
 
 
 def numbers(
@@ -214,7 +234,7 @@ def number(value: float, error: float, common: int | None, signed: bool) -> str:
 
 
 def probability(p: float) -> str:
-    return "none" if not math.isfinite(p) else "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+    return "none" if not math.isfinite(p) else "< 0.0001" if p < 1e-4 else f"{p:.3g}"
 
 
 def once(said: Iterable[tuple[str, Said]]) -> list[tuple[list[str], Said]]:

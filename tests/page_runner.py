@@ -1,7 +1,7 @@
 """Runs the code of one Markdown page: `python page_runner.py PAGE`, in a folder that holds a copy of examples/.
 
-- ```python blocks run in this process, one after the other, in one namespace. One whose first line is `# name.py` is written to
-  that file instead, and a ```csv block whose first line is `# name.csv` likewise, without that line.
+- ```python blocks run in this process, one after the other, in one namespace. A block with `title="name"` behind its kind is
+  written to that file instead. So is one whose first line is `# name.py`, or `# name.csv`, which goes without that line.
 - ```sh blocks run in bash, which stops at the first error. Lines that install are left out: what `make` and `pip install`
   do has been done before any test runs.
 - A number in the comment behind a `print(…)`, such as `# 2.731…: the rate` or `# (2.70, 2.76)`, is compared with what that
@@ -17,28 +17,29 @@ import sys
 from pathlib import Path
 from typing import Any
 
-BLOCK = re.compile(r"^```(python|sh|csv)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r'^```(python|sh|csv)(?: title="([\w.-]+)")?\n(.*?)^```$', flags=re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"# ([\w.-]+\.(?:py|csv))\n")
 INSTALLS = re.compile(r"\s*(make|pip install|python3? -m (venv|pip))\b")
 NUMBER = r"[-−]?\d[\d,_]*(?:\.\d+)?(?:e[-+]?\d+)?"
 PROMISE = re.compile(rf"#\s*[(\[]?({NUMBER}…?(?:, {NUMBER}…?)*)[)\]]?(?=[\s:;.]|$)")
 PRINTED = re.compile(rf"(?<![\w.]){NUMBER}")
 
-Blocks = list[tuple[str, int, str]]
+Blocks = list[tuple[str, str | None, int, str]]
 
 
 def blocks_of(text: str) -> Blocks:
-    """Kind, number of the lines before it, and text of every block that runs."""
-    return [(found[1], text.count("\n", 0, found.start(2)), found[2]) for found in BLOCK.finditer(text)]
+    """Kind, title, number of the lines before it, and text of every block that runs."""
+    return [(found[1], found[2], text.count("\n", 0, found.start(3)), found[3]) for found in BLOCK.finditer(text)]
 
 
 def run(page: Path) -> int:
     """Run the page; the number of promises that were kept."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     kept = 0
-    for kind, before, text in blocks_of(page.read_text(encoding="utf-8")):
-        named = NAMED.match(text)
-        if named:
+    for kind, title, before, text in blocks_of(page.read_text(encoding="utf-8")):
+        if title:
+            Path(title).write_text(text, encoding="utf-8")
+        elif named := NAMED.match(text):
             Path(named[1]).write_text(text[named.end() :] if kind == "csv" else text, encoding="utf-8")
         elif kind == "python":
             kept += run_python(page.name, before, text, namespace)

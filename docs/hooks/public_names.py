@@ -14,7 +14,18 @@ from typing import Any
 
 PACKAGE = "cesaro"
 # Modules whose public names are for users, beside the ones that `cesaro` itself exports.
-MODULES = ("exact", "problems", "policies", "learning", "simulation", "approximators", "linear", "estimators", "data")
+MODULES = (
+    "exact",
+    "problems",
+    "policies",
+    "learning",
+    "simulation",
+    "approximators",
+    "linear",
+    "estimators",
+    "data",
+    "views",
+)
 DIRECTIVE = re.compile(r"^::: ([\w.]+)$((?:\n    .*)*)", flags=re.MULTILINE)
 
 

@@ -36,8 +36,8 @@ COVERS = (
     "features cannot express."
 )
 COVERS_ALL = (
-    "The interval covers the noise of the log. Every logged pair of state and action has a feature of its own, so that nothing "
-    "is left out."
+    "The interval covers the noise of the log. Every logged pair of state and action has a feature of its own, so that features "
+    "leave nothing out."
 )
 COVERS_MEAN = "The interval covers the noise of the log around its mean reward."
 COVERS_NOTHING = "There is no interval: this method has no standard error here."
@@ -111,7 +111,7 @@ class Evaluation:
     @cached_property
     def views(self) -> "Views":
         """What pictures show: stretches of the log, values by state, where the target gains, actions, leverage."""
-        from cesaro.views import views
+        from cesaro.estimators.viewed import views
 
         return views(self.estimator)
 

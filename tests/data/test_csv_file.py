@@ -50,6 +50,32 @@ def test_the_source_says_that_it_found_semicolons(tmp_path: Path) -> None:
     assert CsvSource(written(tmp_path, PLAIN)).notes == ()
 
 
+def test_the_note_speaks_of_decimal_commas_only_where_they_were_read(tmp_path: Path) -> None:
+    for text, said in ((european(), True), (PLAIN.replace(",", ";"), False)):
+        notes = cs.read(written(tmp_path, text)).load().notes
+        assert sum("Semicolons" in note for note in notes) == 1
+        assert any("decimal commas" in note for note in notes) is said
+
+
+@pytest.mark.parametrize("reward", ["0,5", "0.5"])
+def test_labels_keep_their_commas(tmp_path: Path, reward: str) -> None:
+    """Whatever the decimal mark of the rewards; labels that are whole numbers stay that."""
+    rows = "".join(f"{x};{y};{number % 2};{reward}\n" for number, (x, y) in enumerate([("1,2", 7), ("2", 8)] * 3))
+    path = written(tmp_path, f"x;y;action;reward\n{rows}")
+    kinds = {"x": "category", "y": "category"}
+    log = cs.read(path, observation=["x", "y"], kinds=kinds).load()
+    assert log.rewards.tolist() == [0.5] * 5
+    assert log.observations.joint().levels.tolist() == [("1,2", 7), ("2", 8)]
+    assert any("decimal commas" in note for note in log.notes) is (reward == "0,5")
+
+
+def test_trajectory_ids_keep_their_commas(tmp_path: Path) -> None:
+    rows = "".join(f"{number % 3};{number % 2};{number};{run}\n" for run in ("1,2", "1,3") for number in range(4))
+    log = cs.read(written(tmp_path, f"state;action;reward;run\n{rows}"), trajectory="run").load()
+    assert log.rewards.tolist() == [0.0, 1.0, 2.0] * 2
+    assert not any("decimal commas" in note for note in log.notes)
+
+
 def test_a_decimal_comma_far_down_is_found(tmp_path: Path) -> None:
     rows = "".join(f"{number % 3};{number % 2};{number % 5}\n" for number in range(150_000))
     log = cs.read(written(tmp_path, f"state;action;reward\n{rows}1;1;2,75\n2;0;0\n")).load()

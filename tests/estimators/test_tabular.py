@@ -1,9 +1,14 @@
 """One-hot features on sparse chains: what is identified, what is refused, and that size does not matter."""
 
+import warnings
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import cesaro as cs
+from cesaro.estimators import ridge_equations
+from cesaro.estimators.moments import Moments
 from cesaro.estimators.tabular import NotIdentified
 
 
@@ -146,3 +151,57 @@ def test_a_hundred_thousand_pairs() -> None:
     assert est.reward_rate_ == pytest.approx(float(law @ mean), abs=1e-9)
     assert est.standard_error_ > 0
     assert "50,000 states × 2 actions" in est.features_
+
+
+def dense_solution(moments: Moments, ridge: float) -> NDArray[np.float64]:
+    """`[r̂, w]` that minimizes the squared residuals of the pairs' equations, by their shares, plus the ridge."""
+    shares, steps = np.asarray(moments.mean("v")), moments.mean("vz").toarray()
+    logged = shares > 0
+    root = np.sqrt(shares[logged])
+    unknown = np.concatenate([-shares[:, None], steps], axis=1)[logged] / root[:, None]
+    penalty = ridge * np.diag(np.arange(1 + len(shares)) > 0)
+    right = unknown.T @ (moments.mean("vR")[logged] / root)
+    return np.asarray(np.linalg.solve(unknown.T @ unknown + penalty, -right))
+
+
+@pytest.mark.parametrize("ridge", [1e-4, 1e-6, 1e-9])
+@pytest.mark.parametrize("rows", [3_000, 20_000])
+def test_conjugate_gradients_solve_the_ridge_equations(rows: int, ridge: float) -> None:
+    """A log that mixes fast, with and without pairs that nobody logged, against a dense solve of the same equations."""
+    states = 600
+    rng = np.random.default_rng(11)
+    log = cs.Transitions(rng.integers(0, states, rows), rng.integers(0, 2, rows), rng.normal(size=rows))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cs.EvaluationWarning)
+        est = cs.DiffLSTD(quiet=True, ridge=ridge).fit(log, "uniform")
+    expected = dense_solution(est.moments_, ridge)
+    assert len(est.weights_) > ridge_equations.SMALL
+    assert est.solution_.reward_rate == pytest.approx(expected[0], abs=1e-9)
+    np.testing.assert_allclose(est.weights_, expected[1:], atol=1e-7 * np.abs(expected).max())
+
+
+def test_a_ridge_on_many_pairs_is_quick() -> None:
+    """Elimination of 16,000 random pairs would take minutes and gigabytes; and it is not tried."""
+    rng = np.random.default_rng(12)
+    log = cs.Transitions(rng.integers(0, 8_000, 200_000), rng.integers(0, 2, 200_000), rng.normal(size=200_000))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ridge_equations, "_factored", None)
+        est = cs.DiffLSTD(quiet=True, ridge=1e-9).fit(log, "uniform")
+    without = cs.DiffLSTD(quiet=True).fit(log, "uniform")
+    assert est.reward_rate_ == pytest.approx(without.reward_rate_, abs=1e-3 * without.standard_error_)
+    assert est.standard_error_ == pytest.approx(without.standard_error_, rel=1e-3)
+
+
+def test_a_ridge_on_a_queue_is_eliminated() -> None:
+    """A queue mixes slowly, and its equations are banded."""
+    places = 600
+    state, action = np.repeat(np.arange(places), 8), np.tile([0, 0, 0, 0, 1, 1, 1, 1], places)
+    up = np.tile([True, False, False, False, True, True, False, False], places)
+    after = np.clip(np.where(up, state + 1, state - 1), 0, places - 1)
+    log = cs.Transitions(state, action, -np.minimum(state, 100.0), after)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ridge_equations, "_iterated", None)
+        est = cs.DiffLSTD(quiet=True, ridge=1e-6, standard_errors="independent").fit(log, "constant:0")
+    expected = dense_solution(est.moments_, 1e-6)
+    assert est.reward_rate_ == pytest.approx(expected[0], abs=1e-6)
+    np.testing.assert_allclose(est.weights_, expected[1:], atol=1e-6 * np.abs(expected).max())

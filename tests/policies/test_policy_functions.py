@@ -365,6 +365,20 @@ def test_parse_of_a_file_with_equals(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert parse(f"./{text}") == (None, f"./{text}")
 
 
+def test_parse_of_a_name_with_a_slash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "pol.py", "")
+    for text, mark in (("a/b=pol.py:lazy", "/"), ("a:b=uniform", ":"), ("a\\b=pol.py:lazy", "\\")):
+        name = text.partition("=")[0]
+        with pytest.raises(
+            InputError, match=re.escape(f"must have a name without {mark!r}. Got {name!r}; call it 'a-b'")
+        ):
+            parse(text)
+    (tmp_path / "a").mkdir()
+    write(tmp_path / "a" / "b=pol.py", "")
+    assert parse("a/b=pol.py:lazy") == (None, "a/b=pol.py:lazy")
+
+
 def test_nothing_heavy_is_imported() -> None:
     code = (
         "import sys, cesaro.policies\n"

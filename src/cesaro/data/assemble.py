@@ -74,7 +74,7 @@ class _Assembly:
             raise InputError(f"{self.log} must have at least one row. Got none; check what wrote it.")
         self.schema = describe(self.log, roles, table.schema, kinds, settings)
         self.has_next = roles.next_observation is not None
-        self.notes = list(notes)
+        self.notes = [*source.notes, *notes]  # what the source says once it has been read
         self._is_large = table.nbytes > _LARGE
         self._columns = {name: table[name] for name in table.column_names}
         self._uses = [column for _, columns in roles.items() for column in columns]

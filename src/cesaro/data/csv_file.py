@@ -18,7 +18,8 @@ from cesaro.data.sources import Files, Source, reading
 from cesaro.errors import InputError
 
 _HEADER = 65_536  # bytes
-_SEMICOLONS = "Semicolons separate the columns, as in the header of the file, and decimal commas are read as such."
+_SEMICOLONS = "Semicolons separate the columns, as in the header of the file."
+_DECIMALS = "Semicolons separate the columns, as in the header of the file, and decimal commas are read as such."
 _COMMA = re.compile(r"[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?")  # a number with a decimal comma
 
 
@@ -44,15 +45,17 @@ class CsvSource(Source):
     def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
         text = {roles.trajectory} if roles.trajectory is not None else set()
         owners = _owners(roles)
+        labels = text | {column for column, owner in owners.items() if kinds.get(owner) == "category"}
         self._decimal = "."
+        self.notes = (_SEMICOLONS,) if self._separator == ";" else ()
         table = self._read(roles.columns(), text)
-        if self._separator == ";" and self._has_decimal_commas(table, text):
-            self._decimal = ","
-            table = self._read(roles.columns(), text)
+        if self._separator == ";" and self._has_decimal_commas(table, labels):
+            self._decimal, self.notes = ",", (_DECIMALS,)
+            table = self._with_labels(self._read(roles.columns(), text), table, labels)
         large = {column for column in roles.columns() if _has_large_whole(table[column])}
         exact = {column for column in large if kinds.get(column) == "category"}
         if exact:
-            table = self._read(roles.columns(), text | exact)
+            table = self._with_labels(self._read(roles.columns(), text | exact), table, labels - exact)
         for column in (*roles.observation.columns, *roles.action.columns):
             if column in large - exact and kinds.get(column) is None:
                 raise InputError(
@@ -61,9 +64,7 @@ class CsvSource(Source):
                 )
         for column in table.column_names:
             if pa.types.is_string(table[column].type) and column not in exact:
-                owner = owners.get(column)
-                labels = column in text or (owner is not None and kinds.get(owner) == "category")
-                self._check_text(column, table[column], labels, owner)
+                self._check_text(column, table[column], column in labels, owners.get(column))
         return table, ((self.name, len(table)),)
 
     def head(self, columns: Sequence[str], rows: int) -> pa.Table:
@@ -80,12 +81,19 @@ class CsvSource(Source):
         with reading(self.name, "a CSV file with a header"):
             return pyarrow.csv.read_csv(self._path, convert_options=convert, **self._options())
 
-    def _has_decimal_commas(self, table: pa.Table, text: set[str]) -> bool:
-        """Whether a column that came out as text holds nothing but numbers, some with a decimal comma."""
+    def _with_labels(self, table: pa.Table, before: pa.Table, labels: set[str]) -> pa.Table:
+        """Labels as they were read before: a comma or a point in them is no decimal mark."""
+        for place, column in enumerate(table.column_names):
+            if column in labels:
+                table = table.set_column(place, column, before[column])
+        return table
+
+    def _has_decimal_commas(self, table: pa.Table, labels: set[str]) -> bool:
+        """Whether a column that came out as text, and is not of labels, holds numbers alone, some with a decimal comma."""
         for column in table.column_names:
-            if column not in text and pa.types.is_string(table[column].type):
+            if column not in labels and pa.types.is_string(table[column].type):
                 levels = table[column].unique().to_pylist()
-                if any(map(_has_comma, levels)) and all(_is_number(level) or _has_comma(level) for level in levels):
+                if any(map(_has_comma, levels)) and all(is_number(level) or _has_comma(level) for level in levels):
                     return True
         return False
 
@@ -99,8 +107,8 @@ class CsvSource(Source):
         if wrong is None and not labels:
             self._check_decimals(column, levels, owner)
         if wrong is None and not labels:
-            numbers = [level for level in levels if _is_number(level)]
-            others = [level for level in levels if not _is_number(level)]
+            numbers = [level for level in levels if is_number(level)]
+            others = [level for level in levels if not is_number(level)]
             wrong = others[0] if numbers and others else None
         if wrong is None:
             return
@@ -118,7 +126,7 @@ class CsvSource(Source):
     def _check_decimals(self, column: str, levels: Sequence[str], owner: str | None) -> None:
         """Numbers whose decimal mark is not that of the file must not become labels."""
         other = "," if self._decimal == "." else "."
-        if not all(_is_number(level) or _has_comma(level) for level in levels):
+        if not all(is_number(level) or _has_comma(level) for level in levels):
             return
         wrong = next((level for level in levels if other in level), None)
         if wrong is None:
@@ -167,7 +175,8 @@ def _has_comma(text: str) -> bool:
     return _COMMA.fullmatch(text.strip()) is not None
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether Python reads it as one."""
     try:
         float(text)
     except ValueError:

@@ -101,7 +101,7 @@ def read(
     known = {column: kind for column, kind in opened.kinds.items() if column in used}
     chosen = known | check_kinds(opened.name, kinds, roles)
     unused = () if trajectory is False else possible_ids(opened.names, roles)
-    return Log(opened, roles, chosen, settings, (*opened.notes, *notes), unused)
+    return Log(opened, roles, chosen, settings, tuple(notes), unused)
 
 
 def _open(source: Any) -> Source:

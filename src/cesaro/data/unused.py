@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from cesaro.data.columns import basic_type, is_text
+from cesaro.data.csv_file import is_number
 from cesaro.data.printable import printable
 from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Roles
 from cesaro.data.sources import Source
@@ -60,11 +61,7 @@ def _is_other(level: str | bytes) -> bool:
     text = level.decode(errors="replace") if isinstance(level, bytes) else level
     if text.strip().lower() in ("", "true", "false"):
         return True
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return not text.strip().lstrip("+-").isdigit()
+    return is_number(text) and not text.strip().lstrip("+-").isdigit()
 
 
 def _sentence(names: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from cesaro.checks import Array
+from cesaro.errors import InputError
 from cesaro.estimators import closed_form, tabular
 from cesaro.estimators.checks_subject import Subject, at_most, finding, percent, spectrum
 from cesaro.estimators.closed_form import IDENTIFIED, IDENTIFIED_SINGLE, SINGLE, Solution
@@ -42,7 +43,7 @@ def equations(subject: Subject) -> Iterator[Diagnostic]:
     if solution is None or moments is None:
         return
     if isinstance(chosen, OneHot):
-        yield identification_of_pairs(chosen, solution, moments)
+        yield identification_of_pairs(solution, moments)
         yield rows_per_pair(solution, moments)
         if solution.ridge > 0:
             yield ridge(subject, chosen, solution, moments)
@@ -73,19 +74,17 @@ def identification(solution: Solution, moments: Moments) -> Diagnostic:
     )
 
 
-def identification_of_pairs(one_hot: OneHot, solution: Solution, moments: Moments) -> Diagnostic:
+def identification_of_pairs(solution: Solution, moments: Moments) -> Diagnostic:
     name = "identification"
-    if solution.ridge > 0:
-        try:
-            solution = tabular.solve(moments, 0.0, one_hot.label)
-        except tabular.NotIdentified as problem:
-            return finding(
-                name,
-                1.0,
-                "bad",
-                f"{str(problem).partition(';')[0]}; the ridge chose the answer.",
-                "Collect data there, take a policy closer to the log, or features that generalize.",
-            )
+    if isinstance(solution.bare, InputError):
+        return finding(
+            name,
+            1.0,
+            "bad",
+            f"{str(solution.bare).partition(';')[0]}; the ridge chose the answer.",
+            "Collect data there, take a policy closer to the log, or features that generalize.",
+        )
+    solution = solution.bare or solution
     if solution.unidentified > 0:
         return finding(
             name,
@@ -220,9 +219,8 @@ def ridge(subject: Subject, one_hot: OneHot, solution: Solution, moments: Moment
     """What ten times the ridge would answer, and what none (or a thousandth, where there must be one)."""
     more, what = 10 * solution.ridge, f"Ten times the ridge ({10 * solution.ridge:.2g})"
     move = tabular.solve(moments, more, one_hot.label).reward_rate - solution.reward_rate
-    try:
-        less, label = tabular.solve(moments, 0.0, one_hot.label), "No ridge"
-    except tabular.NotIdentified:
+    less, label = solution.bare, "No ridge"
+    if not isinstance(less, Solution):
         less, label = tabular.solve(moments, solution.ridge / 1_000, one_hot.label), "A thousandth of the ridge"
     if abs(less.reward_rate - solution.reward_rate) > abs(move):
         move, what = less.reward_rate - solution.reward_rate, label

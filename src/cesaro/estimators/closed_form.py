@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
+from cesaro.errors import InputError
 from cesaro.estimators.moments import Moments
 from cesaro.linear.fixed_point import least_norm
 
@@ -37,6 +38,7 @@ class Solution:
         is_identified: whether `unidentified` is zero but for rounding.
         jitter: what was added to the diagonal of `Ĉ`.
         known: features whose weight the log determines, `[K]`; None: all of them, or none in particular.
+        bare: for one-hot features with a ridge: the solution without it, or why there is none.
     """
 
     reward_rate: float
@@ -50,6 +52,7 @@ class Solution:
     jitter: float = 0.0
     known: NDArray[np.bool_] | None = None
     is_identified: bool = True
+    bare: "Solution | InputError | None" = None
 
 
 def solve(moments: Moments, ridge: float) -> Solution:

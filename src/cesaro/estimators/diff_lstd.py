@@ -1,6 +1,7 @@
 """`DiffLSTD`: the closed form, from one pass of moments and one of influence."""
 
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -175,12 +176,12 @@ def _solve(prepared: Prepared, moments: Moments, ridge: float, chosen: bool) -> 
 
 
 def _tabular(one_hot: OneHot, moments: Moments, ridge: float) -> Solution:
-    if ridge > 0:
-        try:
-            tabular.solve(moments, 0.0, one_hot.label)
-        except tabular.NotIdentified as problem:
-            _warn_ridge(str(problem).partition(";")[0])
-    return tabular.solve(moments, ridge, one_hot.label)
+    if ridge == 0:
+        return tabular.solve(moments, 0.0, one_hot.label)
+    bare = tabular.attempt(moments, one_hot.label)
+    if isinstance(bare, tabular.NotIdentified):
+        _warn_ridge(str(bare).partition(";")[0])
+    return replace(tabular.solve(moments, ridge, one_hot.label), bare=bare)
 
 
 def _warn_ridge(problem: str) -> None:

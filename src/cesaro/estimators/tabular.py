@@ -16,6 +16,7 @@ from scipy.sparse.linalg import splu
 from cesaro import exact
 from cesaro.checks import Array
 from cesaro.errors import InputError
+from cesaro.estimators import ridge_equations
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.moments import Moments
 from cesaro.mdp import TabularMDP
@@ -38,6 +39,14 @@ class NotIdentified(InputError):
     """The log does not determine the rate of this policy."""
 
 
+def attempt(moments: Moments, label: Callable[[int], str]) -> Solution | NotIdentified:
+    """The solution without ridge, or the reason why there is none."""
+    try:
+        return solve(moments, 0.0, label)
+    except NotIdentified as problem:
+        return problem
+
+
 def solve(moments: Moments, ridge: float, label: Callable[[int], str]) -> Solution:
     """Without ridge the closed class of the empirical chain, with ridge the sparse normal equations."""
     shares = np.asarray(moments.mean("v"))
@@ -48,7 +57,7 @@ def solve(moments: Moments, ridge: float, label: Callable[[int], str]) -> Soluti
     if not np.isfinite(rewards).all():
         raise InputError("The sums of rewards overflowed; scale rewards to moderate numbers.")
     if ridge > 0:
-        return _with_ridge(step, rewards, shares, logged, ridge)
+        return ridge_equations.solve(step, rewards, shares, logged, ridge)
     identity = sp.csr_array((np.ones(len(logged)), (np.arange(len(logged)), logged)), shape=step.shape)
     chain = sp.csr_array(step + identity)
     chain.data[np.abs(chain.data) < 1e-12] = 0.0  # P̂ − I + I leaves rounding where there was no transition
@@ -123,7 +132,9 @@ def _structure(
     if not len(closed):
         return None
     members = _members(component, closed)
-    information = np.array([_information(square, pairs, shares) for pairs in members])
+    information = np.ones(1)  # of the only one: there is nothing to compare
+    if len(members) > 1:
+        information = np.array([_information(square, pairs, shares) for pairs in members])
     main = int(np.argmax(information))
     others = 1 - information[main] / information.sum()
     if others > ACCIDENT:
@@ -218,17 +229,3 @@ def _no_data(chain: sp.csr_array, shares: Array, label: Callable[[int], str], wh
 def _normalized(chain: sp.csr_array) -> sp.csr_array:
     chain = sp.csr_array(chain)
     return sp.csr_array(sp.diags_array(1 / chain.sum(axis=1)) @ chain)
-
-
-def _with_ridge(step: sp.csr_array, rewards: Array, shares: Array, logged: NDArray[np.intp], ridge: float) -> Solution:
-    """`(ηI0 + MᵀDM) u = −MᵀD r̄` with `M = [−1, P̂ − I]` and `D` the shares."""
-    size, root = len(shares), np.sqrt(shares[logged])
-    equations = sp.csc_array(sp.diags_array(root) @ sp.hstack([-np.ones((len(logged), 1)), step]))
-    penalty = sp.diags_array(np.concatenate([[0.0], np.full(size, ridge)]))
-    factors = splu(sp.csc_array(equations.T @ equations + penalty))
-    solution = factors.solve(-equations.T @ (root * rewards))
-    primal = factors.solve(np.eye(1, 1 + size)[0])
-    residual, dual = np.zeros(1 + size), np.zeros(1 + size)
-    residual[1 + logged] = (equations @ solution) / root + rewards
-    dual[1 + logged] = -(equations @ primal) / root
-    return Solution(float(solution[0]), solution[1:], residual, (dual, primal), 0.0, 1 + size, float("nan"), ridge)

@@ -78,6 +78,7 @@ def parse(text: str) -> tuple[str | None, str]:
     before, equals, after = text.partition("=")
     if not equals or re.search(r"[/\\:]", before):
         name, spec = None, text.strip()
+        _check_not_name(before, after, text)
     else:
         name, spec = before.strip(), after.strip()
         if not name:
@@ -90,6 +91,17 @@ def parse(text: str) -> tuple[str | None, str]:
     if not spec:
         raise InputError(f"--policy must be [NAME=]SPEC with SPEC {_FORMS}. Got {text!r}.")
     return name, spec
+
+
+def _check_not_name(before: str, after: str, text: str) -> None:
+    """A path with an `=` that is no file, where what follows the `=` is one, was meant as a name."""
+    marks = [mark for mark in "/\\:" if mark in before]
+    meant = after.strip() in ("uniform", "logged") or _is_file(_file_part(after.strip()).expanduser())
+    if after and meant and not before.startswith("constant:") and not _is_file(_file_part(text.strip()).expanduser()):
+        raise InputError(
+            f"--policy NAME=SPEC must have a name without {marks[0]!r}. Got {before.strip()!r}; call it "
+            f"{re.sub(r'[/:]|' + re.escape(chr(92)), '-', before.strip())!r}, or check the path if {text.strip()!r} is a file."
+        )
 
 
 def _from_text(text: str, name: str | None, trust: bool) -> Policy:

@@ -102,17 +102,22 @@ def _interrupts_held() -> Iterator[None]:
 
     came: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()  # no other one is interrupted
-    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number)) if is_main else None
-    resource_tracker.ensure_running()  # which joblib would start between, and up to Python 3.12 that ends the block
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # A handler that was not set from Python cannot be put back, and stays.
+    handler = signal.getsignal(signal.SIGINT) if is_main else None
+    before: set[int] | None = None
     try:
+        if handler is not None:
+            signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+        resource_tracker.ensure_running()  # which joblib would start between, and up to Python 3.12 that ends the block
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if before is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if handler is not None:
             signal.signal(signal.SIGINT, handler)
-    if came:
-        signal.raise_signal(signal.SIGINT)
+        if came:  # also where the block failed: the failure stays as the context of the interrupt
+            signal.raise_signal(signal.SIGINT)
 
 
 def _numbered(number: int, job: Job, parent: int) -> tuple[int, Arrays]:

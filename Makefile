@@ -1,8 +1,8 @@
 # Two commands do all the set-up: `make demo` and `make test`. See CONTRIBUTING.md.
 PYTHON ?= python3
 BIN := .venv/bin
-# BLAS gains nothing from more threads than pytest has workers.
-WORKERS ?= auto
+# One more than there are cores: some tests wait for other processes. BLAS gains nothing from threads beside them.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 
 .PHONY: demo test lint types check bench docs screenshots clean
 .DELETE_ON_ERROR:
@@ -15,7 +15,7 @@ demo: .venv/core
 
 # Types take one core for a minute, so that they share the time of the tests.
 test: lint
-	@$(MAKE) --no-print-directory --output-sync=target -j2 types check
+	@$(MAKE) --no-print-directory -j2 types check
 
 lint: .venv/test
 	$(BIN)/ruff check .
@@ -25,7 +25,7 @@ types: .venv/test
 	$(BIN)/mypy
 
 check: .venv/test
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 bench: .venv/test
 	$(BIN)/python -m benchmarks

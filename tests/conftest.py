@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import cesaro as cs
 
 hypothesis.settings.register_profile(
-    "fixed", derandomize=True, deadline=None, max_examples=60, database=None, print_blob=False
+    "fixed", derandomize=True, deadline=None, max_examples=40, database=None, print_blob=False
 )
 hypothesis.settings.load_profile("fixed")
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from cesaro.data import Transitions, read
 from cesaro.errors import InputError
 
-fuzzed = settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+fuzzed = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 _INTEGERS = st.sampled_from([0, 1, 2, -1, 127, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 2**64 - 1])
 _FLOATS = st.sampled_from([0.0, 1.0, 0.5, -2.0, 65504.0, 1e30, 1e308, 2.0**53, 2.0**63, float("nan"), float("inf")])
@@ -156,14 +156,14 @@ def _name(source: Any) -> str:
 
 
 @given(tables())
-@settings(fuzzed, max_examples=700)
+@settings(fuzzed, max_examples=350)
 def test_any_table(case: tuple[pa.Table, dict[str, Any]]) -> None:
     table, options = case
     attempt(table, **options)
 
 
 @given(tables(), st.sampled_from(["parquet", "arrow"]))
-@settings(fuzzed, max_examples=150)
+@settings(fuzzed, max_examples=80)
 def test_any_table_in_a_file(tmp_path: Path, case: tuple[pa.Table, dict[str, Any]], suffix: str) -> None:
     table, options = case
     path = tmp_path / f"log.{suffix}"
@@ -175,7 +175,7 @@ def test_any_table_in_a_file(tmp_path: Path, case: tuple[pa.Table, dict[str, Any
 
 
 @given(tables(encoded=False))
-@settings(fuzzed, max_examples=100)
+@settings(fuzzed, max_examples=80)
 def test_any_pandas_frame(case: tuple[pa.Table, dict[str, Any]]) -> None:
     table, options = case
     try:
@@ -186,7 +186,7 @@ def test_any_pandas_frame(case: tuple[pa.Table, dict[str, Any]]) -> None:
 
 
 @given(tables(encoded=False))
-@settings(fuzzed, max_examples=150)
+@settings(fuzzed, max_examples=80)
 def test_any_polars_frame(case: tuple[pa.Table, dict[str, Any]]) -> None:
     table, options = case
     if any(pa.types.is_decimal256(kind) or pa.types.is_interval(kind) for kind in table.schema.types):
@@ -208,7 +208,7 @@ _OBJECTS = st.lists(
 
 
 @given(_OBJECTS, st.sampled_from(["observation", "action", "reward", "trajectory", "time", "terminated"]))
-@settings(fuzzed, max_examples=250)
+@settings(fuzzed, max_examples=125)
 def test_any_objects_in_a_frame(objects: list[Any], role: str) -> None:
     column = np.empty(3, dtype=object)
     column[:] = objects
@@ -259,7 +259,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(data=st.data())
-@settings(fuzzed, max_examples=250)
+@settings(fuzzed, max_examples=125)
 def test_damaged_files(tmp_path: Path, whole: Path, data: st.DataObject) -> None:
     suffix = data.draw(st.sampled_from(["parquet", "arrow", "npz", "hdf5", "csv"]))
     content = bytearray((whole / f"log.{suffix}").read_bytes())
@@ -332,7 +332,7 @@ _ARRAYS = st.sampled_from(
 
 
 @given(st.fixed_dictionaries({"observation": _ARRAYS, "action": _ARRAYS, "reward": _ARRAYS}), _ARRAYS)
-@settings(fuzzed, max_examples=400)
+@settings(fuzzed, max_examples=200)
 def test_any_arrays(arrays: dict[str, Any], more: Any) -> None:
     attempt(arrays)
     tame = {"observation": np.arange(3) / 2, "action": np.arange(3) / 2, "reward": np.arange(3) / 2}
@@ -382,7 +382,7 @@ def array_logs(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(array_logs())
-@settings(fuzzed, max_examples=200)
+@settings(fuzzed, max_examples=100)
 def test_any_arrays_in_npz(tmp_path: Path, arrays: dict[str, Any]) -> None:
     path = tmp_path / "log.npz"
     np.savez(path, **arrays)
@@ -413,7 +413,7 @@ _SPECIAL = ["empty", "group", "link", "reference", "enum", "ragged", "text"]
 
 
 @given(array_logs(), st.sampled_from([None, *_SPECIAL]), st.sampled_from(_D4RL))
-@settings(fuzzed, max_examples=200)
+@settings(fuzzed, max_examples=100)
 def test_any_arrays_in_hdf5(tmp_path: Path, arrays: dict[str, Any], special: str | None, role: str) -> None:
     path = tmp_path / "log.hdf5"
     with h5py.File(path, "w") as file:

@@ -183,11 +183,14 @@ def test_weights_count_everywhere() -> None:
     seen, done = rng.normal(size=n), rng.normal(size=n)
     weights = (rng.random(n) < 0.5).astype(float)
     reward = -(seen**2) + done
-    columns = {"next_observations": rng.normal(size=n), "trajectory": np.arange(n)}
+    after = rng.normal(size=n)
     wild = np.where(weights > 0, reward, 1e3)
     found = [
         cs.evaluate(
-            cs.Transitions(seen, done, r, weights=weights, **columns), "constant:0.0", features="linear", quiet=True
+            cs.Transitions(seen, done, r, after, weights=weights, trajectory=np.arange(n)),
+            "constant:0.0",
+            features="linear",
+            quiet=True,
         )
         for r in (reward, wild)
     ]

@@ -123,6 +123,7 @@ def svg(made: Any, name: str, alt: str) -> str:
     stream = StringIO()
     with drawing():
         made.savefig(stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Type": None})
+        made.set_layout_engine("none")  # it has its place now, for the file as well
     text = stream.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.S)

@@ -108,8 +108,8 @@ class Chromium:
             stderr = stack.enter_context((self.profile / "stderr.txt").open("wb"))
             self._process = subprocess.Popen(command, stdin=_NULL, stdout=_NULL, stderr=stderr, start_new_session=True)
             stack.callback(self._kill)
-            # There is nothing to compress on the way to the same machine, no proxy in between, and no need to ask whether it lives:
-            # pings come from a thread that uses `random`, which Hypothesis forbids in the tests beside it.
+            # There is nothing to compress on the way to the same machine, and no proxy in between. Pings would come from a thread
+            # that uses `random`, which Hypothesis forbids in the tests beside it.
             link = connect(self._address(), max_size=None, compression=None, proxy=None, ping_interval=None)
             self._socket = stack.enter_context(link)
             self._stack = stack.pop_all()

@@ -1,8 +1,8 @@
 # Two commands do all the set-up: `make demo` and `make test`. See CONTRIBUTING.md.
 PYTHON ?= python3
 BIN := .venv/bin
-# One more than there are cores: some tests wait for other processes. BLAS gains nothing from threads beside them.
-WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+# BLAS gains nothing from more threads than pytest has workers.
+WORKERS ?= auto
 
 .PHONY: demo test lint types check bench docs screenshots clean
 .DELETE_ON_ERROR:

@@ -20,18 +20,6 @@ _QUEUE = (
 )
 _CANDIDATE = ("--policy", "candidate=examples/queue_policy.py:candidate")
 
-_POLICIES = """
-import numpy as np
-
-class generous:
-    actions = ("reject", "accept")
-
-    def probabilities(self, observations):
-        free, priority = observations["free_servers"], observations["priority"]
-        accept = (free > 0) & ((free > 2) | np.isin(priority, ["gold", "platinum"]))
-        return np.column_stack([~accept, accept]).astype(float)
-"""
-
 
 def evaluation(out: Path) -> None:
     """The demo's."""
@@ -39,10 +27,15 @@ def evaluation(out: Path) -> None:
 
 
 def comparison(out: Path) -> None:
-    """Three policies on the demo's log: two that are close, and the log itself."""
-    file = out.parent / "policies.py"
-    file.write_text(_POLICIES, encoding="utf-8")
-    _run("compare", *_QUEUE, *_CANDIDATE, "--policy", "logged", "--policy", f"{file}:generous", "--out", str(out))
+    """Three rules and the log itself, from the other shipped log; one has a caution."""
+    log = cs.read(
+        ROOT / "examples/heating.csv",
+        observation=["temperature", "tariff"],
+        kinds={"temperature": "category"},
+        trajectory="house",
+    )
+    rules = {name: f"{ROOT / 'examples/heating_policy.py'}:{name}" for name in ("preheat", "thrifty")}
+    cs.compare(log, {**rules, "logged": "logged"}, unit="€ per hour", quiet=True).save(out)
 
 
 def continuous(out: Path) -> None:

@@ -45,8 +45,7 @@ PAGES = {
     "closes": ("style", "svg", "cdata"),
     "embeds": ("comment", "textarea", "entity", "link"),
     "means": ("direction", "lines", "formula", "template", "picture", "scripts"),
-    "long": ("long",),
-    "words": ("words",),
+    "long": ("long", "words"),
 }
 
 

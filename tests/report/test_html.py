@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import cesaro as cs
 from cesaro.estimators import Estimate
 from cesaro.estimators.diagnostics import Diagnostic
-from cesaro.report.folder import ReportFolder, write_comparison, write_evaluation
+from cesaro.report.folder import ReportFolder, write_evaluation
 from cesaro.report.html import evaluation_page
 from cesaro.report.pictures import KINDS, pictures, rates_picture
 from cesaro.report.style import VARIABLES, svg
@@ -208,28 +208,33 @@ def test_constant_rewards_are_said(tmp_path: Path) -> None:
     assert "All 499 rewards are 2.5" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
 
 
-def test_a_comparison_ranks_and_says_what_noise_explains(log: cs.Transitions, tmp_path: Path) -> None:
+def test_a_comparison_ranks_says_what_noise_explains_and_is_saved(
+    answer: cs.Evaluation, log: cs.Transitions, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    answer.save(out)
     policies = {"always": "constant:1", "again": "constant:1", "coin": "uniform"}
-    write_comparison(cs.compare(log, policies, quiet=True), ReportFolder(tmp_path / "out"))
-    page = Page((tmp_path / "out/report.html").read_text(encoding="utf-8"))
-    expected = ["highest", "rank", "adjusted p", "Holm's rule"]
-    places = [
-        page.text.index(words) for words in [*expected, "What could be wrong", "Pictures of", "How this was made"]
+    found = cs.compare(log, policies, quiet=True)
+    with pytest.raises(cs.InputError, match="exists; add --force"):
+        found.save(out)
+    found.save(out, force=True)
+    assert (out / "comparison.json").exists()
+    assert not (out / "evaluation.json").exists()
+    page = Page((out / "report.html").read_text(encoding="utf-8"))
+    expected = [
+        "highest",
+        "rank",
+        "adjusted p",
+        "Holm's rule",
+        "What could be wrong",
+        "Pictures of",
+        "How this was made",
     ]
+    places = [page.text.index(words) for words in expected]
     assert places == sorted(places)
     assert page.tags.count("h1") == 1
     ids = [value for name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
-
-
-def test_answers_are_saved_from_python(answer: cs.Evaluation, log: cs.Transitions, tmp_path: Path) -> None:
-    answer.save(tmp_path / "out")
-    assert (tmp_path / "out/report.html").stat().st_size > 10_000
-    with pytest.raises(cs.InputError, match="exists; add --force"):
-        answer.save(tmp_path / "out")
-    cs.compare(log, {"always": "constant:1", "coin": "uniform"}, quiet=True).save(tmp_path / "out", force=True)
-    assert (tmp_path / "out/comparison.json").exists()
-    assert not (tmp_path / "out/evaluation.json").exists()
 
 
 def test_the_users_own_style_does_not_matter_and_is_kept(answer: cs.Evaluation) -> None:

@@ -2,22 +2,21 @@
 
 import platform
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from cesaro import __version__
 
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "pyarrow")
-# Only where they are in use.
-_OPTIONAL = {"jax": "jax", "optax": "optax", "equinox": "equinox", "onnxruntime": "onnxruntime", "ray": "ray"}
+# What an answer rests on; the second kind only where it is in use.
+_ALWAYS, _IF_USED = ("numpy", "scipy", "scikit-learn", "pyarrow"), ("jax", "optax", "equinox", "onnxruntime")
 
 
-def versions() -> dict[str, str]:
-    """Of cesaro, of Python, and of what an answer rests on."""
-    names = [*_PACKAGES, *(package for package, module in _OPTIONAL.items() if module in sys.modules)]
+def versions(always: Sequence[str] = _ALWAYS, if_used: Sequence[str] = _IF_USED) -> dict[str, str]:
+    """Of cesaro, of Python, and of these packages, whose modules have the same names where they may be unused."""
     found = {"cesaro": __version__, "python": platform.python_version()}
-    for name in names:
+    for name in (*always, *(name for name in if_used if name in sys.modules)):
         try:
             found[name] = version(name)
         except PackageNotFoundError:  # a copy without metadata

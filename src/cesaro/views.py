@@ -135,7 +135,7 @@ class Views:
     Attributes:
         over_time: stretches of the log.
         table: discrete states and actions.
-        along: other observations, the column that explains most first.
+        along: other observations, the column that explains most first, at most four.
         places: where the target gains and loses, largest gain first.
         total_gain: the sum over all places, which is near the difference of the rates.
         actions: of the log and of the target.

@@ -47,6 +47,17 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
+def in_order(page: Page, expected: list[str]) -> None:
+    places = [page.text.index(words) for words in expected]
+    assert places == sorted(places)
+
+
+def no_id_twice(page: Page) -> None:
+    ids = [value for name, value in page.attributes if name == "id"]
+    assert ids
+    assert len(ids) == len(set(ids))
+
+
 @pytest.fixture(scope="module")
 def log() -> cs.Transitions:
     rng = np.random.default_rng(0)
@@ -94,8 +105,7 @@ def test_the_answer_comes_first_then_what_is_wrong_then_pictures_then_settings(
         "transitions",
         "numpy",
     ]
-    places = [page.text.index(words) for words in expected]
-    assert places == sorted(places)
+    in_order(page, expected)
     assert answer.run["versions"]["numpy"] in page.text
     assert "if both earned the same" not in page.text  # no odds of an answer that is bad
     fine = replace(answer, diagnostics=())
@@ -111,8 +121,7 @@ def test_the_page_is_one_file_without_scripts(page: Page) -> None:
     ]
     assert outside == []
     assert not [name for name, _ in page.attributes if name.startswith("on")]
-    ids = [value for name, value in page.attributes if name == "id"]
-    assert len(ids) == len(set(ids))
+    no_id_twice(page)
     assert ("lang", "en") in page.attributes
 
 
@@ -161,8 +170,7 @@ def test_fragments_show_the_answer(answer: cs.Evaluation, log: cs.Transitions) -
     shown = Page(both._repr_html_())
     assert "has the highest rate" in shown.text
     assert "beyond noise?" in shown.text
-    twice = [value for name, value in Page(answer._repr_html_() + both._repr_html_()).attributes if name == "id"]
-    assert len(twice) == len(set(twice))
+    no_id_twice(Page(answer._repr_html_() + both._repr_html_()))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -204,7 +212,8 @@ def test_constant_rewards_are_said(tmp_path: Path) -> None:
     found = cs.evaluate(log, "uniform", quiet=True)
     assert found.warnings[-1].startswith("All 499 rewards are 2.5, so that every policy earns that")
     assert "memory" not in {entry.name for entry in found.diagnostics}  # of what rounding leaves
-    write_evaluation(found, ReportFolder(tmp_path / "out"))
+    names = write_evaluation(found, ReportFolder(tmp_path / "out"))
+    assert not {"gains.png", "influence.png"} & set(names)
     assert "All 499 rewards are 2.5" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
 
 
@@ -230,11 +239,9 @@ def test_a_comparison_ranks_says_what_noise_explains_and_is_saved(
         "Pictures of",
         "How this was made",
     ]
-    places = [page.text.index(words) for words in expected]
-    assert places == sorted(places)
+    in_order(page, expected)
     assert page.tags.count("h1") == 1
-    ids = [value for name, value in page.attributes if name == "id"]
-    assert len(ids) == len(set(ids))
+    no_id_twice(page)
 
 
 def test_the_users_own_style_does_not_matter_and_is_kept(answer: cs.Evaluation) -> None:
@@ -248,3 +255,12 @@ def test_the_users_own_style_does_not_matter_and_is_kept(answer: cs.Evaluation) 
             assert set(pool.map(lambda _: answer._repr_html_(), range(4))) == {plain}
         assert mpl.rcParams["font.size"] == 30
         assert mpl.rcParams["text.parse_math"] is True
+
+
+def test_a_short_log_has_all_pictures() -> None:
+    """Thirty rows are one stretch, whose mean is all there is to see over time."""
+    rng = np.random.default_rng(1)
+    state, action = rng.integers(0, 2, 31), rng.integers(0, 2, 31)
+    found = cs.evaluate(cs.Transitions(state, action, state + rng.normal(size=31)), "constant:1", quiet=True)
+    assert len(found.views.over_time.reward) == 1
+    assert {picture.name for picture in pictures(found)} >= {"reward", "values", "gains", "support"}

@@ -37,6 +37,11 @@ WIDEST = 0.3
 
 def views(estimator: "Estimator") -> Views:
     """What can be shown of a fitted estimator."""
+    found = _views(estimator)
+    return _no_gains(found) if np.ptp(estimator.prepared_.rewards) == 0 else found
+
+
+def _views(estimator: "Estimator") -> Views:
     subject = replace(Subject.of(estimator), most=MOST_ROWS)
     over_time = _over_time(subject)
     log, policy = subject.log, subject.prepared.policy
@@ -49,6 +54,12 @@ def views(estimator: "Estimator") -> Views:
         return Views(over_time, table, (), places, total, (shares,), leverage)
     along, shares_of, total = _along(estimator, log, policy)
     return Views(over_time, None, along, _bin_places(along), total, shares_of, leverage)
+
+
+def _no_gains(views: Views) -> Views:
+    """Where all rewards are alike, what is left of influence and gains is rounding."""
+    over_time = replace(views.over_time, influence=np.zeros_like(views.over_time.influence))
+    return replace(views, over_time=over_time, places=(), total_gain=None)
 
 
 def _over_time(subject: Subject) -> OverTime:
@@ -174,7 +185,7 @@ def _along(
     if total is None:
         return (), shares, None
     found = [_binned(name, column, v, gain, weights) for name, column in _columns(observations)]
-    return tuple(sorted(found, key=lambda one: -one.explains)), shares, total
+    return tuple(sorted(found, key=lambda one: -one.explains)[:LEADING]), shares, total
 
 
 def _columns(values: Values) -> Iterator[tuple[str, NDArray[Any] | Categories]]:
@@ -240,10 +251,10 @@ def _ranges(parts: list[Array]) -> tuple[str, ...]:
 
 
 def _bin_places(along: tuple[Along, ...]) -> tuple[Place, ...]:
-    """Of the columns in front; bins of different columns overlap, so that they do not add up."""
+    """Bins of different columns overlap, so that they do not add up."""
     places = [
         Place(f"{one.column} {label}", float(share), "", "", float(gain))
-        for one in along[:LEADING]
+        for one in along
         for label, share, gain in zip(one.labels, one.share, one.gain)
         if np.isfinite(gain)
     ]

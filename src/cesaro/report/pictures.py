@@ -69,16 +69,11 @@ def pictures(evaluation: "Evaluation", kinds: tuple[str, ...] = KINDS[1:]) -> li
     if "values" in kinds and views.table is not None and np.isfinite(views.table.values).any():
         found.append(table_values(evaluation, views.table))
     if "values" in kinds and views.along:
-        found.append(along_values(evaluation, views.along[:4]))
-    constant = np.nanmax(views.over_time.reward) == np.nanmin(views.over_time.reward)  # what is left is rounding
-    if "gains" in kinds and views.places and not constant:
+        found.append(along_values(evaluation, views.along))
+    if "gains" in kinds and views.places:
         found.append(gains(evaluation, views.places))
-    if (
-        "influence" in kinds
-        and not constant
-        and np.isfinite(views.over_time.influence).all()
-        and not evaluation.is_logged
-    ):
+    pulls = views.over_time.influence
+    if "influence" in kinds and np.isfinite(pulls).all() and pulls.any() and not evaluation.is_logged:
         found.append(_influence(evaluation, views.over_time))
     if "support" in kinds and (views.leverage is not None or views.actions):
         found.append(_support(evaluation))

@@ -4,15 +4,12 @@ import csv
 import json
 import math
 import os
-import platform
 import shlex
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +22,7 @@ from cesaro import __version__
 from cesaro.errors import InputError
 from cesaro.out_folder import ELSEWHERE, OutFolder, temporary, write, write_json
 from cesaro.progress import progress
+from cesaro.versions import versions
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -169,10 +167,6 @@ def manifest(
     words = ["cesaro", "reproduce", study]
     for option, value in options.items():
         words += [f"--{option}", str(value)]
-    versions = {"cesaro": __version__, "python": platform.python_version()}
-    versions |= {name: version(name) for name in ("numpy", "scipy")}
-    if "jax" in sys.modules:
-        versions["jax"] = version("jax")
     return {
         "schema": SCHEMA,
         "study": study,
@@ -180,7 +174,7 @@ def manifest(
         "seed": seed,
         "settings": dict(settings),
         "summary": dict(summary),
-        "versions": versions,
+        "versions": versions(("numpy", "scipy"), ("jax",)),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

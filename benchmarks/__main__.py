@@ -1,20 +1,31 @@
-"""`python -m benchmarks [name …]`: run all benchmarks, or the named ones, each in a process of its own."""
+"""`python -m benchmarks [name …] [options]`: run all benchmarks, or the named ones, each in a process of its own.
+
+Options go to all that are named; `python -m benchmarks scale --help` shows those of the one that has some.
+"""
 
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 HERE = Path(__file__).parent
+# What a benchmark that takes long gets where all are run.
+SHORT = {"scale": ["--sizes", "1e5,1e6"]}
 
 
 def main() -> int:
     available = sorted(path.stem for path in HERE.glob("*.py") if not path.stem.startswith("_"))
-    chosen = sys.argv[1:] or available
-    unknown = sorted(set(chosen) - set(available))
+    named = list(takewhile(lambda word: not word.startswith("-"), sys.argv[1:]))
+    options = sys.argv[1 + len(named) :]
+    unknown = sorted(set(named) - set(available))
     if unknown:
         print(f"error: unknown benchmark {', '.join(unknown)}; there are {', '.join(available)}", file=sys.stderr)
         return 2
-    return max(subprocess.run([sys.executable, str(HERE / f"{name}.py")], check=False).returncode for name in chosen)
+    codes = []
+    for name in named or available:
+        command = [sys.executable, "-m", f"benchmarks.{name}", *(options if named else SHORT.get(name, []))]
+        codes.append(subprocess.run(command, cwd=HERE.parent, check=False).returncode)
+    return max(codes)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -24,6 +25,25 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("fixed")
 
 Array = NDArray[np.float64]
+
+
+@pytest.fixture(scope="module")
+def plain_starts() -> Iterator[None]:
+    """Networks start at numbers that nobody draws, where a test is not about starts: to draw takes seconds to compile."""
+    import jax
+    import jax.numpy as jnp
+
+    from cesaro import approximators
+    from cesaro.learning import engine
+
+    def plain(key: Any, shape: tuple[int, int], dtype: Any) -> Any:
+        places = jnp.arange(shape[0] * shape[1], dtype=dtype).reshape(shape)
+        return jnp.cos(jax.random.key_data(key)[0].astype(dtype) + places**2) / math.sqrt(shape[1] / 2)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(approximators.INITIALIZERS, "orthogonal", plain)
+        patch.setattr(engine, "_PROGRAMS", {})
+        yield
 
 
 @pytest.fixture(scope="session")

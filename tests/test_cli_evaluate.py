@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ COMMAND = [sys.executable, "-c", "from cesaro.cli import main; main()"]
 PICTURES = ["gains.png", "influence.png", "rates.png", "reward.png", "support.png", "values.png"]
 FILES = sorted(["evaluation.json", "report.html", "report.txt", *PICTURES])
 COLUMNS = ("--observation", "state", "--action", "done", "--reward", "earned")
+POLICY = ("--policy", "uniform")
 
 
 def cesaro(*arguments: str | Path) -> Result:
@@ -51,6 +53,15 @@ def log(tmp_path: Path) -> Path:
     file = tmp_path / "log.parquet"
     pq.write_table(table(), file)
     return file
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    """What `evaluate --out` said, and the folder it wrote, for those that copy it: pictures take a second."""
+    folder = tmp_path_factory.mktemp("saved")
+    pq.write_table(table(), folder / "log.parquet")
+    out = folder / "out"
+    return cesaro("evaluate", folder / "log.parquet", *POLICY, *COLUMNS, "--quiet", "--out", out), out
 
 
 def names(folder: Path) -> list[str]:
@@ -107,10 +118,8 @@ def test_warnings_are_in_the_report_or_on_stderr(log: Path) -> None:
     assert json.loads(found.stdout)["warnings"]
 
 
-def test_the_folder_is_complete_and_not_overwritten_without_force(log: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    arguments = ("evaluate", log, "--policy", "uniform", *COLUMNS, "--quiet", "--out", out)
-    first = cesaro(*arguments)
+def test_the_folder_is_complete(saved: tuple[Result, Path]) -> None:
+    first, out = saved
     assert first.exit_code == 0, first.output
     assert (
         first.stdout.splitlines()[-1]
@@ -119,11 +128,22 @@ def test_the_folder_is_complete_and_not_overwritten_without_force(log: Path, tmp
     assert names(out) == FILES
     assert (out / "rates.png").read_bytes().startswith(b"\x89PNG")
     assert "What could be wrong" in (out / "report.txt").read_text(encoding="utf-8")
+    assert names(out.parent) == ["log.parquet", "out"]
+
+
+def test_a_folder_is_not_overwritten_without_force(saved: tuple[Result, Path], log: Path, tmp_path: Path) -> None:
+    """With it, what a kill has left beside it is written anew."""
+    out, partial = shutil.copytree(saved[1], tmp_path / "out"), tmp_path / "out.partial"
+    arguments = ("evaluate", log, *POLICY, *COLUMNS, "--quiet", "--out", out)
     refused = cesaro(*arguments)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "exists; add --force" in refused.stderr
+    partial.mkdir()
+    (partial / "report.txt").write_text("half", encoding="utf-8")
+    (partial / ".evaluation.json.tmp").write_text("{", encoding="utf-8")
     assert cesaro(*arguments, "--confidence", "0.5", "--force").exit_code == 0
     assert json.loads((out / "evaluation.json").read_text(encoding="utf-8"))["confidence"] == 0.5
+    assert names(out) == FILES
     assert names(tmp_path) == ["log.parquet", "out"]
 
 
@@ -142,11 +162,10 @@ def test_force_leaves_folders_alone_that_hold_anything_else(log: Path, tmp_path:
 
 
 def test_a_failure_while_writing_leaves_the_old_folder_and_nothing_partial(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    saved: tuple[Result, Path], log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = tmp_path / "out"
-    arguments = ("evaluate", log, "--policy", "uniform", *COLUMNS, "--quiet", "--out", out)
-    assert cesaro(*arguments).exit_code == 0
+    out = shutil.copytree(saved[1], tmp_path / "out")
+    arguments = ("evaluate", log, *POLICY, *COLUMNS, "--quiet", "--out", out)
     before = (out / "evaluation.json").read_bytes()
     rename = Path.rename
 
@@ -172,23 +191,14 @@ def test_a_failure_while_writing_leaves_the_old_folder_and_nothing_partial(
         assert (out / "evaluation.json").read_bytes() == before
 
 
-def test_what_a_kill_leaves_is_written_anew_but_files_of_others_stay(log: Path, tmp_path: Path) -> None:
-    partial = tmp_path / "out.partial"
-    partial.mkdir()
-    (partial / "report.txt").write_text("half", encoding="utf-8")
-    (partial / ".evaluation.json.tmp").write_text("{", encoding="utf-8")
-    arguments = ("evaluate", log, "--policy", "uniform", *COLUMNS, "--quiet", "--out", tmp_path / "out")
-    assert cesaro(*arguments).exit_code == 0
-    assert names(tmp_path / "out") == FILES
+def test_files_of_others_stay(saved: tuple[Result, Path], log: Path, tmp_path: Path) -> None:
+    out, partial = shutil.copytree(saved[1], tmp_path / "out"), tmp_path / "out.partial"
     partial.mkdir()
     (partial / "notes.txt").touch()
-    refused = cesaro(*arguments, "--force")
+    refused = cesaro("evaluate", log, *POLICY, *COLUMNS, "--quiet", "--out", out, "--force")
     assert refused.exit_code == 2
     assert "holds 'notes.txt' and is in the way" in refused.stderr
     assert (partial / "notes.txt").exists()
-
-
-POLICY = ("--policy", "uniform")
 
 
 @pytest.mark.parametrize(
@@ -312,7 +322,9 @@ def test_compare_ranks_and_pairs(log: Path, tmp_path: Path) -> None:
     of_each = [f"{name[:-4]}_{rank}.png" for name in PICTURES if name != "rates.png" for rank in (1, 2)]
     assert names(out) == sorted(["comparison.json", "rates.png", "report.html", "report.txt", *of_each])
     found = json.loads(cesaro(*arguments, "--json").stdout)
-    assert found == json.loads((out / "comparison.json").read_text(encoding="utf-8"))
+    written = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
+    assert all(one["run"].pop("made") for answer in (found, written) for one in answer["evaluations"])
+    assert found == written
     assert found["schema"] == "cesaro-comparison/1"
     assert [entry["policy"] for entry in found["evaluations"]] == ["coin", "always"]
     (difference,) = found["differences"]
@@ -339,9 +351,8 @@ NAME = "[red]x[bold] $x^{$ \x1b[31m\n\u202e 漢 \udcff"
 UNIT = f"{NAME} [/red] $\\frac$"
 
 
-@pytest.mark.parametrize("width", [30, 80])
-def test_hostile_text_stays_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
+def test_hostile_text_stays_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     label, column = "[bold]go\x1b]0;title\x07", "[link=x]state\n"
     log, out = tmp_path / "log.parquet", tmp_path / "out"
     pq.write_table(table(state=column, label=label), log)
@@ -358,7 +369,10 @@ def test_hostile_text_stays_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     result = cesaro("evaluate", *arguments, "--out", out)
     assert result.exit_code == 0, result.output
     report = (out / "report.txt").read_text(encoding="utf-8")
-    for text in (result.stdout, report):
+    monkeypatch.setenv("COLUMNS", "30")
+    narrow = cesaro("evaluate", *arguments)
+    assert narrow.exit_code == 0, narrow.output
+    for text in (result.stdout, narrow.stdout, report):
         assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", text)
     for piece in ("[red]x[bold]", r"\x1b[31m\n\u202e", "漢", r"\udcff", "[link=x]state"):
         assert piece in re.sub(r"\s+", " ", report)
@@ -488,5 +502,5 @@ def test_doctor_is_not_silent_while_it_works(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_help_says_what_a_log_and_the_automatic_ridge_are() -> None:
     said = " ".join(re.sub(r"[^\w\s:;,.'-]", " ", cesaro("evaluate", "--help").stdout).split())
-    assert "a folder or pattern of Parquet files" in said
+    assert "a folder or pattern of Parquet, CSV or Arrow files" in said
     assert "auto: none for the closed form; for learned methods on our own features 1e-6 of the features' mean" in said

@@ -109,7 +109,9 @@ def test_the_index_gives_the_settings_of_learned_methods() -> None:
     rows = {row[0]: row for row in table(section(page("index"), "Settings of `Learned`"), "argument")}
     signature = inspect.signature(cs.Learned).parameters
     assert {name: row[1] for name, row in rows.items()} == {
-        name: str(one.default) for name, one in signature.items() if name not in ("method", "checkpoint", "quiet")
+        name: str(one.default)
+        for name, one in signature.items()
+        if name not in ("method", "checkpoint", "engine", "address", "quiet")
     }
     networks = {name: row[3] for name, row in rows.items()}
     assert float(networks["step_size"]) == learned_settings.NETWORK_STEP

@@ -1,5 +1,6 @@
 """Stages off a terminal: a line for what takes longer than a moment."""
 
+import re
 import threading
 import time
 
@@ -77,9 +78,13 @@ def test_the_closed_form_shows_every_part_of_its_work(
     cs.DiffLSTD(quiet=True).fit(log, "uniform")
     assert capsys.readouterr() == ("", "")
     cs.DiffLSTD().fit(log, "uniform")
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.endswith("pieces")]
-    assert lines == [f"{label}: {done} of 2 pieces" for label in ("moments", "influence") for done in (1, 2)]
+    lines = [line for line in capsys.readouterr().err.splitlines() if " rows, " in line]
+    shown = [re.fullmatch(r"(\w+): ([\d,]+) of 70,000 rows, [\d,]+ rows/s, [\d,]+ s left", line) for line in lines]
+    done = [(found[1], found[2]) for found in shown if found is not None]
+    blocks = ("65,536", "70,000")
+    assert list(dict.fromkeys(done)) == [(label, rows) for label in ("moments", "influence") for rows in blocks]
+    assert len(done) == len(lines)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     cs.DiffLSTD().fit(log, "uniform")
     said = capsys.readouterr().err
-    assert all(label in said for label in ("moments", "solving", "influence"))
+    assert all(label in said for label in ("moments", "solving", "influence", "70,000 rows", "rows/s"))

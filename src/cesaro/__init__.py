@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cesaro.data import Transitions as Transitions
     from cesaro.data import read as read
     from cesaro.errors import CesaroError as CesaroError
+    from cesaro.errors import ClusterError as ClusterError
     from cesaro.errors import EvaluationWarning as EvaluationWarning
     from cesaro.errors import InputError as InputError
     from cesaro.errors import MultichainError as MultichainError
@@ -68,6 +69,7 @@ _EXPORTS = {
     "monte_carlo_rate": "simulation",
     "MonteCarloRate": "simulation",
     "CesaroError": "errors",
+    "ClusterError": "errors",
     "InputError": "errors",
     "MultichainError": "errors",
     "NoLimitError": "errors",

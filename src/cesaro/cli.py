@@ -13,6 +13,7 @@ from cesaro.commands import evaluate as evaluation
 from cesaro.commands import simulate as simulation
 from cesaro.commands.doctor import doctor
 from cesaro.commands.errors import one_line_errors as _one_line_errors
+from cesaro.commands.sort import sort
 from cesaro.commands.studies import print_study
 from cesaro.errors import InputError
 from cesaro.reproduce import mujoco_command, practice_command, stall_command
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 for command in (evaluation.evaluate, evaluation.compare, simulation.collect, simulation.truth, simulation.train_target):
     app.command()(command)
+app.command()(sort)
 app.command()(doctor)
 reproduce = typer.Typer(no_args_is_help=True, invoke_without_command=True)
 app.add_typer(reproduce, name="reproduce")
@@ -80,14 +82,26 @@ def _reproduce(
     force: Annotated[bool, typer.Option("--force", help="With --from: replace the results of an earlier run.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="With --from: no progress bar.")] = False,
     workers: Annotated[int, typer.Option(help="With --from: threads.")] = 2,
+    engine: Annotated[
+        str, typer.Option(help="Where pieces of a study are computed: local, or ray, a cluster.", metavar="local|ray")
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="Of the Ray cluster, such as auto or HOST:PORT.", show_default="one on this machine"),
+    ] = None,
 ) -> None:
     """Repeat the paper's figures and tables: give a study, or --from manifest.json."""
     with _one_line_errors():
         name = context.invoked_subcommand
+        if engine != "local" or address is not None:
+            from cesaro.engines import using
+
+            context.with_resource(using(engine, address))
         if name is not None:
             if manifest is not None or out is not None or force or quiet or workers != 2:
                 raise InputError(
-                    f"Options before the study's name belong to --from alone; write: reproduce {name} OPTIONS."
+                    "Options before the study's name belong to --from alone, but for --engine and --address; write: "
+                    f"reproduce {name} OPTIONS."
                 )
             return
         if manifest is None:

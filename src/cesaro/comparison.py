@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from cesaro import __version__
 from cesaro.errors import InputError
 from cesaro.estimators.influence import Estimate
-from cesaro.evaluation import Evaluation, as_log, evaluate, paired_difference, reject_columns, to_numbers
+from cesaro.evaluation import Evaluation, as_log, evaluate, paired_difference, reject_columns, target_series, to_numbers
 
 COMPARISON_SCHEMA = "cesaro-comparison/1"
 
@@ -123,6 +124,8 @@ class Comparison:
 def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Comparison:
     """Evaluate several policies on one log, with all paired differences; `settings` are those of `evaluate`.
 
+    A `checkpoint` is one file per policy, with a number before its ending.
+
     Example:
         >>> import numpy as np, cesaro as cs
         >>> rng = np.random.default_rng(0)
@@ -137,20 +140,27 @@ def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Compariso
     names = [str(name) for name in policies]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"policies must have different names. Got {twice[0]!r} twice.")
-    if settings.get("checkpoint") is not None:
-        raise InputError(
-            "checkpoint must be None to compare, since it keeps one policy's run; evaluate the policies one by one."
-        )
     reject_columns(settings)
-    data = as_log(log)
-    found = {name: evaluate(data, policy, name=name, **settings) for name, policy in zip(names, policies.values())}
+    data, found = as_log(log), {}
+    for place, (name, policy) in enumerate(zip(names, policies.values())):
+        own = settings
+        if settings.get("checkpoint") is not None:  # one file per policy
+            own = {**settings, "checkpoint": numbered(settings["checkpoint"], place)}
+        found[name] = evaluate(data, policy, name=name, **own)
     differences = {}
     for a, b in combinations(found, 2):
         one, other = found[a], found[b]
+        series = target_series(one.estimator), target_series(other.estimator)
         differences[a, b] = paired_difference(
-            one.estimator, one.target, one.influence, other.target, other.influence, other.estimator
+            one.estimator, one.target, series[0], other.target, series[1], other.estimator
         )
     return Comparison(found, differences)
+
+
+def numbered(path: str | os.PathLike[str], place: int | None) -> Path:
+    """The file of the policy in this place: `name_2.npz` beside `name.npz`; the path itself without a place."""
+    file = Path(path)
+    return file if place is None else file.with_name(f"{file.stem}_{place + 1}{file.suffix}")
 
 
 def _two_sided(estimate: Estimate) -> float:

@@ -28,5 +28,9 @@ class NoLimitError(CesaroError, ArithmeticError):
     """The method has no limit at these settings; the message says why."""
 
 
+class ClusterError(CesaroError, ConnectionError):
+    """The cluster was lost; what came back before is in the checkpoint, which a local run can finish."""
+
+
 class EvaluationWarning(UserWarning):
     """The answer stands, but something about it deserves a look."""

@@ -19,6 +19,7 @@ from cesaro.estimators import DiffLSTD
 from cesaro.estimators.base import Estimator
 from cesaro.estimators.diagnostics import Diagnostic, worst
 from cesaro.estimators.influence import Estimate, check_confidence
+from cesaro.estimators.projection import Projection
 from cesaro.linear import METHODS
 from cesaro.progress import stage
 from cesaro.versions import run_info
@@ -59,7 +60,6 @@ class Evaluation:
         log: name, rows, columns by role, what was dropped and why.
         warnings: sentences that a user should read.
         estimator: the fitted estimator, for values and more.
-        influence: of every row on the target's rate.
         is_logged: whether the policy is what the log did, so that there is no difference to speak of.
         run: when it was made, versions, and the command that repeats it where there was one.
     """
@@ -75,7 +75,6 @@ class Evaluation:
     log: dict[str, Any]
     warnings: tuple[str, ...]
     estimator: Estimator = field(repr=False)
-    influence: Array = field(repr=False)
     is_logged: bool = False
     run: dict[str, Any] = field(default_factory=dict, repr=False)
 
@@ -92,6 +91,11 @@ class Evaluation:
     def interval(self, confidence: float | None = None) -> tuple[float, float]:
         """Of the target's rate."""
         return self.target.interval(self.confidence if confidence is None else confidence)
+
+    @property
+    def influence(self) -> Array:
+        """Of every row on the target's rate, `[n]`; a log that is streamed keeps none."""
+        return self.estimator.influence_
 
     @property
     def verdict(self) -> str:
@@ -219,30 +223,32 @@ def evaluate(
     target = as_policy(policy, name=name, trust=trust)
     estimator = _estimator(method, features, random_state, quiet, settings)
     with stage("reading the log", quiet=quiet):
-        transitions = data.load()
+        opened = data.opened(quiet=quiet)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(transitions, target)
+        estimator.fit(opened, target)
         with stage("diagnostics", quiet=quiet):
             diagnostics = estimator.diagnostics_
     said = [str(w.message) for w in caught if issubclass(w.category, EvaluationWarning)]
     for other in caught:
         if not issubclass(other.category, EvaluationWarning):
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
-    rate, influence = estimator.estimate_, estimator.influence_
-    behavior = estimator.behavior_
-    difference = paired_difference(estimator, rate, influence, behavior, estimator.behavior_influence_, None)
-    if (spread := float(np.ptp(transitions.rewards))) == 0:
-        earned = float(transitions.rewards[0])
+    rate, behavior, totals = estimator.estimate_, estimator.behavior_, estimator.totals_
+    difference = paired_difference(
+        estimator, rate, target_series(estimator), behavior, totals.behavior.whole.centered()
+    )
+    facts = estimator.facts_
+    if facts.spread == 0:
+        earned = facts.low
         rate, behavior, difference = (
             replace(one, value=value, standard_error=0.0)
             for one, value in ((rate, earned), (behavior, earned), (difference, 0.0))
         )
         said.append(
-            f"All {len(transitions):,} rewards are {earned:g}, so that every policy earns that; the log tells no more."
+            f"All {facts.rows:,} rewards are {earned:g}, so that every policy earns that; the log tells no more."
         )
     else:
-        rate, behavior = _known(rate, ROUNDING * spread), _known(behavior, ROUNDING * spread)
+        rate, behavior = _known(rate, ROUNDING * facts.spread), _known(behavior, ROUNDING * facts.spread)
     return Evaluation(
         name=target.name,
         target=rate,
@@ -253,27 +259,39 @@ def evaluate(
         settings=estimator.summary_(),
         diagnostics=tuple(sorted(diagnostics, key=lambda entry: entry.severity)),
         log={
-            "name": transitions.name,
-            "rows": len(transitions),
-            "columns": {role: list(found.columns) for role, found in transitions.schema.roles.items()},
-            "counts": dict(transitions.counts),
-            "notes": list(transitions.notes),
+            "name": opened.name,
+            "rows": facts.rows,
+            "columns": {role: list(found.columns) for role, found in opened.schema.roles.items()},
+            "counts": dict(opened.counts),
+            "notes": list(opened.notes),
         },
         warnings=tuple(said),
         estimator=estimator,
-        influence=influence,
         is_logged=target.is_logged,
         run=run_info(),
     )
 
 
+def target_series(estimator: Estimator) -> Projection | None:
+    """The influence on the target's rate, added up; None where there is none."""
+    totals = estimator.totals_
+    if estimator.prepared_.is_logged:
+        return totals.behavior.whole.centered()
+    return None if totals.target is None else totals.influence
+
+
 def paired_difference(
-    estimator: Any, one: Estimate, of_one: Array, other: Estimate, of_other: Array, of_other_estimator: Any
+    estimator: Any,
+    one: Estimate,
+    of_one: Projection | None,
+    other: Estimate,
+    of_other: Projection | None,
+    of_other_estimator: Any = None,
 ) -> Estimate:
     """Paired, row by row; never as independent rows, since rewards are not. What learning adds by chance is not paired."""
-    if not (np.isfinite(of_one).all() and np.isfinite(of_other).all()):
+    if of_one is None or of_other is None:
         return Estimate(one.value - other.value, float("nan"), 1.0)
-    paired = estimator.sampling_.over_time().estimate(one.value - other.value, of_one - of_other)
+    paired = estimator.sampling_.over_time().estimate(one.value - other.value, of_one.minus(of_other))
     learning = [getattr(fitted, "learning_error_", 0.0) for fitted in (estimator, of_other_estimator)]
     error = float(np.sqrt(paired.standard_error**2 + sum(part**2 for part in learning)))
     rounding = ROUNDING * max(abs(one.value), abs(other.value))
@@ -295,9 +313,9 @@ def _estimator(method: str, features: Any, random_state: int, quiet: bool, setti
         from cesaro.estimators.learned import Learned  # JAX takes a second to import
 
         kind, settings = Learned, {"method": method, **settings}
-    elif learned := sorted({"approximator", "checkpoint"} & set(settings)):
+    elif "approximator" in settings:
         names = ", ".join(METHODS)
-        raise InputError(f"{learned[0]} needs a learned method: method= must be one of {names}. Got {method!r}.")
+        raise InputError(f"approximator needs a learned method: method= must be one of {names}. Got {method!r}.")
     known = kind._get_param_names()
     if unknown := sorted(set(settings) - set(known)):
         raise InputError(f"method='{method}' has no setting {', '.join(unknown)}; it has {', '.join(known)}.")

@@ -58,6 +58,58 @@ def progress(label: str, *, total: int, done: int = 0, quiet: bool = False) -> I
 
 
 @contextmanager
+def row_progress(label: str, *, total: int, done: int = 0, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """A function to call with the number of rows that were done: shows rows, rows per second and the time left."""
+    if quiet:
+        yield lambda rows: None
+    elif sys.stderr.isatty():
+        from rich.errors import LiveError
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f} of {task.total:,.0f} rows"),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=_console(),
+            transient=True,
+        )
+        task = bar.add_task(label, total=total, completed=done, rate="")
+        began, count = time.monotonic(), 0
+
+        def show(rows: int) -> None:
+            nonlocal count
+            count += rows
+            bar.update(task, advance=rows, rate=f"{count / max(time.monotonic() - began, 1e-3):,.0f} rows/s")
+
+        try:
+            bar.start()
+        except LiveError:  # a bar is on show already
+            yield lambda rows: None
+            return
+        try:
+            yield show
+        finally:
+            bar.stop()
+    else:
+        began = last = time.monotonic()
+        count = 0
+
+        def say(rows: int) -> None:
+            nonlocal count, last
+            count += rows
+            now = time.monotonic()
+            if now - last >= _SECONDS_BETWEEN_LINES and count:
+                last = now
+                rate = count / (now - began)
+                left = (total - done - count) / rate
+                _say(f"{label}: {done + count:,} of {total:,} rows, {rate:,.0f} rows/s, {left:,.0f} s left")
+
+        yield say
+
+
+@contextmanager
 def stage(label: str, *, quiet: bool = False) -> Iterator[None]:
     """Something that may take seconds and has no pieces to count: a spinner with its time on a terminal, a line elsewhere."""
     if quiet:

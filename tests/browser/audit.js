@@ -8,12 +8,16 @@
 
   // Colors: whatever notation the style sheet uses, a canvas turns it into numbers.
   const pen = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+  const colors = new Map(); // few, asked for many times
   const rgba = (color) => {
-    pen.clearRect(0, 0, 1, 1);
-    pen.fillStyle = color;
-    pen.fillRect(0, 0, 1, 1);
-    const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data;
-    return [r, g, b, a / 255];
+    if (!colors.has(color)) {
+      pen.clearRect(0, 0, 1, 1);
+      pen.fillStyle = color;
+      pen.fillRect(0, 0, 1, 1);
+      const [r, g, b, a] = pen.getImageData(0, 0, 1, 1).data;
+      colors.set(color, [r, g, b, a / 255]);
+    }
+    return [...colors.get(color)];
   };
   const over = (top, bottom) => [0, 1, 2].map((k) => top[k] * top[3] + bottom[k] * (1 - top[3])).concat(1);
   const luminance = (color) => {

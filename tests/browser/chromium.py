@@ -59,6 +59,26 @@ class Page:
             raise BrowserError(f"JavaScript failed: {_exception(answer['exceptionDetails'])}")
         return answer["result"].get("value")
 
+    def load(self, file: Path) -> None:
+        """Go to a file and wait until it has loaded; what the page before said and asked for is forgotten."""
+        self.messages.clear()
+        self.requests.clear()
+        answer = self.send("Page.navigate", url=file.resolve().as_uri())
+        if "errorText" in answer:
+            raise BrowserError(f"{file} cannot be opened: {answer['errorText']}")
+        while answer["loaderId"] not in self.loaders:
+            self.browser.hear(lambda _: True, f"the request to load {file}")
+        self.evaluate("document.fonts.ready.then(() => new Promise(done => setTimeout(done, 50)))")
+
+    def scroll(self) -> None:
+        """Show every part of the page for a moment: what waits for being seen is asked for."""
+        self.evaluate("""(async () => {
+            for (let y = 0; y < document.documentElement.scrollHeight; y += innerHeight) {
+                scrollTo(0, y);
+                await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+            }
+        })()""")
+
     def emulate(self, *, printed: bool = False) -> None:
         """The medium, and the system's colors as the view has them."""
         features = [{"name": "prefers-color-scheme", "value": "dark" if self.view.dark else "light"}]
@@ -143,12 +163,7 @@ class Chromium:
             )
             page.emulate()
             page.send("Page.setLifecycleEventsEnabled", enabled=True)
-            answer = page.send("Page.navigate", url=file.resolve().as_uri())
-            if "errorText" in answer:
-                raise BrowserError(f"{file} cannot be opened: {answer['errorText']}")
-            while answer["loaderId"] not in page.loaders:
-                self._hear(lambda _: True, f"the request to load {file}")
-            page.evaluate("document.fonts.ready.then(() => new Promise(done => setTimeout(done, 50)))")
+            page.load(file)
             yield page
         finally:
             with suppress(ConnectionClosed):
@@ -157,7 +172,7 @@ class Chromium:
     def send(self, method: str, parameters: dict[str, Any] | None = None, session: str | None = None) -> dict[str, Any]:
         """The answer to a command; what the pages report in the meantime is kept."""
         number = self.post(method, parameters or {}, session)
-        answer = self._hear(lambda message: message.get("id") == number, method)
+        answer = self.hear(lambda message: message.get("id") == number, method)
         if "error" in answer:
             raise BrowserError(f"{method}: {answer['error']['message']}")
         result: dict[str, Any] = answer["result"]
@@ -170,7 +185,7 @@ class Chromium:
         self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters, **whose}))
         return self._number
 
-    def _hear(self, wanted: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
+    def hear(self, wanted: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
         """Take messages up to a wanted one."""
         deadline = time.monotonic() + SECONDS
         while True:

@@ -2,14 +2,14 @@
 
 import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from .checks import audit, findings, nameless_images, pdf_fills, pdf_operators, pdf_pages, said_and_asked
-from .chromium import BrowserError, Chromium, executable
+from .chromium import BrowserError, Chromium, Page, executable
 from .views import DESKTOP, PHONE, VIEWS, View
 
 Written = Callable[..., Path]
@@ -19,6 +19,15 @@ def size(png: bytes) -> tuple[int, int]:
     assert png.startswith(b"\x89PNG")
     width, height = struct.unpack(">II", png[16:24])
     return width, height
+
+
+@pytest.fixture(scope="module")
+def phone(browser: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """One window for many small pages: to open it takes longer than to load them."""
+    file = tmp_path_factory.mktemp("phone") / "empty.html"
+    file.touch()
+    with browser.open(file, PHONE) as page:
+        yield page
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
@@ -79,10 +88,10 @@ def test_a_good_page_has_no_findings(browser: Chromium, written: Written, view: 
         ("markup", "<link rel='preconnect' href='https://example.org'>", "preconnect"),
     ],
 )
-def test_each_fault_is_found(browser: Chromium, written: Written, rule: str, body: str, sentence: str) -> None:
-    with browser.open(written(body), PHONE) as page:
-        found = audit(page)
-        assert [one for one in found[rule] if sentence in one], found
+def test_each_fault_is_found(phone: Page, written: Written, rule: str, body: str, sentence: str) -> None:
+    phone.load(written(body))
+    found = audit(phone)
+    assert [one for one in found[rule] if sentence in one], found
 
 
 def test_faults_of_the_document(browser: Chromium, tmp_path: Path) -> None:
@@ -108,32 +117,49 @@ def test_faults_of_the_document(browser: Chromium, tmp_path: Path) -> None:
         ("<svg width='9' height='9' aria-hidden='true'></svg>", 0),
     ],
 )
-def test_pictures_without_a_name_are_found(browser: Chromium, written: Written, body: str, count: int) -> None:
-    with browser.open(written(body), DESKTOP) as page:
-        assert len(nameless_images(page)) == count
+def test_pictures_without_a_name_are_found(phone: Page, written: Written, body: str, count: int) -> None:
+    phone.load(written(body))
+    assert len(nameless_images(phone)) == count
 
 
-@pytest.mark.parametrize(
-    ("body", "sentence"),
-    [
-        ("<script>console.error('a', 1)</script>", "said: console.error: a 1"),
-        ("<script>console.log('b')</script>", "said: console.log: b"),
-        ("<script>nothing.at.all</script>", "said: exception: ReferenceError: nothing is not defined"),
-        ("<script>setTimeout(() => { throw Error('late') }, 10)</script>", "said: exception: Error: late"),
-        ("<script>alert('c')</script>", "said: alert: c"),
-        ("<img src='https://example.org/a.png' alt='a'>", "asked for: https://example.org/a.png"),
-        ("<img src='https://example.org/a.png' alt='a'>", "said: network error: Failed to load resource"),
-        ("<img src='missing.png' alt='a'>", "/missing.png"),
-        ("<style>@import 'https://example.org/a.css';</style>", "asked for: https://example.org/a.css"),
-        ("<style>p { background: url(https://example.org/b.png) }</style><p>x</p>", "asked for: https://example.org/b"),
-        ("<script>fetch('http://127.0.0.1:9/c')</script>", "asked for: http://127.0.0.1:9/c"),
-    ],
-)
+NOISY = [
+    ("<script>console.error('a', 1)</script>", "said: console.error: a 1"),
+    ("<script>console.log('b')</script>", "said: console.log: b"),
+    ("<script>nothing.at.all</script>", "said: exception: ReferenceError: nothing is not defined"),
+    ("<script>setTimeout(() => { throw Error('late') }, 10)</script>", "said: exception: Error: late"),
+    ("<script>alert('c')</script>", "said: alert: c"),
+    ("<img src='https://example.org/a.png' alt='a'>", "asked for: https://example.org/a.png"),
+    ("<img src='https://example.org/a.png' alt='a'>", "said: network error: Failed to load resource"),
+    ("<img src='missing.png' alt='a'>", "/missing.png"),
+    ("<style>@import 'https://example.org/a.css';</style>", "asked for: https://example.org/a.css"),
+    ("<style>p { background: url(https://example.org/b.png) }</style><p>x</p>", "asked for: https://example.org/b"),
+    ("<script>fetch('http://127.0.0.1:9/c')</script>", "asked for: http://127.0.0.1:9/c"),
+]
+
+
+@pytest.mark.parametrize(("body", "sentence"), NOISY)
 def test_what_a_page_says_and_asks_for_is_heard(browser: Chromium, written: Written, body: str, sentence: str) -> None:
     with browser.open(written(body), DESKTOP) as page:
         assert any(sentence in one for one in said_and_asked(page)), said_and_asked(page)
-    with browser.open(written(), DESKTOP) as page:
+
+
+def test_a_page_hears_nothing_of_others(browser: Chromium, written: Written, tmp_path: Path) -> None:
+    """Neither of one that is open beside it nor of one that was before."""
+    quiet = written().rename(tmp_path / "quiet.html")
+    with browser.open(quiet, DESKTOP) as page:
+        with browser.open(written("".join(body for body, _ in NOISY)), DESKTOP) as other:
+            assert len(said_and_asked(other)) > len(NOISY)
         assert said_and_asked(page) == []
+    with browser.open(quiet, DESKTOP) as page:
+        assert said_and_asked(page) == []
+
+
+def test_what_waits_for_being_seen_is_asked_for(browser: Chromium, written: Written) -> None:
+    picture = "<img loading='lazy' src='https://example.org/a.png' alt='a' style='display: block; margin-top: 30000px'>"
+    with browser.open(written(picture), DESKTOP) as page:
+        assert said_and_asked(page) == []
+        page.scroll()
+        assert "asked for: https://example.org/a.png" in said_and_asked(page)
 
 
 def test_values_errors_and_missing_files(browser: Chromium, written: Written, tmp_path: Path) -> None:

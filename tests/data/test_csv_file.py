@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cesaro as cs
-from cesaro.data.csv_file import CsvSource
+from cesaro.data.files import open_path
 
 ROWS = [("a", "stop", 1.5), ("b", "go", -0.25), ("a", "go", 1e-3), ("b", "stop", 20.0)]
 PLAIN = "state,action,reward\n" + "".join(f"{state},{action},{reward}\n" for state, action, reward in ROWS)
@@ -45,9 +45,9 @@ def test_semicolons_with_decimal_points(tmp_path: Path) -> None:
 
 
 def test_the_source_says_that_it_found_semicolons(tmp_path: Path) -> None:
-    notes = CsvSource(written(tmp_path, european())).notes
+    notes = open_path(str(written(tmp_path, european()))).notes
     assert [note for note in notes if "Semicolons separate the columns" in note] == list(notes) != []
-    assert CsvSource(written(tmp_path, PLAIN)).notes == ()
+    assert open_path(str(written(tmp_path, PLAIN))).notes == ()
 
 
 def test_the_note_speaks_of_decimal_commas_only_where_they_were_read(tmp_path: Path) -> None:
@@ -85,10 +85,10 @@ def test_a_decimal_comma_far_down_is_found(tmp_path: Path) -> None:
 
 def test_a_header_in_quotes_keeps_its_semicolons_and_commas(tmp_path: Path) -> None:
     text = '"state; of the hall",action,reward\nx,0,1\ny,1,2\n'
-    assert CsvSource(written(tmp_path, text)).names == ("state; of the hall", "action", "reward")
+    assert open_path(str(written(tmp_path, text))).names == ("state; of the hall", "action", "reward")
     text = '"state, of the hall";action;reward\nx;0;1\ny;1;2\n'
-    assert CsvSource(written(tmp_path, text)).names == ("state, of the hall", "action", "reward")
-    assert CsvSource(written(tmp_path, '"only;one"\n1\n')).names == ("only;one",)
+    assert open_path(str(written(tmp_path, text))).names == ("state, of the hall", "action", "reward")
+    assert open_path(str(written(tmp_path, '"only;one"\n1\n'))).names == ("only;one",)
 
 
 def test_decimal_commas_in_quotes_do_not_become_labels(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def opened(source: Any) -> Log:
 def joined(blocks: list[Block]) -> dict[str, Any]:
     """All blocks as one, field by field."""
     result: dict[str, Any] = {}
-    for name in ("rewards", "weights", "trajectory", "segment", "available"):
+    for name in ("rewards", "weights", "trajectory", "follows", "available"):
         result[name] = np.concatenate([getattr(block, name) for block in blocks])
     for name in ("observations", "actions", "next_observations"):
         plain = [getattr(block, name).plain() for block in blocks]
@@ -66,8 +66,9 @@ def test_blocks_are_the_whole(real: bool, flags: bool) -> None:
     blocks = list(log.blocks())
     assert [block.key for block in blocks] == [(0, i) for i in range(7)]
     whole = joined(blocks)
-    for name in ("rewards", "weights", "trajectory", "segment", "available"):
+    for name in ("rewards", "weights", "trajectory", "available"):
         np.testing.assert_array_equal(whole[name], getattr(log, name))
+    np.testing.assert_array_equal(np.cumsum(~whole["follows"]) - 1, log.segment)
     for name in ("observations", "next_observations"):
         for key, column in getattr(log, name).plain().items():
             np.testing.assert_array_equal(whole[f"{name}.{key}"], column)
@@ -95,7 +96,7 @@ def test_blocks_begin_anew_in_every_file(tmp_path: Path) -> None:
     blocks = list(opened(tmp_path).blocks())
     assert [block.key for block in blocks] == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0), (2, 1), (2, 2), (2, 3)]
     whole = opened(table).load()
-    assert joined(blocks)["segment"].tolist() == whole.segment.tolist()
+    assert (np.cumsum(~joined(blocks)["follows"]) - 1).tolist() == whole.segment.tolist()
     assert joined(blocks)["rewards"].tolist() == whole.rewards.tolist()
 
 

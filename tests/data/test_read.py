@@ -475,12 +475,12 @@ def test_broken_files_are_refused(name: str, content: bytes, match: str, tmp_pat
 
 
 def test_paths_without_a_log(tmp_path: Path) -> None:
-    refused("must hold Parquet files. Got a folder without any", tmp_path)
+    refused("must hold Parquet, CSV or Arrow files. Got a folder without any", tmp_path)
     refused("must be an existing file, folder or pattern", tmp_path / "absent.parquet")
     refused("must match files. Got none", str(tmp_path / "*.parquet"))
     refused("must be an existing file", "a\0b")
-    (tmp_path / "a.csv").write_text("x")
-    refused(r"must match Parquet files only. Got a.csv", str(tmp_path / "a*"))
+    (tmp_path / "a.txt").write_text("x")
+    refused(r"must match Parquet, CSV or Arrow files only. Got a.txt", str(tmp_path / "a*"))
     for text in ("", " ", "\n"):
         refused("A log's path must not be empty", text)
     refused("A log must be a path, a pyarrow table", 3)
@@ -492,7 +492,7 @@ def test_paths_that_are_no_regular_file(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     refused(r"log.parquet must be a regular file or a folder. Got a named pipe; copy", pipe)
     refused(r"\*.parquet must match files only. Got log.parquet, a named pipe; narrow", str(tmp_path / "*.parquet"))
-    refused("must hold Parquet files. Got a folder without any", tmp_path)
+    refused("must hold Parquet, CSV or Arrow files. Got a folder without any", tmp_path)
     refused(r"null must be a regular file or a folder. Got a device", os.devnull)
     pipe.unlink()
     pipe.mkdir()

@@ -5,12 +5,19 @@ import pytest
 from scipy import stats
 
 import cesaro as cs
+from cesaro.checks import Array
 from cesaro.estimators.influence import Estimate, autocorrelation_time, clustered, independent, long_run
+from cesaro.estimators.projection import Layout, Projection, project
+
+
+def projected(deviations: Array, lengths: list[int] | None = None) -> Projection:
+    """Trajectories of these lengths; by default one."""
+    return project(Layout.of(np.array(lengths or [len(deviations)])), 0, deviations)
 
 
 def test_independent_rows() -> None:
     values = np.random.default_rng(0).normal(size=50)
-    result = independent(values.mean(), values - values.mean())
+    result = independent(values.mean(), projected(values - values.mean()))
     assert result.standard_error == pytest.approx(stats.sem(values))
     low, high = result.interval(0.9)
     expected = stats.t.interval(0.9, 49, values.mean(), stats.sem(values))
@@ -21,21 +28,21 @@ def test_independent_rows() -> None:
 def test_clusters_of_one_row_are_independent_rows() -> None:
     values = np.random.default_rng(1).normal(size=40)
     deviations = values - values.mean()
-    alone = clustered(0.0, deviations, np.arange(40))
-    assert alone.standard_error == pytest.approx(independent(0.0, deviations).standard_error)
+    alone = clustered(0.0, projected(deviations, [1] * 40))
+    assert alone.standard_error == pytest.approx(independent(0.0, projected(deviations)).standard_error)
     assert alone.degrees_of_freedom == 39
 
 
 def test_clusters_of_equal_size_are_their_means() -> None:
     values = np.random.default_rng(2).normal(size=(30, 7)) + np.random.default_rng(3).normal(size=(30, 1))
     deviations = (values - values.mean()).ravel()
-    result = clustered(0.0, deviations, np.repeat(np.arange(30), 7))
+    result = clustered(0.0, projected(deviations, [7] * 30))
     assert result.standard_error == pytest.approx(stats.sem(values.mean(axis=1)))
 
 
 def test_one_cluster_has_no_standard_error() -> None:
     with pytest.raises(cs.InputError, match="at least two trajectories"):
-        clustered(0.0, np.zeros(5), np.zeros(5, dtype=np.int64))
+        clustered(0.0, projected(np.zeros(5)))
 
 
 @pytest.mark.parametrize("pieces", [1, 5])
@@ -50,14 +57,14 @@ def test_the_long_run_variance_of_an_autoregression(pieces: int) -> None:
     series[:, 0] = noise[:, 0] / np.sqrt(1 - phi**2)
     for t in range(1, n):
         series[:, t] = phi * series[:, t - 1] + noise[:, t]
-    groups = np.arange(n) * pieces // n
-    results = [long_run(0.0, row - row.mean(), groups) for row in series]
+    lengths = [n // pieces] * pieces
+    results = [long_run(0.0, projected(row - row.mean(), lengths)) for row in series]
     variances = [result.standard_error**2 * n for result in results]
     assert np.mean(variances) == pytest.approx(1 / (1 - phi) ** 2, rel=0.08)
     freedoms = [result.degrees_of_freedom for result in results]
     assert max(freedoms) <= 29
     assert np.mean(freedoms) >= 24 if pieces == 1 else np.mean(freedoms) > 12
-    times = [autocorrelation_time(row, groups) for row in series]
+    times = [autocorrelation_time(projected(row, lengths)) for row in series]
     assert np.mean(times) == pytest.approx((1 + phi) / (1 - phi), rel=0.1)
 
 
@@ -76,7 +83,7 @@ def test_short_trajectories_beside_long_ones(lengths: list[int]) -> None:
         series[:, t] = noise[:, t] / np.sqrt(1 - phi**2) if starts else phi * series[:, t - 1] + noise[:, t]
     held = 0
     for row in series:
-        low, high = long_run(row.mean(), row - row.mean(), groups).interval(0.95)
+        low, high = long_run(row.mean(), projected(row - row.mean(), lengths)).interval(0.95)
         held += low <= 0 <= high
     assert 368 <= held <= 396
 

@@ -11,7 +11,9 @@ import cesaro as cs
 from cesaro.errors import EvaluationWarning
 from cesaro.estimators.learned import Learned
 from cesaro.estimators.learned_run import automatic_steps, run, seed_numbers, steps_needed
-from cesaro.estimators.method_series import limit_series
+from cesaro.estimators.method_series import MethodLimit
+from cesaro.estimators.moments import Rows
+from cesaro.estimators.totals import Series
 from cesaro.linear import METHODS, EmpiricalProblem
 
 Array = NDArray[np.float64]
@@ -91,6 +93,14 @@ def test_agrees_with_the_closed_form_of_its_limit(method: str, ridge: float) -> 
     assert found.reward_rate_ == np.median(found.seed_rates_)
 
 
+def series_of(limit: MethodLimit, data: cs.FeatureTransitions) -> Series:
+    """Over all rows, the influence less its mean."""
+    per_weight = 1.0 if data.weights is None else ROWS / data.weights.sum()
+    found = limit.series(Rows(data.x, data.rewards, data.x_next, data.x, data.weights), per_weight)
+    assert found.influence.mean() == pytest.approx(0, abs=1e-12)
+    return found
+
+
 @pytest.mark.parametrize(
     ("method", "ridge"), [(m, ridge) for m in METHODS for ridge in (0.0, 0.2) if m != "diff-gq3" or ridge > 0]
 )
@@ -99,8 +109,11 @@ def test_influence_is_the_derivative_of_the_limit(method: str, ridge: float) -> 
     data = misfit(method, weighted=True)
     assert data.weights is not None
     problem = EmpiricalProblem(data.x, data.rewards, data.x_next, data.weights)
-    series = limit_series(problem, problem.stability(method, ridge=ridge), ridge=ridge, lam=1.0)
-    assert series.influence.mean() == pytest.approx(0, abs=1e-12)
+    limit = MethodLimit.of(problem, problem.stability(method, ridge=ridge), ridge=ridge, lam=1.0)
+    series = series_of(limit, data)
+    if method != "gradient-dice":
+        ratio = series.ratio * problem.d
+        np.testing.assert_allclose(limit.level, ratio @ data.x / ratio.sum(), atol=1e-10)
     step = 1e-4
     for row in (0, 77, 399):
         moved = []
@@ -117,8 +130,9 @@ def test_just_identified_series_are_those_of_the_closed_form(method: str) -> Non
     data = misfit(method)
     exact = cs.DiffLSTD(standard_errors="independent").fit(data)
     problem = EmpiricalProblem(data.x, data.rewards, data.x_next)
-    series = limit_series(problem, problem.stability(method), ridge=0.0, lam=1.0)
-    assert series.reward_rate == pytest.approx(exact.reward_rate_, rel=1e-9)
+    limit = MethodLimit.of(problem, problem.stability(method), ridge=0.0, lam=1.0)
+    series = series_of(limit, data)
+    assert limit.reward_rate == pytest.approx(exact.reward_rate_, rel=1e-9)
     np.testing.assert_allclose(series.influence, exact.influence_, atol=1e-8)
     np.testing.assert_allclose(series.ratio, exact.density_ratio_, atol=1e-8)
 
@@ -218,14 +232,14 @@ def test_diagnostics_of_a_good_run() -> None:
 def test_steps_needed_are_those_of_the_expected_update() -> None:
     problem = EmpiricalProblem(*(getattr(misfit("diff-gq1"), name) for name in ("x", "rewards", "x_next")))
     found = problem.stability("diff-gq1", ridge=0.1)
-    series = limit_series(problem, found, ridge=0.1, lam=1.0)
-    needed = steps_needed(found.mean, 0.05, -series.point, 1e-3)
+    limit = MethodLimit.of(problem, found, ridge=0.1, lam=1.0)
+    needed = steps_needed(found.mean, 0.05, -limit.point, 1e-3)
     assert needed is not None
-    point = np.zeros(len(series.point))
+    point = np.zeros(len(limit.point))
     for _ in range(needed):
         point = point + 0.05 * (found.mean.G @ point + found.mean.h)
-    assert abs(point[found.mean.layout.rate] - series.reward_rate) <= 1e-3
-    assert steps_needed(found.mean, 50.0, -series.point, 1e-3) is None
+    assert abs(point[found.mean.layout.rate] - limit.reward_rate) <= 1e-3
+    assert steps_needed(found.mean, 50.0, -limit.point, 1e-3) is None
     assert automatic_steps(10, 100, 5) == 25_600
     assert automatic_steps(20_000, 100, 5) == 102_400
     assert automatic_steps(None, 100, 5) == 204_800

@@ -185,8 +185,6 @@ def test_a_killed_fit_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
     np.testing.assert_array_equal(found.predict(STATE, ACTION), whole.predict(STATE, ACTION))
     with pytest.raises(cs.InputError, match="belongs to another sweep"):
         learner("diff-gq1", checkpoint=file, ridge=0.1).fit(*problem())
-    with pytest.raises(cs.InputError, match="checkpoint must be None to compare"):
-        cs.compare(problem()[0], {"a": "uniform", "b": "constant:1"}, method="diff-gq1", checkpoint=file)
 
 
 def test_runs_that_diverge_are_reported() -> None:

@@ -19,8 +19,10 @@ def some_rows(rng: np.random.Generator, n: int, *, dual: bool, weighted: bool, d
 def test_moments_are_the_plain_means(dual: bool, weighted: bool, dtype: str) -> None:
     rows = some_rows(np.random.default_rng(0), 3000, dual=dual, weighted=weighted, dtype=dtype)
     moments = Moments()
-    moments.add(rows.part(slice(0, 1000)))
-    moments.add(rows.part(slice(1000, 3000)))
+    for part in (slice(0, 1000), slice(1000, 3000)):
+        x = rows.x[part]
+        own = None if rows.weights is None else rows.weights[part]
+        moments.add(Rows(x, rows.rewards[part], rows.x_next[part], rows.v[part] if dual else x, own))
     weights = np.ones(3000) if rows.weights is None else rows.weights
     one = np.ones((3000, 1))
     v = np.concatenate([one, rows.v], axis=1).astype(float)

@@ -156,7 +156,7 @@ def test_diff_gq3_without_ridge_minimizes_its_objective() -> None:
 
 # Divergence.
 
-UPDATES, BATCH = 20_000, 64
+UPDATES, BATCH = 5_000, 64
 
 
 def skewed_problem(seed: int) -> cs.LinearProblem:
@@ -180,7 +180,7 @@ def noise(problem: cs.LinearProblem, method: str) -> float:
 
 
 def clear_step(problem: cs.LinearProblem, method: str) -> tuple[bool, float] | None:
-    """Whether the mean dynamics diverge, and a step at which 20,000 minibatches of 64 must show it; None if unclear.
+    """Whether the mean dynamics diverge, and a step at which 5,000 minibatches of 64 must show it; None if unclear.
 
     Unstable: the fastest mode grows by e²⁵, in steps so small that noise (`α E‖G_k‖²/64`) takes off a quarter of its rate at
     most and that `α|λ| ≤ ½` for every mode. Stable: half the largest step of single samples, and the slowest mode shrinks by e²⁰.

@@ -16,6 +16,7 @@ import cesaro as cs
 from cesaro.cli import app
 from cesaro.errors import InputError
 from cesaro.estimators.influence import independent
+from cesaro.estimators.projection import project
 from cesaro.reproduce import coverage, coverage_figures, coverage_tables
 from cesaro.reproduce.coverage import RULES, Config, Result, batch_means, intervals, rows, run
 from cesaro.reproduce.coverage_chains import CHAINS, SERIES, Known, known, simulate
@@ -115,7 +116,7 @@ def test_estimates_are_those_of_a_log_and_a_policy(problem: Known, trajectories:
             assert default.value == batches.value == naive.value == pytest.approx(estimate.value, abs=1e-9)
             assert default.standard_error == pytest.approx(estimate.standard_error, rel=1e-6)
             assert default.degrees_of_freedom == estimate.degrees_of_freedom
-        plain = independent(one.reward_rate, one.influence)
+        plain = independent(one.reward_rate, project(one.estimator.sampling_.layout, 0, one.influence))
         assert found[kind, "rate"][2].standard_error == pytest.approx(plain.standard_error, rel=1e-6)
         assert found["none", "behavior"][0].standard_error == pytest.approx(one.behavior.standard_error)
 

@@ -124,7 +124,10 @@ def test_what_is_no_manifest_is_refused(tmp_path: Path, content: str) -> None:
     ("arguments", "message"),
     [
         (["--force"], "needs the name of a study, or --from manifest.json"),
-        (["--out", "x", "boyan"], "belong to --from alone; write: reproduce boyan OPTIONS"),
+        (
+            ["--out", "x", "boyan"],
+            "belong to --from alone, but for --engine and --address; write: reproduce boyan OPTIONS",
+        ),
         (["--from", "m.json", "assumption"], "belong to --from alone"),
         (["boyan", "--runs", "1"], "'runs' setting of the boyan study must be an integer ≥ 2. Got 1 instead."),
         (["boyan", "--samples", "7"], "'samples' setting"),

@@ -21,6 +21,8 @@ from cesaro.reproduce.stall import HELD, Config, Key, Result, run
 from cesaro.reproduce.stall_networks import CURVES, METHODS, SHARES, rate_force
 from cesaro.reproduce.stall_problem import Problem
 
+pytestmark = pytest.mark.usefixtures("plain_starts")
+
 SMALL: dict[str, Any] = {
     **stall.QUICK,
     "walks": (6, 12),
@@ -114,7 +116,7 @@ def test_a_dual_that_fits_every_row_is_misled_by_noise_and_by_nothing_else() -> 
 
 def test_networks_are_read_back_as_they_are() -> None:
     function = MLP((5, 5))(3, bias=False)
-    params = function.init(jax.random.key(1))
+    params = jax.jit(function.init)(jax.random.key(1))
     params = jax.tree.map(lambda leaf: leaf + 0.3, params)  # biases too
     vector = np.asarray(stall_networks._vector(params), np.float64)
     x = np.random.default_rng(0).standard_normal((7, 3))
@@ -129,7 +131,7 @@ def test_a_start_at_the_solution_starts_there() -> None:
     values = stall_networks.true_values(problem, rows, steps=24, seed=0, width=4)
     leaves = [np.asarray(leaf).ravel() for leaf in jax.tree.leaves(values)]
     objective = stall_networks._started(stall_networks.residual, MLP((4, 4)), 4, values)
-    primal, _ = objective.init(jax.random.key(5))
+    primal, _ = jax.jit(objective.init)(jax.random.key(5))
     np.testing.assert_array_equal(np.concatenate(leaves), np.asarray(stall_networks._vector(primal["values"])))
 
 

@@ -5,12 +5,14 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# They change where an answer goes, not what it is.
-_ELSEWHERE = ("out", "force", "json", "quiet")
+# They change where an answer goes or how it is computed, not what it is.
+_ELSEWHERE = ("out", "force", "json", "quiet", "checkpoint", "engine", "address", "stream")
 
 
 def repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:
-    """`given` are the function's arguments; what has its default is left out."""
+    """`given` are the function's arguments; what has its default is left out, and credentials in addresses too."""
+    from cesaro.data.addresses import redacted
+
     words = ["cesaro", name]
     for parameter in inspect.signature(function).parameters.values():
         value = given[parameter.name]
@@ -22,4 +24,4 @@ def repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any])
         option = f"--{parameter.name.replace('_', '-')}"
         for one in value if isinstance(value, list) else [value]:
             words += [option] if one is True else [option, str(one)]
-    return shlex.join(words)
+    return shlex.join(redacted(word) for word in words)

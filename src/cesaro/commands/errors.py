@@ -9,21 +9,30 @@ from cesaro.errors import CesaroError
 
 
 @contextmanager
-def one_line_errors(*, resumes: bool = True, words: Callable[[str], str] = str) -> Iterator[None]:
-    """Turn what a user can mend into one line on stderr, in other `words`; a bug keeps its traceback."""
+def one_line_errors(*, resumes: bool | Callable[[], bool] = True, words: Callable[[str], str] = str) -> Iterator[None]:
+    """Turn what a user can mend into one line on stderr, in other `words`; a bug keeps its traceback.
+
+    `resumes` tells whether the same command goes on where it was stopped.
+    """
+
+    def goes_on() -> bool:
+        return resumes if isinstance(resumes, bool) else resumes()
+
     try:
         yield
     except CesaroError as error:
         _say(f"error: {words(str(error))}")
         raise typer.Exit(2) from error
     except OSError as error:
-        _say(f"error: {error}; once that is mended, {'the same command resumes' if resumes else 'run it again'}.")
+        _say(f"error: {error}; once that is mended, {'the same command resumes' if goes_on() else 'run it again'}.")
         raise typer.Exit(1) from error
     except MemoryError as error:
         _say(f"error: not enough memory ({error}); take fewer rows or features, or a larger machine.")
         raise typer.Exit(1) from error
     except KeyboardInterrupt as error:
-        _say(f"interrupted: {'the same command resumes where this one stopped' if resumes else 'nothing was written'}.")
+        _say(
+            f"interrupted: {'the same command resumes where this one stopped' if goes_on() else 'nothing was written'}."
+        )
         raise typer.Exit(130) from error
 
 

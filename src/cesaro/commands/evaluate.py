@@ -4,12 +4,53 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from cesaro.commands.command_line import repeating
 from cesaro.commands.errors import one_line_errors
+from cesaro.commands.evaluate_options import (
+    Action,
+    Address,
+    Approximators,
+    Available,
+    Checkpoint,
+    Confidence,
+    Draws,
+    DualFeatures,
+    Engine,
+    Features,
+    Force,
+    Gap,
+    Ignore,
+    Json,
+    Kind,
+    LogPath,
+    Method,
+    NextObservation,
+    Observation,
+    OnTermination,
+    OnTruncation,
+    Out,
+    Policies,
+    Quiet,
+    Reward,
+    RewardLag,
+    Ridge,
+    Seed,
+    Set,
+    SkipBadFiles,
+    StandardErrors,
+    Stream,
+    Terminated,
+    Time,
+    Trajectory,
+    Truncated,
+    Trust,
+    Unit,
+    Weight,
+)
 from cesaro.commands.wording import command_line
 from cesaro.errors import InputError
 
@@ -21,124 +62,9 @@ _ROLES = (
     *("observation", "action", "reward", "next_observation", "trajectory", "time", "terminated", "truncated"),
     *("weight", "available"),
 )
-_LOG_SETTINGS = ("reward_lag", "on_termination", "on_truncation")
+_LOG_SETTINGS = ("reward_lag", "on_termination", "on_truncation", "skip_bad_files", "stream")
 # What goes to the estimator as it is, where it is given.
-_ESTIMATOR_SETTINGS = ("dual_features", "standard_errors", "draws", "approximator", "checkpoint")
-_LEARNED_SETTINGS = ("approximator", "checkpoint")
-
-
-def _option(panel: str, help: str, *names: str, metavar: str | None = None, default: str | bool = False) -> Any:
-    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel, show_default=default)
-
-
-def _column(help: str) -> Any:
-    return _option("Columns of the log (found by their usual names where not given)", help, metavar="COLUMN")
-
-
-_LOG, _ESTIMATE, _OUTPUT = "How the log is read", "How the rate is estimated", "Output"
-_FOUND = "the log's, or"
-
-LogPath = Annotated[
-    str,
-    typer.Argument(
-        metavar="LOG",
-        help="A Parquet, CSV, Arrow, NPZ or HDF5 file, a folder or pattern of Parquet files, or minari:ID.",
-    ),
-]
-Policies = Annotated[
-    list[str],
-    typer.Option(
-        metavar="[NAME=]SPEC",
-        help="uniform, constant:ACTION, logged, shipped:ENV, file.py:NAME, or a .csv, .onnx, .safetensors or .zip file.",
-    ),
-]
-Observation = Annotated[list[str] | None, _column("What the policy sees; may be repeated; 'obs_*' is a vector.")]
-Action = Annotated[list[str] | None, _column("What was done; may be repeated where it is several numbers.")]
-Reward = Annotated[str | None, _column("What it earned.")]
-NextObservation = Annotated[list[str] | None, _column("What was seen next; else that of the next row.")]
-Trajectory = Annotated[str | None, _column("Which rows belong together: an agent, a machine, an episode.")]
-Time = Annotated[str | None, _column("Orders the rows of a trajectory and shows gaps; else the order of the file.")]
-Terminated = Annotated[str | None, _column("True where the row ended an episode.")]
-Truncated = Annotated[str | None, _column("True where a time limit ended an episode.")]
-Weight = Annotated[str | None, _column("How much a row counts.")]
-Available = Annotated[list[str] | None, _column("Which actions were possible: a list, or 'available_*' columns.")]
-Ignore = Annotated[
-    list[str] | None,
-    _option(_LOG, "Take no column for this role; may be repeated.", metavar="ROLE"),
-]
-Kind = Annotated[
-    list[str] | None,
-    _option(
-        _LOG, "COLUMN=category for labels that look like numbers, or COLUMN=number; may be repeated.", metavar="C=K"
-    ),
-]
-RewardLag = Annotated[int, _option(_LOG, "1 where a reward is logged one row late.", metavar="0|1", default="0")]
-OnTermination = Annotated[
-    str | None,
-    _option(_LOG, "What follows the end of an episode: restart, keep or drop.", default=f"{_FOUND} restart"),
-]
-OnTruncation = Annotated[
-    str | None, _option(_LOG, "What follows a time limit: keep, restart or drop.", default=f"{_FOUND} keep")
-]
-Gap = Annotated[
-    str,
-    _option(
-        _LOG,
-        "Cut where a step in time takes more than this many median steps; none: time orders the rows and never cuts.",
-        metavar="FACTOR|none",
-        default="1.5",
-    ),
-]
-Features = Annotated[
-    str,
-    _option(_ESTIMATE, "auto, one-hot, linear, fourier[:N], polynomial:N or file.py:NAME.", default="auto"),
-]
-DualFeatures = Annotated[
-    str | None, _option(_ESTIMATE, "The same choice for the dual features, or same.", default="auto")
-]
-Method = Annotated[
-    str,
-    _option(_ESTIMATE, "auto (the closed form diff-lstd), or a learned method such as diff-gq1.", default="auto"),
-]
-Approximators = Annotated[
-    str | None,
-    _option(
-        _ESTIMATE,
-        "Of a learned method: linear, linear-random (another start) or mlp (networks; no interval).",
-        default="linear",
-    ),
-]
-Checkpoint = Annotated[
-    Path | None,
-    _option(_ESTIMATE, "Of a learned method: a file to keep progress in; the same command resumes from it."),
-]
-Ridge = Annotated[
-    str | None,
-    _option(
-        _ESTIMATE,
-        "A number of at least 0, or auto: none for the closed form; for learned methods on our own features 1e-6 of "
-        "the features' mean square, and none for networks.",
-        default="auto",
-    ),
-]
-StandardErrors = Annotated[str | None, _option(_ESTIMATE, "auto, independent, clustered or long-run.", default="auto")]
-Draws = Annotated[
-    int | None, _option(_ESTIMATE, "Actions drawn per state where the policy gives no probabilities.", default="1")
-]
-Set = Annotated[
-    list[str] | None,
-    _option(_ESTIMATE, "Another setting of the method, such as steps=1000000; may be repeated.", metavar="NAME=VALUE"),
-]
-Confidence = Annotated[float, _option(_ESTIMATE, "Level of the intervals.", default="0.95")]
-Seed = Annotated[int, _option(_ESTIMATE, "Seed of everything random.", default="0")]
-Trust = Annotated[bool, _option(_ESTIMATE, "Allow policy files that run pickled code.", "--trust")]
-Unit = Annotated[str | None, _option(_OUTPUT, "Of a reward per step, such as '€ per minute'.")]
-Out = Annotated[
-    Path | None, _option(_OUTPUT, "Write the answer to this folder as well: report.html, JSON, text, pictures.")
-]
-Force = Annotated[bool, _option(_OUTPUT, "Replace the folder of an earlier answer.", "--force")]
-Json = Annotated[bool, _option(_OUTPUT, "Print one JSON document instead of text.", "--json")]
-Quiet = Annotated[bool, _option(_OUTPUT, "No progress bar.", "--quiet")]
+_ESTIMATOR_SETTINGS = ("dual_features", "standard_errors", "draws", "approximator", "checkpoint", "address")
 
 
 def evaluate(
@@ -160,6 +86,8 @@ def evaluate(
     on_termination: OnTermination = None,
     on_truncation: OnTruncation = None,
     gap: Gap = "1.5",
+    skip_bad_files: SkipBadFiles = False,
+    stream: Stream = None,
     features: Features = "auto",
     dual_features: DualFeatures = None,
     method: Method = "auto",
@@ -171,6 +99,8 @@ def evaluate(
     set: Set = None,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
+    engine: Engine = "local",
+    address: Address = None,
     trust: Trust = False,
     unit: Unit = None,
     out: Out = None,
@@ -201,16 +131,21 @@ def compare(
     on_termination: OnTermination = None,
     on_truncation: OnTruncation = None,
     gap: Gap = "1.5",
+    skip_bad_files: SkipBadFiles = False,
+    stream: Stream = None,
     features: Features = "auto",
     dual_features: DualFeatures = None,
     method: Method = "auto",
     approximator: Approximators = None,
+    checkpoint: Checkpoint = None,
     ridge: Ridge = None,
     standard_errors: StandardErrors = None,
     draws: Draws = None,
     set: Set = None,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
+    engine: Engine = "local",
+    address: Address = None,
     trust: Trust = False,
     unit: Unit = None,
     out: Out = None,
@@ -223,7 +158,12 @@ def compare(
 
 
 def _run(given: dict[str, Any], *, several: bool) -> None:
-    with one_line_errors(resumes=False, words=command_line):
+    kept: list[Path] = []
+
+    def resumes() -> bool:
+        return any(path.exists() for path in kept)
+
+    with one_line_errors(resumes=resumes, words=command_line):
         settings = _settings(given)
         kinds, roles, gap = _kinds(given["kind"] or ()), _roles(given), _gap(given["gap"])
         if not several and len(given["policy"]) > 1:
@@ -238,6 +178,11 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
         out = None if given["out"] is None else report.ReportFolder(given["out"], force=given["force"])
         if out is not None:
             out.check()
+            if given["method"] in ("auto", "diff-lstd"):
+                settings.setdefault("checkpoint", out.path / report.PASSES)
+        if "checkpoint" in settings:
+            places = range(len(given["policy"])) if several else [None]
+            kept += [comparison.numbered(settings["checkpoint"], place) for place in places]
         policies = _policies(given["policy"], given["trust"])
         log = read(given["log"], **roles, kinds=kinds, gap=gap, **{name: given[name] for name in _LOG_SETTINGS})
         if several:
@@ -281,15 +226,15 @@ def _print(answer: Any, several: bool, *, as_json: bool) -> None:
 def _settings(given: dict[str, Any]) -> dict[str, Any]:
     """What `cesaro.evaluate` takes beside the log and the policy; the estimator's own only where given."""
     settings = {name: given[name] for name in _ESTIMATOR_SETTINGS if given.get(name) is not None}
-    of_learned = [name for name in _LEARNED_SETTINGS if name in settings]
-    if of_learned and given["method"] in ("auto", "diff-lstd"):
+    if "approximator" in settings and given["method"] in ("auto", "diff-lstd"):
         from cesaro.linear import METHODS
 
-        name = of_learned[0]
         raise InputError(
-            f"--{name} is for learned methods, and {given['method']} is the closed form. Got --{name} {settings[name]}; add "
-            f"--method and one of {', '.join(METHODS)}."
+            f"--approximator is for learned methods, and {given['method']} is the closed form. Got --approximator "
+            f"{settings['approximator']}; add --method and one of {', '.join(METHODS)}."
         )
+    if given["engine"] != "local":
+        settings["engine"] = given["engine"]
     options = {*given, "random_state"}
     for text in given["set"] or ():
         name, equals, value = text.partition("=")

@@ -1,8 +1,21 @@
 """Transitions in the forms that estimators and learners take."""
 
 from cesaro.data.feature_transitions import FeatureTransitions
-from cesaro.data.log import Block, Log, Transitions
+from cesaro.data.log import Block, Log, Sample, Stretch
 from cesaro.data.reader import read
+from cesaro.data.sorting import sort
+from cesaro.data.transitions import Transitions
 from cesaro.data.values import Categories, Values
 
-__all__ = ["Block", "Categories", "FeatureTransitions", "Log", "Transitions", "Values", "read"]
+__all__ = [
+    "Block",
+    "Categories",
+    "FeatureTransitions",
+    "Log",
+    "Sample",
+    "Stretch",
+    "Transitions",
+    "Values",
+    "read",
+    "sort",
+]

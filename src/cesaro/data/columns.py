@@ -3,7 +3,8 @@
 A missing entry becomes NaN where the caller allows it (a next observation or a reward that no transition uses).
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,22 @@ _CHECKED = 1 << 18  # entries per pass of a check
 
 @dataclass(frozen=True)
 class Place:
-    """Where a column comes from, for messages; rows are counted from 0 within their file."""
+    """Where a column comes from, for messages; rows are counted from 0 within their file.
+
+    Attributes:
+        files: (file name, rows) of all files.
+        first: the row of the log that the column begins with; after the log's last row comes its first.
+        missing: counts the missing entries of the whole log, where the column holds some of its rows.
+    """
 
     log: str
     column: str
-    files: tuple[tuple[str, int], ...]  # (file name, rows)
+    files: tuple[tuple[str, int], ...]
+    first: int = field(default=0, kw_only=True)
+    missing: Callable[[], int] | None = field(default=None, kw_only=True)
 
     def row(self, index: int) -> str:
+        index = (index + self.first) % sum(rows for _, rows in self.files)
         for file, rows in self.files:
             if index < rows:
                 return f"row {index}{f' of {file}' if len(self.files) > 1 else ''} (counted from 0)"
@@ -152,7 +162,8 @@ def first_true(mask: pa.ChunkedArray) -> int:
 
 def reject_missing(column: pa.ChunkedArray, place: Place) -> None:
     if column.null_count:
-        row, count = first_true(pc.is_null(column)), column.null_count
+        row = first_true(pc.is_null(column))
+        count = column.null_count if place.missing is None else place.missing()
         raise place.error("must not have missing entries", *empty(place.row(row), count))
 
 
@@ -196,20 +207,21 @@ def floats(column: pa.ChunkedArray, place: Place, *, missing: bool = False, exac
     return to_numpy(column)
 
 
-def vectors(column: pa.ChunkedArray, place: Place, *, missing: bool = False) -> NDArray[Any]:
-    """Lists of numbers of one length as `[n, d]`."""
+def vectors(column: pa.ChunkedArray, place: Place, *, missing: bool = False, width: int | None = None) -> NDArray[Any]:
+    """Lists of numbers of one length as `[n, d]`; `width`: what it is where every list is missing."""
     column = unwrapped(column, place)
     if not missing:
         reject_missing(column, place)
     inner = basic_type(column.type.value_type)
     if not (is_number(inner) or pa.types.is_boolean(inner)):
         raise place.error("must hold lists of numbers", f"type {column.type}", "flatten it into lists of numbers")
-    width = list_width(column, place)
+    if width is None or column.null_count < len(column):
+        width = list_width(column, place)
     narrow = pa.types.is_float16(inner) or pa.types.is_float32(inner)
     result = None
     start = 0
     for chunk in column.chunks:
-        entries = _Entries(place.log, place.column, place.files, width, start)
+        entries = _Entries(place.log, place.column, place.files, width, start, first=place.first)
         values = floats(pa.chunked_array([chunk.flatten()]), entries, missing=missing).reshape(-1, width)
         if column.num_chunks == 1 and not chunk.null_count:
             return values

@@ -1,6 +1,7 @@
 """From rows to transitions of one continuing process: order, pieces, successors.
 
-Everything here works on row numbers, flags, ids and times as whole arrays; observations are never touched.
+Everything here works on row numbers, flags, ids and times as arrays, of the whole log or of some of its rows; observations
+are never touched.
 """
 
 from dataclasses import dataclass
@@ -14,10 +15,6 @@ from cesaro.data.settings import Settings
 Rows = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
-
-_OWN_STEPS = 3  # a trajectory with fewer steps is judged by the median of all
-_LONG = 256  # from this length on a partition per stretch is faster than one sort of all
-_STRETCH = 1 << 15  # rows at a time, so that intermediate results stay in the cache
 
 
 class DisorderError(Exception):
@@ -47,12 +44,12 @@ def order_rows(trajectory: Codes | None, time: NDArray[Any] | None, ended: Mask 
     if trajectory is not None or ended is None:
         return _ordered_within(trajectory, time)
     if time is None:
-        return Ordered(None, _episodes(ended), None)
+        return Ordered(None, episodes(ended), None)
     order = None if _is_ordered(None, time) else np.argsort(time, kind="stable")
     ordered = time if order is None else time[order]
     if not (ordered[1:] == ordered[:-1]).any():
-        return Ordered(order, _episodes(ended if order is None else ended[order]), ordered)
-    result = _ordered_within(_episodes(ended), time)
+        return Ordered(order, episodes(ended if order is None else ended[order]), ordered)
+    result = _ordered_within(episodes(ended), time)
     if result.order is not None and result.trajectory is not None:
         late = ended[result.order][:-1] & (result.trajectory[1:] == result.trajectory[:-1])
         if late.any():
@@ -60,7 +57,8 @@ def order_rows(trajectory: Codes | None, time: NDArray[Any] | None, ended: Mask 
     return result
 
 
-def _episodes(ended: Mask) -> Codes:
+def episodes(ended: Mask) -> Codes:
+    """Without ids a trajectory ends with its flag."""
     codes = np.zeros(len(ended), dtype=np.int32)
     np.cumsum(ended[:-1], out=codes[1:])
     return codes
@@ -69,7 +67,7 @@ def _episodes(ended: Mask) -> Codes:
 def _ordered_within(trajectory: Codes | None, time: NDArray[Any] | None) -> Ordered:
     if _is_ordered(trajectory, time):
         return Ordered(None, trajectory, time)
-    order = _sorting(trajectory, time)
+    order = sorting(trajectory, time)
     trajectory = None if trajectory is None else trajectory[order]
     if time is not None:
         time = time[order]
@@ -90,7 +88,7 @@ def _is_ordered(trajectory: Codes | None, time: NDArray[Any] | None) -> bool:
     return time is None or bool(((time[1:] > time[:-1]) | (trajectory[1:] != trajectory[:-1])).all())
 
 
-def _sorting(trajectory: Codes | None, time: NDArray[Any] | None) -> Rows:
+def sorting(trajectory: NDArray[Any] | None, time: NDArray[Any] | None) -> Rows:
     """A stable sort by (trajectory, time)."""
     if trajectory is None:
         assert time is not None
@@ -113,162 +111,136 @@ def _sorting(trajectory: Codes | None, time: NDArray[Any] | None) -> Rows:
 
 
 @dataclass(frozen=True)
+class Structure:
+    """What ids and flags say about consecutive rows, `[n]` each.
+
+    Attributes:
+        ends_trajectory: no row of the same trajectory follows.
+        terminated, truncated: a flag ends the row's episode; never both.
+        ended: either of the two.
+        ends_episode: the episode ends, by a flag or with its trajectory.
+    """
+
+    ends_trajectory: Mask
+    terminated: Mask
+    truncated: Mask
+    ended: Mask
+    ends_episode: Mask
+
+
+def find_structure(
+    rows: int, trajectory: NDArray[Any] | None, terminated: Mask | None, truncated: Mask | None, is_last: bool = True
+) -> Structure:
+    """Of ordered rows. Codes and flags have an entry more, of the row below, unless the rows are the last ones."""
+    none = np.zeros(rows, dtype=np.bool_)
+    ends_trajectory = none.copy()
+    if trajectory is not None:
+        inner = rows - 1 if is_last else rows
+        np.not_equal(trajectory[1 : inner + 1], trajectory[:inner], out=ends_trajectory[:inner])
+    if is_last:
+        ends_trajectory[-1] = True
+    terminated = none if terminated is None else terminated[:rows]
+    truncated = none if truncated is None else truncated[:rows] & ~terminated
+    ended = terminated | truncated
+    return Structure(ends_trajectory, terminated, truncated, ended, ends_trajectory | ended)
+
+
+@dataclass(frozen=True)
 class Successors:
-    """What becomes of each ordered row.
+    """What becomes of consecutive rows.
 
     Attributes:
         keep: rows that are transitions.
-        ends: rows on which row i + 1 does not follow, as far as ids, flags and times say.
-        ended: rows that a flag ends.
-        restart_at, restart_to: rows whose next observation is the observation of another row, and that row.
-        counts: rows, kept ones, dropped ones by reason, trajectories, episodes, cuts, restarts.
-        reset_after: the one episode length at which every restarted truncation happened.
+        restarts: kept rows whose next observation is the first one of the next episode. That is the row below, in row
+            order, and after the last row the first.
+        linked: rows from which the row below goes on, as far as ids, flags and times say.
+        compared: rows from which it goes on where their next observation is the observation of the row below.
+        cut: rows before a gap in time.
+        dropped: rows that are no transitions, by reason.
     """
 
     keep: Mask
-    ends: Mask
-    ended: Mask
-    restart_at: Rows
-    restart_to: Rows
-    counts: dict[str, int]
-    reset_after: int | None
+    restarts: Rows
+    linked: Mask
+    compared: Rows
+    cut: Mask
+    dropped: dict[str, Mask]
 
 
-def find_successors(
-    rows: int, ordered: Ordered, terminated: Mask | None, truncated: Mask | None, has_next: bool, settings: Settings
-) -> Successors:
-    """Pieces and successors of ordered rows; flags are in the same order."""
-    none = np.zeros(rows, dtype=np.bool_)
-    ends_trajectory = none.copy()
-    ends_trajectory[-1] = True
-    if ordered.trajectory is not None:
-        np.not_equal(ordered.trajectory[1:], ordered.trajectory[:-1], out=ends_trajectory[:-1])
-    terminated = none if terminated is None else terminated
-    truncated = none if truncated is None else truncated & ~terminated
-    ended = terminated | truncated
-    ends_episode = ends_trajectory | ended
-    cut = _cuts(ordered.time, ordered.trajectory, ends_episode, settings.gap)
-    ends = ends_episode | cut
-
+def find_successors(found: Structure, cut: Mask, has_next: bool, settings: Settings) -> Successors:
+    """Keep, drop or restart: what the settings make of every row."""
+    ends = found.ends_episode | cut
     dropped: dict[str, Mask] = {}
-    restarted = none.copy()
+    restarted = np.zeros(len(ends), dtype=np.bool_)
     if not has_next:
         dropped["cut"] = cut
-        dropped["trajectory end"] = ends_trajectory & ~ended
+        dropped["trajectory end"] = found.ends_trajectory & ~found.ended
     for kind, where, rule in (
-        ("terminated", terminated, settings.on_termination),
-        ("truncated", truncated, settings.on_truncation),
+        ("terminated", found.terminated, settings.on_termination),
+        ("truncated", found.truncated, settings.on_truncation),
     ):
         if rule == "restart":
             restarted |= where
         elif rule == "drop" or not has_next:
             dropped[kind] = where
-    keep = ~none
+    keep = np.ones(len(ends), dtype=np.bool_)
     for mask in dropped.values():
         keep &= ~mask
     if settings.reward_lag:
         dropped["reward lag"] = ends & keep
         keep &= ~ends
-    restart_at = np.flatnonzero(restarted & keep)
-    counts: dict[str, int] = {
-        "rows": rows,
-        "kept": int(np.count_nonzero(keep)),
-        "trajectories": int(np.count_nonzero(ends_trajectory)),
-        "episodes": int(np.count_nonzero(ends_episode)),
-        "cuts": int(np.count_nonzero(cut)),
-        "restarts": len(restart_at),
-        **{f"dropped: {reason}": int(np.count_nonzero(mask)) for reason, mask in dropped.items() if mask.any()},
-    }
+    over = found.ended & keep & ~found.ends_trajectory  # the reset state is, or may be, that of the row below
     return Successors(
         keep,
-        ends,
-        ended,
-        restart_at,
-        _next_starts(restart_at, ends_episode),
-        counts,
-        _common_length(restart_at[truncated[restart_at]], ends_episode),
+        np.flatnonzero(restarted & keep),
+        ~ends | (over & restarted),
+        np.flatnonzero(over & ~restarted),
+        cut,
+        dropped,
     )
 
 
-def _cuts(time: NDArray[Any] | None, trajectory: Codes | None, ends: Mask, gap: float | None) -> Mask:
-    """Rows before a gap in time; what counts as one is judged by the steps within episodes of the same trajectory."""
-    cut = np.zeros(len(ends), dtype=np.bool_)
-    if time is None or gap is None or ends[:-1].all() or _is_regular(time, ends):
-        return cut
-    inside = ~ends[:-1]
-    steps = _steps(time)[inside].astype(np.float64, copy=False)
-    with np.errstate(over="ignore"):
-        usual = np.median(steps) if trajectory is None else _usual_steps(steps, trajectory[:-1][inside], gap)
-        cut[:-1][inside] = steps > gap * usual
-    return cut
+class Tally:
+    """What became of the rows of a log, counted from some rows at a time."""
 
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(("rows", "kept", "trajectories", "episodes", "cuts", "restarts"), 0)
+        self._dropped: dict[str, int] = {}
+        self._end = -1  # the last row of the last episode
+        self._lengths: set[int] = set()  # two at most
+        self._resets = 0
 
-def _usual_steps(steps: NDArray[np.float64], trajectory: Codes, gap: float) -> NDArray[np.float64]:
-    """Per step the median of its trajectory, or that of all steps where the trajectory has too few.
+    def add(self, found: Structure, then: Successors) -> None:
+        counts = self._counts
+        before = counts["rows"]
+        ends = np.flatnonzero(found.ends_episode)
+        counts["rows"] += len(found.ended)
+        counts["kept"] += int(np.count_nonzero(then.keep))
+        counts["trajectories"] += int(np.count_nonzero(found.ends_trajectory))
+        counts["episodes"] += len(ends)
+        counts["cuts"] += int(np.count_nonzero(then.cut))
+        counts["restarts"] += len(then.restarts)
+        for reason, mask in then.dropped.items():
+            self._dropped[reason] = self._dropped.get(reason, 0) + int(np.count_nonzero(mask))
+        resets = then.restarts[found.truncated[then.restarts]]
+        self._resets += len(resets)
+        if len(resets) and len(self._lengths) < 2:
+            lengths = np.diff(ends, prepend=self._end - before)[np.searchsorted(ends, resets)]
+            self._lengths |= {int(lengths.min()), int(lengths.max())}
+        if len(ends):
+            self._end = before + int(ends[-1])
 
-    A trajectory whose steps differ too little to be cut is given its longest step, which saves the sorting.
-    """
-    starts = np.append(0, np.flatnonzero(trajectory[1:] != trajectory[:-1]) + 1)
-    lengths = np.diff(starts, append=len(steps))
-    usual = np.maximum.reduceat(steps, starts)
-    few = lengths < _OWN_STEPS
-    uneven = ~few & (usual > gap * np.minimum.reduceat(steps, starts))
-    if uneven.any():
-        chosen = np.repeat(uneven, lengths)
-        usual[uneven] = _medians(steps[chosen], lengths[uneven])
-    if few.any():
-        usual[few] = np.median(steps)
-    return np.repeat(usual, lengths)
+    def add_plain(self, rows: int) -> None:
+        """Rows that are all kept and none of which ends anything."""
+        self._counts["rows"] += rows
+        self._counts["kept"] += rows
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows, kept ones, trajectories, episodes, cuts, restarts, and dropped rows by reason."""
+        return self._counts | {f"dropped: {reason}": count for reason, count in self._dropped.items() if count}
 
-def _medians(values: NDArray[np.float64], lengths: Rows) -> NDArray[np.float64]:
-    """Medians of consecutive stretches of non-negative values."""
-    starts = np.cumsum(lengths) - lengths
-    if len(values) >= _LONG * len(lengths):
-        return np.array([np.median(part) for part in np.split(values, starts[1:])])
-    ordered = values[np.lexsort((values, np.repeat(np.arange(len(lengths)), lengths)))]
-    low, high = ordered[starts + (lengths - 1) // 2], ordered[starts + lengths // 2]
-    return low + (high - low) / 2
-
-
-def _is_regular(time: NDArray[Any], ends: Mask) -> bool:
-    """Whether all steps within episodes are alike, so that nothing is cut."""
-    first = int(np.argmin(ends[:-1]))
-    usual = _steps(time[first : first + 2])[0]
-    for start in range(0, len(time) - 1, _STRETCH):
-        steps = _steps(time[start : start + _STRETCH + 1])
-        if not ((steps == usual) | ends[start : start + len(steps)]).all():
-            return False
-    return True
-
-
-def _steps(time: NDArray[Any]) -> NDArray[Any]:
-    """Differences; those of int64 as uint64, which holds them all."""
-    if time.dtype.kind == "f":
-        with np.errstate(over="ignore"):
-            return np.diff(time)
-    bits = time.view(np.uint64)
-    return bits[1:] - bits[:-1]
-
-
-def _next_starts(at: Rows, ends_episode: Mask) -> Rows:
-    """First row of the next episode in row order; after the last one comes the first."""
-    starts = np.append(0, np.flatnonzero(ends_episode[:-1]) + 1)
-    following = np.searchsorted(starts, at, side="right")
-    return starts[np.where(following < len(starts), following, 0)]
-
-
-def _common_length(at: Rows, ends_episode: Mask) -> int | None:
-    if len(at) < 2:
-        return None
-    last = np.flatnonzero(ends_episode)
-    lengths = np.diff(last, prepend=-1)[np.searchsorted(last, at)]
-    return int(lengths[0]) if (lengths == lengths[0]).all() else None
-
-
-def segments(linked: Mask, kept: Rows) -> Rows:
-    """Codes of the contiguous pieces of kept rows: row i + 1 goes on from row i where that is `linked`."""
-    last = np.flatnonzero(~linked)
-    lengths = np.diff(np.searchsorted(kept, last, side="right"), prepend=0, append=len(kept))
-    lengths = lengths[lengths > 0]
-    return np.repeat(np.arange(len(lengths)), lengths)
+    @property
+    def reset_after(self) -> int | None:
+        """The one episode length at which every restarted truncation happened."""
+        return next(iter(self._lengths)) if self._resets > 1 and len(self._lengths) == 1 else None

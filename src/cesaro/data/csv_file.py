@@ -1,149 +1,235 @@
-"""CSV files: what separates columns and decimals, and text that is more likely a mistake than a label."""
+"""CSV files, by chunks of whole lines, with what separates columns and decimals."""
 
 import csv
 import io
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 
-from cesaro.data.columns import EXACT, empty
+from cesaro.data.addresses import File, resumed
+from cesaro.data.csv_types import WHAT, Part, Survey
+from cesaro.data.file_source import FilesSource, Header, first_rows
 from cesaro.data.roles import Roles
-from cesaro.data.sources import Files, Source, reading
+from cesaro.data.sources import Files, reading
 from cesaro.errors import InputError
 
+CHUNK = 1 << 24  # bytes
 _HEADER = 65_536  # bytes
+_COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+_RATIO = 4  # bytes of text per compressed byte, about
 _SEMICOLONS = "Semicolons separate the columns, as in the header of the file."
 _DECIMALS = "Semicolons separate the columns, as in the header of the file, and decimal commas are read as such."
-_COMMA = re.compile(r"[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?")  # a number with a decimal comma
 
 
-class CsvSource(Source):
-    """A CSV file with a header; types come from the whole column, ids stay text.
+class CsvSource(FilesSource):
+    """CSV files with a header; types come from the whole column, over all files, and ids stay text.
 
     Columns are separated by commas, or by semicolons where the header has these and no commas; `notes` says so.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._decimal = "."
-        with reading(path.name, "a CSV file with a header"):
-            self._separator = _separator(path)
-            with pyarrow.csv.open_csv(path, **self._options()) as opened:
-                names = opened.schema.names
-        self.notes = (_SEMICOLONS,) if self._separator == ";" else ()
-        super().__init__(path.name, names)
+    what = WHAT
+    is_typed = False
 
-    def _options(self) -> dict[str, Any]:
-        return {"parse_options": pyarrow.csv.ParseOptions(delimiter=self._separator)}
+    def __init__(self, name: str, files: Sequence[File], skip_bad_files: bool = False) -> None:
+        self._separator = ""
+        self._marks: dict[str, list[tuple[int, int]]] = {}  # per file (row, byte) where a chunk starts
+        self._found: dict[str, pa.DataType] = {}
+        self._commas: set[str] = set()
+        self._has_commas = False
+        self._surveyed: tuple[Roles, dict[str, str]] | None = None
+        super().__init__(name, files, skip_bad_files)
+
+    def _header(self, file: File) -> Header:
+        separator = _separator(file)
+        with _stream(file) as stream, pyarrow.csv.open_csv(stream, parse_options=_parsing(separator)) as opened:
+            names = opened.schema.names
+        if self._separator not in ("", separator):
+            raise InputError(
+                f"{file.name} must separate its columns as {self._files[0].name} does. "
+                f"Got {separator!r} instead of {self._separator!r}; write both alike."
+            )
+        self._separator = separator
+        return Header(pa.schema([(name, pa.null()) for name in names]))
 
     def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
-        text = {roles.trajectory} if roles.trajectory is not None else set()
-        owners = _owners(roles)
-        labels = text | {column for column, owner in owners.items() if kinds.get(owner) == "category"}
-        self._decimal = "."
-        self.notes = (_SEMICOLONS,) if self._separator == ";" else ()
-        table = self._read(roles.columns(), text)
-        if self._separator == ";" and self._has_decimal_commas(table, labels):
-            self._decimal, self.notes = ",", (_DECIMALS,)
-            table = self._with_labels(self._read(roles.columns(), text), table, labels)
-        large = {column for column in roles.columns() if _has_large_whole(table[column])}
-        exact = {column for column in large if kinds.get(column) == "category"}
-        if exact:
-            table = self._with_labels(self._read(roles.columns(), text | exact), table, labels - exact)
-        for column in (*roles.observation.columns, *roles.action.columns):
-            if column in large - exact and kinds.get(column) is None:
-                raise InputError(
-                    f'{self.name}: column "{column}" must be clear about its kind. Got whole numbers over 2**53; pass '
-                    f'kinds={{"{column}": "category"}} for ids or kinds={{"{column}": "number"}} for numbers.'
-                )
-        for column in table.column_names:
-            if pa.types.is_string(table[column].type) and column not in exact:
-                self._check_text(column, table[column], column in labels, owners.get(column))
-        return table, ((self.name, len(table)),)
+        survey = self._survey(roles, kinds, self._whole_files, keep=True)
+        assert survey.columns is not None
+        columns = {name: _joined(survey.columns[name], survey.types[name]) for name in roles.columns()}
+        return pa.table(columns), tuple(zip(self.files, survey.rows))
 
     def head(self, columns: Sequence[str], rows: int) -> pa.Table:
         """As text, so that no later row can contradict the type of the first ones."""
-        kinds = dict.fromkeys(columns, pa.string())
-        convert = pyarrow.csv.ConvertOptions(include_columns=columns, column_types=kinds)
-        with pyarrow.csv.open_csv(self._path, convert_options=convert, **self._options()) as opened:
+        options = {
+            "parse_options": _parsing(self._separator),
+            "convert_options": _conversion(columns, dict.fromkeys(columns, pa.string()), "."),
+        }
+        with _stream(self._files[0]) as stream, pyarrow.csv.open_csv(stream, **options) as opened:
             return first_rows(opened, rows)
 
-    def _read(self, columns: Sequence[str], text: set[str]) -> pa.Table:
-        convert = pyarrow.csv.ConvertOptions(
-            include_columns=columns, column_types=dict.fromkeys(text, pa.string()), decimal_point=self._decimal
+    def piece_types(self, roles: Roles, kinds: Mapping[str, str], *, checked: bool = True) -> pa.Schema:
+        if self._surveyed != (roles, dict(kinds)):
+            survey = self._survey(roles, kinds, self._chunks_of_files, keep=False, checked=checked)
+            self._found, self._commas = survey.types, survey.commas
+            self._surveyed = (roles, dict(kinds)) if checked else None
+        return pa.schema([(column, self._found[column]) for column in roles.columns()])
+
+    def nbytes(self, roles: Roles) -> int:
+        """From the length of the first lines; an entry is taken for eight bytes."""
+        file = self._files[0]
+        with reading(file.name, WHAT, address=file.address), _stream(file) as stream:
+            start = stream.read(_HEADER)
+        lines = max(1, start.count(b"\n") or start.count(b"\r"))
+        text = sum(file.size * (_RATIO if _codec(file) else 1) for file in self._files)
+        return int(text / max(1, len(start)) * lines * 8 * len(roles.columns()))
+
+    def _survey(
+        self,
+        roles: Roles,
+        kinds: Mapping[str, str],
+        parts: Callable[[], Iterator[Part]],
+        keep: bool,
+        checked: bool = True,
+    ) -> Survey:
+        self._settle(roles.columns())
+        survey = Survey(self.name, self.files, parts, keep, self._separator == ";")
+        survey.run(roles, kinds, checked)
+        self._rows.update(zip((file.path for file in self._files), survey.rows))
+        self._has_commas = bool(survey.commas)
+        self._tell()
+        return survey
+
+    def _sentences(self) -> tuple[str, ...]:
+        said = _DECIMALS if self._has_commas else _SEMICOLONS
+        return (*super()._sentences(), *((said,) if self._separator == ";" else ()))
+
+    def _whole_files(self) -> Iterator[Part]:
+        for number, file in enumerate(self._files):
+            yield Part(number, file, partial(self._parsed_file, file))
+
+    def _chunks_of_files(self) -> Iterator[Part]:
+        for number, file in enumerate(self._files):
+            marks, row = [], 0
+            with reading(file.name, WHAT, address=file.address):
+                for place, chunk in self._chunks(file):
+                    part = Part(number, file, partial(self._parsed, file, place, chunk))
+                    yield part
+                    marks.append((row, place))
+                    row += part.rows
+            if _codec(file) is None:
+                self._marks[file.path] = marks
+
+    def _pieces(self, file: File, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
+        # Decimal commas are for numbers alone; labels that are numbers have points, and are parsed apart.
+        points = (
+            [c for c in columns if c not in self._commas and self._found[c] == pa.float64()] if self._commas else []
         )
-        with reading(self.name, "a CSV file with a header"):
-            return pyarrow.csv.read_csv(self._path, convert_options=convert, **self._options())
+        groups = [(points, "."), ([c for c in columns if c not in points], "," if self._commas else ".")]
+        row, place = max((mark for mark in self._marks.get(file.path, ()) if mark[0] <= start), default=(0, 0))
+        start -= row
+        for at, chunk in self._chunks(file, place):
+            tables = [self._parsed(file, at, chunk, names, self._found, mark) for names, mark in groups if names]
+            table = pa.table({name: table[name] for table in tables for name in table.column_names}).select(columns)
+            cut = min(start, len(table))
+            start -= cut
+            yield from table.slice(cut).to_batches()
 
-    def _with_labels(self, table: pa.Table, before: pa.Table, labels: set[str]) -> pa.Table:
-        """Labels as they were read before: a comma or a point in them is no decimal mark."""
-        for place, column in enumerate(table.column_names):
-            if column in labels:
-                table = table.set_column(place, column, before[column])
-        return table
+    def _verify(self, file: File, columns: list[str]) -> None:
+        for place, chunk in self._chunks(file):
+            self._parsed(file, place, chunk, columns, dict.fromkeys(columns, pa.binary()), ".")
 
-    def _has_decimal_commas(self, table: pa.Table, labels: set[str]) -> bool:
-        """Whether a column that came out as text, and is not of labels, holds numbers alone, some with a decimal comma."""
-        for column in table.column_names:
-            if column not in labels and pa.types.is_string(table[column].type):
-                levels = table[column].unique().to_pylist()
-                if any(map(_has_comma, levels)) and all(is_number(level) or _has_comma(level) for level in levels):
-                    return True
-        return False
+    def _count(self, file: File) -> int:
+        column = self.names[:1]
+        chunks = self._chunks(file)
+        return sum(len(self._parsed(file, at, chunk, column, {column[0]: pa.binary()}, ".")) for at, chunk in chunks)
 
-    def _check_text(self, column: str, values: pa.ChunkedArray, labels: bool, owner: str | None) -> None:
-        """Empty text is a missing entry; numbers and text in one column are more likely a mistake than labels.
+    def _chunks(self, file: File, place: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Whole lines, and the byte at which they start."""
+        tail = b""
+        for data in resumed(file, partial(_bytes, file), place):
+            lines = tail + data
+            cut = lines.rfind(b"\n") + 1 or lines.rfind(b"\r") + 1
+            if cut:
+                yield place, lines[:cut]
+                place += cut
+            tail = lines[cut:]
+        if tail:
+            yield place, tail
 
-        `owner`: the column of the observation or the action whose kind decides; None where `kinds` has no say.
-        """
-        levels = values.unique().to_pylist()
-        wrong = "" if "" in levels else None
-        if wrong is None and not labels:
-            self._check_decimals(column, levels, owner)
-        if wrong is None and not labels:
-            numbers = [level for level in levels if is_number(level)]
-            others = [level for level in levels if not is_number(level)]
-            wrong = others[0] if numbers and others else None
-        if wrong is None:
-            return
-        row = pc.index(values, pa.scalar(wrong, values.type)).as_py()
-        if wrong == "":
-            count = pc.sum(pc.equal(values, "")).as_py()
-            got, remedy = empty(f"row {row} (counted from 0)", count)
-            raise InputError(f'{self.name}: column "{column}" must not have missing entries. Got {got}; {remedy}.')
-        choice = "" if owner is None else f', or pass kinds={{"{owner}": "category"}} if these are labels'
-        raise InputError(
-            f'{self.name}: column "{column}" must hold numbers or text, not both. Got {wrong!r} at row {row} (counted '
-            f"from 0); correct that entry{choice}."
-        )
+    def _parsed_file(self, file: File, columns: Sequence[str], types: Mapping[str, pa.DataType], mark: str) -> pa.Table:
+        options = {"parse_options": _parsing(self._separator), "convert_options": _conversion(columns, types, mark)}
+        if file.is_remote:
+            return pyarrow.csv.read_csv(io.BytesIO(b"".join(resumed(file, partial(_bytes, file), 0))), **options)
+        with _stream(file) as stream:
+            return pyarrow.csv.read_csv(stream, **options)
 
-    def _check_decimals(self, column: str, levels: Sequence[str], owner: str | None) -> None:
-        """Numbers whose decimal mark is not that of the file must not become labels."""
-        other = "," if self._decimal == "." else "."
-        if not all(is_number(level) or _has_comma(level) for level in levels):
-            return
-        wrong = next((level for level in levels if other in level), None)
-        if wrong is None:
-            return
-        what = {",": "a decimal comma", ".": "a decimal point in a file whose other columns have decimal commas"}[other]
-        choice = "" if owner is None else f', or pass kinds={{"{owner}": "category"}} if these are labels'
-        remedy = "write it with a decimal point" if other == "," else "write all columns alike"
-        raise InputError(
-            f'{self.name}: column "{column}" must hold numbers that can be read. Got {wrong!r}, {what}; {remedy}{choice}.'
+    def _parsed(
+        self,
+        file: File,
+        place: int,
+        chunk: bytes,
+        columns: Sequence[str],
+        types: Mapping[str, pa.DataType],
+        mark: str,
+    ) -> pa.Table:
+        """Lines of a file; the first ones hold the header."""
+        return pyarrow.csv.read_csv(
+            pa.BufferReader(chunk),
+            read_options=pyarrow.csv.ReadOptions(column_names=self._columns[file.path] if place else None),
+            parse_options=_parsing(self._separator),
+            convert_options=_conversion(columns, types, mark),
         )
 
 
-def _separator(path: Path) -> str:
+def _parsing(separator: str) -> Any:
+    return pyarrow.csv.ParseOptions(delimiter=separator)
+
+
+def _conversion(columns: Sequence[str], types: Mapping[str, pa.DataType], mark: str) -> Any:
+    wanted = {column: types[column] for column in columns if column in types}
+    return pyarrow.csv.ConvertOptions(include_columns=columns, column_types=wanted, decimal_point=mark)
+
+
+def _joined(parts: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk for part in parts if len(part) for chunk in part.chunks], kind)
+
+
+def _codec(file: File) -> str | None:
+    return next((codec for ending, codec in _COMPRESSED.items() if file.name.lower().endswith(ending)), None)
+
+
+@contextmanager
+def _stream(file: File) -> Iterator[pa.NativeFile]:
+    """The text of a file; only what is not compressed can be read at any place."""
+    codec = _codec(file)
+    with file.opened() as data:
+        if codec is None:
+            yield data
+        else:
+            with pa.CompressedInputStream(data, codec) as stream:
+                yield stream
+
+
+def _bytes(file: File, place: int) -> Iterator[bytes]:
+    """The text of a file from a byte on."""
+    with _stream(file) as stream:
+        if _codec(file) is None:
+            stream.seek(place)
+        else:
+            while place:
+                place -= len(stream.read(min(place, CHUNK)))
+        while data := stream.read(CHUNK):
+            yield data
+
+
+def _separator(file: File) -> str:
     """What separates the columns: what stands in the header, which is one column by any other."""
-    if ".tsv" in path.name.lower():
+    if ".tsv" in file.name.lower():
         return "\t"
-    with pa.input_stream(str(path), compression="detect") as stream:
+    with _stream(file) as stream:
         start = stream.read(_HEADER).decode("utf-8-sig", errors="replace")
     header = start.lstrip("\r\n")
 
@@ -154,41 +240,3 @@ def _separator(path: Path) -> str:
             return 1
 
     return ";" if fields(",") <= 1 < fields(";") else ","
-
-
-def _owners(roles: Roles) -> dict[str, str]:
-    """Per column the column by which `kinds` names it: its own, or that of the observation for a next one."""
-    used = (*roles.observation.columns, *roles.action.columns)
-    after = () if roles.next_observation is None else zip(roles.next_observation.columns, roles.observation.columns)
-    return dict(after) | dict(zip(used, used))
-
-
-def _has_large_whole(column: pa.ChunkedArray) -> bool:
-    if not pa.types.is_floating(column.type) or not len(column):
-        return False
-    values = column.to_numpy()
-    finite = values[np.isfinite(values)]
-    return bool(len(finite)) and bool(np.abs(finite).max() > EXACT) and bool((finite == np.round(finite)).all())
-
-
-def _has_comma(text: str) -> bool:
-    return _COMMA.fullmatch(text.strip()) is not None
-
-
-def is_number(text: str) -> bool:
-    """Whether Python reads it as one."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def first_rows(batches: Iterable[pa.RecordBatch], rows: int) -> pa.Table:
-    """The first rows of what comes in batches, and no batch more than that takes."""
-    found: list[pa.RecordBatch] = []
-    for batch in batches:
-        found.append(batch)
-        if sum(map(len, found)) >= rows:
-            break
-    return pa.Table.from_batches(found).slice(0, rows)

@@ -19,14 +19,19 @@ from cesaro.data.columns import (
     is_text,
     reject_missing,
     reject_nonfinite,
+    shown,
     to_numpy,
     unwrapped,
 )
 
+_UNITED = 1 << 16  # labels gathered before their union is made
 
-class _Encoded(NamedTuple):
+
+class Encoded(NamedTuple):
+    """Row i holds `values[codes[i]]`; the values are different and not sorted."""
+
     codes: NDArray[Any]  # −1: missing
-    values: pa.Array  # bool, int64 or large_string; different, not sorted
+    values: pa.Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,23 +44,71 @@ class _Coded(Place):
         return super().row(int(np.argmax(self.codes == index)))
 
 
-def labels(columns: Sequence[pa.ChunkedArray], places: Sequence[Place]) -> tuple[list[NDArray[np.int32]], NDArray[Any]]:
-    """Codes of every column in one common set of sorted levels; only columns after the first may have gaps (−1)."""
-    encoded = [_encoded(columns[0], places[0], None)]
-    kind = encoded[0].values.type
-    encoded += [_encoded(column, place, kind) for column, place in zip(columns[1:], places[1:])]
+class Levels:
+    """The labels of a column and of its next column, gathered piece by piece."""
+
+    def __init__(self) -> None:
+        self._found: list[pa.Array] = []
+        self._known = 0  # labels after the last union
+
+    def add(self, columns: Sequence[pa.ChunkedArray], places: Sequence[Place]) -> None:
+        self._found += [part.values for part in _encoded_alike(columns, places)]
+        if sum(map(len, self._found)) > 2 * self._known + _UNITED:
+            self._found = [pa.concat_arrays(self._found).unique()]
+            self._known = len(self._found[0])
+
+    def sorted(self, place: Place) -> NDArray[Any]:
+        union = pa.concat_arrays(self._found).unique()
+        return _decoded(union, place)[pc.sort_indices(union).to_numpy()]
+
+
+def labels(
+    columns: Sequence[pa.ChunkedArray], places: Sequence[Place], levels: NDArray[Any] | None = None
+) -> tuple[list[NDArray[np.int32]], NDArray[Any]]:
+    """Codes of every column in one common set of sorted levels; only columns after the first may have gaps (−1).
+
+    `levels`: those of the whole log, where the columns hold some of its rows.
+    """
+    encoded = _encoded_alike(columns, places)
     every = pa.concat_arrays([part.values for part in encoded])
-    union = every.dictionary_encode()
-    order = pc.sort_indices(union.dictionary).to_numpy()
-    try:
-        levels = union.dictionary.to_numpy(zero_copy_only=False)[order]
-    except UnicodeDecodeError:
-        raise places[0].error("must hold text in UTF-8", "other bytes", "write the file again as UTF-8") from None
-    rank = np.empty(len(order), dtype=np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    ranks = rank[union.indices.to_numpy()]
+    if levels is None:
+        union = every.dictionary_encode()
+        order = pc.sort_indices(union.dictionary).to_numpy()
+        levels = _decoded(union.dictionary, places[0])[order]
+        rank = np.empty(len(order), dtype=np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        ranks = rank[union.indices.to_numpy()]
+    else:
+        ranks = _ranks(every, places[0], levels)
     ends = np.cumsum([len(part.values) for part in encoded])[:-1]
     return [_mapped(part.codes, own) for part, own in zip(encoded, np.split(ranks, ends))], levels
+
+
+def _encoded_alike(columns: Sequence[pa.ChunkedArray], places: Sequence[Place]) -> list[Encoded]:
+    encoded = [_encoded(columns[0], places[0], None)]
+    kind = encoded[0].values.type
+    return encoded + [_encoded(column, place, kind) for column, place in zip(columns[1:], places[1:])]
+
+
+def _decoded(values: pa.Array, place: Place) -> NDArray[Any]:
+    try:
+        return values.to_numpy(zero_copy_only=False)
+    except UnicodeDecodeError:
+        raise place.error("must hold text in UTF-8", "other bytes", "write the file again as UTF-8") from None
+
+
+def _ranks(values: pa.Array, place: Place, levels: NDArray[Any]) -> NDArray[np.int32]:
+    """The place of every value among known levels."""
+    if levels.dtype == object:
+        found = pc.index_in(values, value_set=pa.array(levels, values.type)).fill_null(-1).to_numpy()
+    else:
+        plain = values.to_numpy(zero_copy_only=False)
+        found = np.minimum(np.searchsorted(levels, plain), len(levels) - 1).astype(np.int32)
+        found[levels[found] != plain] = -1
+    if (found < 0).any():
+        new = shown(values[int(np.argmin(found))])
+        raise place.error("must keep its labels while the log is read", f"{new}, which is new", "run it again")
+    return found
 
 
 def _mapped(codes: NDArray[Any], ranks: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -64,7 +117,7 @@ def _mapped(codes: NDArray[Any], ranks: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.append(ranks, np.int32(-1)).take(codes)
 
 
-def _encoded(column: pa.ChunkedArray, place: Place, kind: pa.DataType | None) -> _Encoded:
+def _encoded(column: pa.ChunkedArray, place: Place, kind: pa.DataType | None) -> Encoded:
     """Codes and the values that occur; `kind`: the type they must have, for a column that may have gaps."""
     if kind is None:
         reject_missing(column, place)
@@ -77,8 +130,8 @@ def _encoded(column: pa.ChunkedArray, place: Place, kind: pa.DataType | None) ->
         if not used[:-1].all():
             values = pa.chunked_array([whole.dictionary.take(pa.array(np.flatnonzero(used[:-1])))])
             codes = np.append(np.cumsum(used[:-1]) - 1, -1)[codes]
-        inner = _encoded(values, _Coded(place.log, place.column, place.files, codes), kind)
-        return _Encoded(np.append(inner.codes, -1)[codes], inner.values)
+        inner = _encoded(values, _Coded(place.log, place.column, place.files, codes, first=place.first), kind)
+        return Encoded(np.append(inner.codes, -1)[codes], inner.values)
     column = _as_labels(unwrapped(column, place), place, kind)
     if kind is None:
         reject_missing(column, place)
@@ -88,10 +141,10 @@ def _encoded(column: pa.ChunkedArray, place: Place, kind: pa.DataType | None) ->
             return dense
     whole = column.dictionary_encode().combine_chunks()
     codes = whole.indices if not whole.null_count else whole.indices.fill_null(-1)
-    return _Encoded(codes.to_numpy(), whole.dictionary)
+    return Encoded(codes.to_numpy(), whole.dictionary)
 
 
-def _dense(values: NDArray[np.int64]) -> _Encoded | None:
+def _dense(values: NDArray[np.int64]) -> Encoded | None:
     """Integers within a range no longer than the column, without a hash table."""
     if not len(values):
         return None
@@ -103,7 +156,7 @@ def _dense(values: NDArray[np.int64]) -> _Encoded | None:
     codes = shifted.astype(np.int32)
     if not used.all():
         codes = (np.cumsum(used, dtype=np.int32) - np.int32(1)).take(codes)
-    return _Encoded(codes, pa.array(np.flatnonzero(used) + low))
+    return Encoded(codes, pa.array(np.flatnonzero(used) + low))
 
 
 def _as_labels(column: pa.ChunkedArray, place: Place, kind: pa.DataType | None) -> pa.ChunkedArray:
@@ -164,11 +217,12 @@ def flags(column: pa.ChunkedArray, place: Place) -> NDArray[np.bool_]:
     return values == 1
 
 
-def identities(column: pa.ChunkedArray, place: Place) -> NDArray[np.int32]:
-    """Codes of ids in order of first appearance."""
+def identities(column: pa.ChunkedArray, place: Place) -> Encoded:
+    """Codes of ids in order of first appearance, and the ids."""
     if pa.types.is_dictionary(column.type) and is_text(column.type.value_type):
-        codes = _encoded(column, place, None).codes
-        return pa.array(codes).dictionary_encode().indices.to_numpy()
+        coded = _encoded(column, place, None)
+        again = pa.array(coded.codes).dictionary_encode()
+        return Encoded(again.indices.to_numpy(), coded.values.take(again.dictionary))
     column = unwrapped(column, place)
     reject_missing(column, place)
     if pa.types.is_floating(column.type):
@@ -181,8 +235,9 @@ def identities(column: pa.ChunkedArray, place: Place) -> NDArray[np.int32]:
     if pa.types.is_int64(column.type):
         dense = _dense(to_numpy(column))
         if dense is not None and (dense.codes[1:] >= dense.codes[:-1]).all():
-            return dense.codes
-    return column.dictionary_encode().combine_chunks().indices.to_numpy()
+            return dense
+    whole = column.dictionary_encode().combine_chunks()
+    return Encoded(whole.indices.to_numpy(), whole.dictionary)
 
 
 def times(column: pa.ChunkedArray, place: Place) -> NDArray[Any]:

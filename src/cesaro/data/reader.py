@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from cesaro.data import minari_source
+from cesaro.data.addresses import redacted
 from cesaro.data.files import open_path
 from cesaro.data.log import Log
 from cesaro.data.minari_source import MinariSource
@@ -35,12 +36,16 @@ def read(
     on_termination: str | None = None,
     on_truncation: str | None = None,
     gap: float | None = GAP,
+    skip_bad_files: bool = False,
+    stream: bool | None = None,
 ) -> Log:
     """Open a log. Its columns are checked now, its data are read on first use.
 
     Args:
-        source: path of a Parquet file, a folder of them or a pattern; of a CSV, Arrow/Feather, NPZ or HDF5 file; the id of
-            a Minari data set on this machine (also `minari:ID`); a pyarrow table, a pandas or Polars frame, or a dict of
+        source: path of a Parquet, CSV or Arrow/Feather file, of a folder of such files or a pattern, all of one format and
+            one schema; the same in an object store (`s3://bucket/logs`, `gs://…`, `abfs://…`, `hdfs://…`; options go into
+            the query, `?region=…`, and credentials come from the environment); path of an NPZ or HDF5 file; the id of a
+            Minari data set on this machine (also `minari:ID`); a pyarrow table, a pandas or Polars frame, or a dict of
             arrays. A damaged HDF5 file can crash or hang the C library that reads it, which cannot be caught here, so
             convert HDF5 from sources that you do not trust to another format first.
         observation: one column, a list of columns, or a prefix `"obs_*"` whose columns are the entries of one vector.
@@ -62,6 +67,10 @@ def read(
         gap: rows are sorted by time, and a trajectory is cut where a step takes more than `gap` times its median step (that
             of all trajectories, where it has fewer than 3 steps). None: time orders the rows and never cuts, for logs whose
             steps take irregular times by nature, such as calls.
+        skip_bad_files: whether files that cannot be read are left out; `Log.notes` then names them. Without it they are an
+            error.
+        stream: whether the log is read in blocks again and again and never held in memory; the answers are the same. None:
+            where it would take more than 256 MiB of memory. Its rows must be sorted then; `cesaro sort` does that.
 
     A role that is not given takes a column with one of its usual names, if there is exactly one: `observation(s)`, `obs`,
     `state(s)` (or these with `_0`, `_1`, …); `action(s)`; `reward(s)`; `next_` before the observation's names;
@@ -77,7 +86,9 @@ def read(
         >>> log.notes
         ('Dropped 1 of 3 rows: 1 at the end of a trajectory without a next observation.',)
     """
-    opened = _open(source)
+    if not isinstance(skip_bad_files, bool):
+        raise InputError(f"skip_bad_files must be True or False. Got {skip_bad_files!r}.")
+    opened = _open(source, skip_bad_files)
     given: dict[str, Given] = {
         "observation": observation,
         "action": action,
@@ -101,10 +112,10 @@ def read(
     known = {column: kind for column, kind in opened.kinds.items() if column in used}
     chosen = known | check_kinds(opened.name, kinds, roles)
     unused = () if trajectory is False else possible_ids(opened.names, roles)
-    return Log(opened, roles, chosen, settings, tuple(notes), unused)
+    return Log(opened, roles, chosen, settings, tuple(notes), unused, stream)
 
 
-def _open(source: Any) -> Source:
+def _open(source: Any, skip_bad_files: bool) -> Source:
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         if not isinstance(path, str):
@@ -113,7 +124,9 @@ def _open(source: Any) -> Source:
             return MinariSource(path.removeprefix(minari_source.PREFIX))
         if not os.path.lexists(path) and minari_source.local_path(path) is not None:
             return MinariSource(path)
-        return open_path(path)
+        opened = open_path(path, skip_bad_files)
+        opened.given = redacted(path)
+        return opened
     if isinstance(source, pa.Table):
         return TableSource("table", source)
     if isinstance(source, pa.RecordBatch):

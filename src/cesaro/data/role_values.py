@@ -1,7 +1,7 @@
 """The columns of one role as `Values`, in row order; the next observations beside the observations."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,15 @@ from cesaro.data.values import Categories, Column, Values
 
 _STACKED = 4096  # rows at a time when columns become rows, so that both stay in the cache
 
+
+class Known(NamedTuple):
+    """What the whole log tells of its columns: the levels of labels and the lengths of lists."""
+
+    levels: Mapping[str, NDArray[Any]]
+    widths: Mapping[str, int]
+
+
+NOTHING_KNOWN = Known({}, {})
 Pair = Sequence[tuple[pa.ChunkedArray, Place]]  # a column and, where there is one, its next column
 
 
@@ -24,6 +33,7 @@ def role_values(
     asked: Sequence[bool],
     order: NDArray[np.int64] | None,
     needed: NDArray[np.bool_] | None = None,
+    known: Known = NOTHING_KNOWN,
 ) -> list[Values]:
     """The role's values and, where every column comes with its next column, the next ones.
 
@@ -31,34 +41,37 @@ def role_values(
         pairs: emptied on the way, so that columns are not in memory thrice where rows are reordered.
         asked: whether the caller chose the column's kind.
         needed: rows of the file whose next entries count; the others may be missing (NaN, code −1).
+        known: what the whole log tells of its columns, where these are some of its rows.
     """
     assert role.form is not None
     lone = len(role.columns) == 1
     names: list[str] = []
     columns: list[list[Column]] = [[] for _ in pairs[0]]
     for name, kind, chosen in zip(role.columns, role.kinds, asked):
-        for part, arrays in _checked(name, kind, pairs.pop(0), chosen, lone, needed):
+        for part, arrays in _checked(name, kind, pairs.pop(0), chosen, lone, needed, known):
             names.append(part)
             for target, array in zip(columns, arrays):
                 target.append(array)
     if order is not None:
         pa.default_memory_pool().release_unused()
-    if role.form == "vector" and not lone:
+    if role.form == "vector" and np.ndim(columns[0][0]) == 1:  # else it was a column of lists
         return [Values("vector", tuple(names), (_stacked(parts, order),)) for parts in columns]
     return [Values(role.form, tuple(names), tuple(_reordered(part, order) for part in parts)) for parts in columns]
 
 
 def _checked(
-    name: str, kind: str, pair: Pair, chosen: bool, lone: bool, needed: NDArray[np.bool_] | None
+    name: str, kind: str, pair: Pair, chosen: bool, lone: bool, needed: NDArray[np.bool_] | None, known: Known
 ) -> list[tuple[str, list[Column]]]:
-    converted = _converted(name, kind, pair, chosen, lone)
+    converted = _converted(name, kind, pair, chosen, lone, known)
     if needed is not None:
         for _, arrays in converted:
             _reject_gaps(arrays[1], pair[1][1], needed)
     return converted
 
 
-def _converted(name: str, kind: str, pair: Pair, chosen: bool, lone: bool) -> list[tuple[str, list[Column]]]:
+def _converted(
+    name: str, kind: str, pair: Pair, chosen: bool, lone: bool, known: Known
+) -> list[tuple[str, list[Column]]]:
     """One column and its next column; a list among several columns becomes one column per entry."""
     first, place = pair[0]
     listed = is_list(basic_type(first.type))
@@ -66,11 +79,19 @@ def _converted(name: str, kind: str, pair: Pair, chosen: bool, lone: bool) -> li
         if is_list(basic_type(column.type)) != listed and not pa.types.is_null(column.type):
             raise own.error(f'must have the form of "{name}" ({first.type})', f"type {column.type}", "write both alike")
     if kind == "category":
-        plain = [_unlisted(column, own) if listed else column for column, own in pair]
-        codes, levels = labels(plain, [own for _, own in pair])
+        plain = [unlisted(column, own) for column, own in pair]
+        codes, levels = labels(plain, [own for _, own in pair], known.levels.get(name))
         return [(name, [Categories(code, levels) for code in codes])]
-    convert = numbers.vectors if listed else numbers.floats
-    arrays = [convert(column, own, missing=i > 0) for i, (column, own) in enumerate(pair)]
+    arrays: list[NDArray[Any]] = []
+    for i, (column, own) in enumerate(pair):
+        if listed:
+            arrays.append(numbers.vectors(column, own, missing=i > 0, width=arrays[0].shape[1] if i else None))
+        else:
+            arrays.append(numbers.floats(column, own, missing=i > 0))
+    width = known.widths.get(name)
+    if width is not None and arrays[0].shape[1] != width:
+        got = f"{arrays[0].shape[1]} entries at {place.row(0)}"
+        raise place.error(f"must hold lists of one length (most have {width})", got, "pad or remove that row")
     numbers.reject_nonfinite(arrays[0], place)
     for (_, own), array in zip(pair[1:], arrays[1:]):
         if array.shape != arrays[0].shape:
@@ -103,8 +124,10 @@ def _reject_gaps(column: Column, place: Place, needed: NDArray[np.bool_]) -> Non
         )
 
 
-def _unlisted(column: pa.ChunkedArray, place: Place) -> pa.ChunkedArray:
-    """Labels out of lists of one entry."""
+def unlisted(column: pa.ChunkedArray, place: Place) -> pa.ChunkedArray:
+    """Labels out of lists of one entry; other columns as they are."""
+    if not is_list(basic_type(column.type)):
+        return column
     column = numbers.unwrapped(column, place)
     numbers.reject_missing(column, place)
     width = numbers.list_width(column, place)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cesaro.data.addresses import redacted
 from cesaro.data.mixed import reject_mixed
 from cesaro.data.printable import printable
 from cesaro.data.roles import Roles
@@ -18,20 +19,35 @@ Files = tuple[tuple[str, int], ...]
 _ARRAY_ERRORS = (TypeError, OverflowError, AttributeError)
 
 
+class UnreadableError(InputError):
+    """A file cannot be opened, or its data cannot be decoded; `reason` says why, in the parser's words."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class Source(ABC):
     """Columns of a log.
 
+    A source that can be read in pieces has `files`. `piece_types` comes first: it settles the types of the columns, and
+    which files can be read where broken ones shall be left out. The source can be pickled before and after.
+
     Attributes:
         name: what messages call it.
+        given: the path or address that it was opened by, without credentials; None: it was none.
         names: its columns.
         types: their Arrow types; None where only the data tell.
         num_rows: None where only the data tell.
         options: settings that the log itself carries, such as `on_termination`.
         notes: sentences on how it was read.
         roles, kinds: what the format itself says about its columns; the caller's choice goes before.
+        files: names of the files, in order; None: it can only be read as a whole.
+        skipped: files that were left out because they cannot be read: "name: reason".
     """
 
     name: str
+    given: str | None = None
     names: tuple[str, ...]
     types: pa.Schema | None = None
     num_rows: int | None = None
@@ -39,6 +55,8 @@ class Source(ABC):
     notes: tuple[str, ...] = ()
     roles: Mapping[str, Any]
     kinds: Mapping[str, str]
+    files: tuple[str, ...] | None = None
+    skipped: tuple[str, ...] = ()
 
     def __init__(self, name: str, names: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
         self.name = name
@@ -55,6 +73,28 @@ class Source(ABC):
     def head(self, columns: Sequence[str], rows: int) -> pa.Table | None:
         """The first rows of some columns, unchecked; None where a look would cost too much."""
         return None
+
+    def piece_types(self, roles: Roles, kinds: Mapping[str, str], *, checked: bool = True) -> pa.Schema:
+        """The columns of `roles` with the types that `batches` gives them, which are those of `table`.
+
+        Without `checked`, text that is more likely a mistake than a label is taken as it is.
+        """
+        raise NotImplementedError
+
+    def file_rows(self) -> tuple[int, ...]:
+        """Rows of each of `files`."""
+        raise NotImplementedError
+
+    def nbytes(self, roles: Roles) -> int:
+        """About the bytes that `table` would hold."""
+        raise NotImplementedError
+
+    def batches(self, file: int, columns: Sequence[str], start: int = 0) -> Iterator[pa.Table]:
+        """Blocks of BLOCK_ROWS rows (the last may have fewer) of one file from row `start`, a multiple of BLOCK_ROWS.
+
+        Values and types are those of `table`. A few blocks are held at most.
+        """
+        raise NotImplementedError
 
 
 def check_names(log: str, names: Sequence[str]) -> None:
@@ -74,16 +114,17 @@ def reading(
     what: str,
     *families: type[Exception],
     remedy: str = "check that it is complete and has the format its name says",
+    address: str = "",
 ) -> Iterator[None]:
-    """Whatever a parser says about a broken input becomes one sentence."""
+    """Whatever a parser says about a broken input becomes one sentence, without the credentials of `address`."""
     try:
         yield
     except CesaroError:
         raise
     except (pa.ArrowException, OSError, ValueError, MemoryError, *families) as error:
-        said = printable(" ".join(str(error).split()).rstrip(".")) or type(error).__name__
+        said = printable(redacted(" ".join(str(error).split()).rstrip("."), address)) or type(error).__name__
         said = said if len(said) <= 200 else said[:197] + "…"
-        raise InputError(f"{printable(name)} must be {what}. Got: {said}; {remedy}.") from None
+        raise UnreadableError(f"{printable(name)} must be {what}. Got: {said}; {remedy}.", said) from None
 
 
 class TableSource(Source):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from cesaro.data.columns import basic_type, is_text
-from cesaro.data.csv_file import is_number
+from cesaro.data.csv_types import is_number
 from cesaro.data.printable import printable
 from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Roles
 from cesaro.data.sources import Source

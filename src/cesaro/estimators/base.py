@@ -14,9 +14,14 @@ from cesaro.checks import Array
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import stored
 from cesaro.estimators.diagnostics import Diagnostic
+from cesaro.estimators.facts import Facts, Plan
+from cesaro.estimators.gathering import Gathering
 from cesaro.estimators.influence import Estimate, Sampling
 from cesaro.estimators.inputs import Inputs
+from cesaro.estimators.passes import Running, run_pass
 from cesaro.estimators.pipeline import Prepared
+from cesaro.estimators.series import InfluencePass
+from cesaro.estimators.totals import Series, Totals
 from cesaro.features import FeatureMap
 
 
@@ -31,14 +36,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
     """
 
     prepared_: Prepared
+    facts_: Facts
+    totals_: Totals
     estimate_: Estimate
     behavior_: Estimate
-    influence_: Array
-    behavior_influence_: Array
     sampling_: Sampling
     features_: str
     standard_errors: str
-    series_: Any
     weights_: Array
     level_: float
     _summary: dict[str, Any]
@@ -73,16 +77,23 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
     def _sampling_words(self) -> str:
         return f"{self.sampling_.rule} ({self.sampling_.reason})"
 
-    def _begin(self, prepared: Prepared) -> Sampling:
-        """Forget an earlier fit, and keep what is known from the start."""
+    def _begin(self, prepared: Prepared, facts: Facts | None = None) -> Plan:
+        """Forget an earlier fit, and keep what is known from the start; `facts`: of the first pass, if there was one."""
         for name in set(vars(self)) - set(self.get_params(deep=False)):
             delattr(self, name)
-        self.sampling_ = prepared.sampling(self.standard_errors)
+        if facts is None:
+            facts = run_pass(Gathering(has_features=False), prepared, Running(quiet=True)).facts
+        self.facts_, self.sampling_ = facts, prepared.sampling(self.standard_errors, facts.chained)
         self.prepared_, self.features_ = prepared, prepared.description
-        self.behavior_, self.behavior_influence_ = behavior(prepared, self.sampling_)
         self._map = prepared.map
-        self._inputs = None if prepared.log is None else Inputs.of(prepared.log)
-        return self.sampling_
+        self._inputs = None if prepared.log is None else Inputs.of(prepared.sample.rows)
+        return Plan.of(prepared, self.sampling_, facts)
+
+    def _count(self, totals: Totals) -> None:
+        """Keep the second pass, and what the log earned."""
+        self.totals_ = totals
+        earned = totals.behavior.whole
+        self.behavior_ = self.sampling_.over_time().estimate(self.facts_.mean + earned.mean, earned.centered())
 
     def _end(self) -> Self:
         if self.sampling_.rule == "independent" and self.standard_errors == "auto":
@@ -94,9 +105,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
             )
         return self
 
-    def _fit_logged(self) -> Self:
+    def _fit_logged(self, plan: Plan, running: Running) -> Self:
         """The policy `logged`: what the log earned."""
-        self.estimate_, self.influence_ = self.behavior_, self.behavior_influence_
+        self._count(run_pass(InfluencePass(plan, None), self.prepared_, running))
+        self.estimate_ = self.behavior_
         self._summary = {"method": "mean logged reward", "standard_errors": self._sampling_words()}
         warnings.warn(
             "'logged' is the mean logged reward: the rate of the logging policies only if the log is stationary, or complete "
@@ -141,14 +153,44 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         raise NotImplementedError
 
     @property
+    def influence_(self) -> Array:
+        """Of every row on the rate, `[n]`, with mean zero; NaN for a method that has none."""
+        totals = self._kept("influence of rows")
+        if self.prepared_.is_logged:
+            return self.behavior_influence_
+        if totals.target is None:
+            return np.full(self.prepared_.num_rows, np.nan)
+        return Series.joined(totals.kept).influence - totals.correction
+
+    @property
+    def behavior_influence_(self) -> Array:
+        """Of every row on the mean logged reward, `[n]`, with mean zero."""
+        self._kept("influence of rows")
+        parts = []
+        for block in self.prepared_.data.blocks():
+            weights = 1.0 if block.weights is None else block.weights * (self.facts_.rows / self.facts_.weight)
+            parts.append((block.rewards - self.behavior_.value) * weights)
+        return np.concatenate(parts)
+
+    @property
     def density_ratio_(self) -> Array:
         """`d_π/d_μ` at every row, as the limit implies it, `[n]`."""
+        totals = self._kept("density ratio")
+        if totals.target is None:
+            raise InputError("There is no density ratio here: 'logged' and networks have none.")
+        return Series.joined(totals.kept).ratio
+
+    def _kept(self, what: str) -> Totals:
+        """The second pass, with series over rows; raises where they are not kept."""
         self._fitted()
-        if not hasattr(self, "series_"):
+        if not hasattr(self, "totals_"):
+            raise InputError(f"There is no {what} here, because files do not keep series over rows; fit again.")
+        if not self.totals_.plan.keeps:
             raise InputError(
-                "There is no density ratio here: files do not keep series over rows, and 'logged' has none; fit again."
+                f"There is no {what} here, because the {self.prepared_.num_rows:,} rows of the log are streamed; fit on a part "
+                "of it, or read it into memory (read(…, stream=False))."
             )
-        return np.asarray(self.series_.ratio)
+        return self.totals_
 
     def predict(self, observations: Any, actions: Any = None) -> Array:
         """Differential values `q(s, a)` with mean zero under the target, `[n]`; NaN where the log determines none.
@@ -168,13 +210,3 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         if self._map is None or self._inputs is None:
             return checks.float_array("x", observations, ("row", "feature"), (None, len(weights))), weights
         return self._map.pairs(*self._inputs.pairs(observations, actions)), weights
-
-
-def behavior(prepared: Prepared, sampling: Sampling) -> tuple[Estimate, Array]:
-    """The mean logged reward, with its influence series `R − R̄`."""
-    rewards = prepared.rewards
-    weights = np.ones(len(rewards)) if prepared.weights is None else prepared.weights
-    mean = float(weights @ rewards / weights.sum())
-    mean += float(weights @ (rewards - mean) / weights.sum())  # what rounding left
-    influence = (rewards - mean) * weights * (len(rewards) / weights.sum())
-    return sampling.over_time().estimate(mean, influence), influence

@@ -131,8 +131,8 @@ def rows_per_pair(solution: Solution, moments: Moments) -> Diagnostic:
 
 def contradiction(subject: Subject, solution: Solution, moments: Moments) -> Diagnostic:
     """Equations that no rate solves: the target falls into parts that never meet, each with a rate of its own."""
-    left, series = solution.residual, subject.series
-    noise = float(np.mean(series.errors**2)) if series is not None else 0.0
+    left, totals = solution.residual, subject.totals
+    noise = totals.plan.unit**2 * totals.sums["errors2"] / subject.num_rows if subject.has_series else 0.0
     value = float(left @ moments.C @ left) / noise if noise > 0 and left.any() else 0.0
     surplus = max(1, 1 + len(solution.weights) - solution.rank)
     verdict: Verdict = "ok"

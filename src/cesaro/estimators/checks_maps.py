@@ -1,22 +1,23 @@
 """Would other features, or another method, say the same?"""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from cesaro.data import FeatureTransitions, Transitions
+from cesaro.data import FeatureTransitions
 from cesaro.errors import InputError
 from cesaro.estimators import closed_form, tabular
-from cesaro.estimators.checks_subject import SecondMap, Subject, finding, subset
+from cesaro.estimators.checks_subject import SecondMap, Subject, finding
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.diagnostics import OTHERS, Diagnostic, Verdict
+from cesaro.estimators.gathering import Gathering
 from cesaro.estimators.influence import Estimate, Sampling
-from cesaro.estimators.moments import Moments
+from cesaro.estimators.passes import Running, run_pass
 from cesaro.estimators.pipeline import DUAL_MULTIPLE, Prepared
 from cesaro.estimators.plug_in import PlugIn, plug_in, problem_of
-from cesaro.estimators.series import influence_series
-from cesaro.features import ROWS_PER_FEATURE, FeatureMap, OneHot, sample_rows
+from cesaro.estimators.series import influence
+from cesaro.estimators.support import pair_table
+from cesaro.features import ROWS_PER_FEATURE, FeatureMap, OneHot
 from cesaro.features.base import Fourier
 from cesaro.features.encoder import Encoder
 from cesaro.features.maps import EncodedStates, Joint, PerAction
@@ -47,41 +48,40 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
             name, None, "ok", "One-hot features express every function of the logged pairs: no map says more."
         )
         return
-    if not np.isfinite(subject.influence).all():
+    if not subject.has_series:
         return
-    index = sample_rows(subject.num_rows, prepared.random_state)
     for second_map in (_pairs, _wider):
         try:
-            other = second_map(subject, prepared.log)
+            other = second_map(subject)
             if other is None:
                 continue
-            second = subset(prepared, index, other)
+            second = prepared.with_map(other.map, other.extension).excerpt(prepared.sample.rows)
             found = _fit(second, other.map, _relative_ridge(subject))
         except InputError:  # too many levels or pairs, or pairs without data
             continue
-        yield _compared(subject, second, found, other.map, index)
+        yield _compared(subject, second, found, other.map)
         return
 
 
-def _pairs(subject: Subject, log: Transitions) -> SecondMap | None:
+def _pairs(subject: Subject) -> SecondMap | None:
     """Pairs themselves where they are discrete."""
-    if not (log.actions.is_discrete and log.observations.is_discrete):
-        return None
-    return SecondMap(OneHot(log.observations, log.next_observations, log.actions), None)
+    table = pair_table(subject.prepared)
+    return None if table is None else SecondMap(table, None)
 
 
-def _wider(subject: Subject, log: Transitions) -> SecondMap | None:
+def _wider(subject: Subject) -> SecondMap | None:
     """Fourier features of a wider kernel, with other random numbers and the default's larger dual."""
-    actions = 1 if log.action_levels is None else len(log.action_levels)
+    rows = subject.prepared.sample.rows
+    finite = rows.actions.is_discrete
+    actions = len(rows.actions.joint().levels) if finite else 1
     name = subject.features.partition(":")[0] if isinstance(subject.features, str) else ""
     like = subject.prepared.num_features if name in ("auto", "fourier") else subject.num_rows // ROWS_PER_FEATURE
     size = max(1, min(SECOND_SIZE, like) // actions)
-    rows = sample_rows(subject.num_rows, subject.prepared.random_state)
-    state = Encoder(log.observations.take(rows))
-    action = Encoder(log.actions.take(rows)) if log.action_levels is None else None
-    inputs = state(log.observations.take(rows))
+    state = Encoder(rows.observations)
+    action = None if finite else Encoder(rows.actions)
+    inputs = state(rows.observations)
     if action is not None:
-        inputs = np.concatenate([inputs, action(log.actions.take(rows))], axis=1)
+        inputs = np.concatenate([inputs, action(rows.actions)], axis=1)
     pair: list[PerAction | Joint] = []
     for multiple in (1, DUAL_MULTIPLE):
         base = Fourier(inputs, size * multiple, subject.prepared.random_state + SECOND_SEED, WIDER)
@@ -99,25 +99,30 @@ def _relative_ridge(subject: Subject) -> float:
 
 def _fit(prepared: Prepared, other: FeatureMap, relative_ridge: float) -> Solution:
     """The closed form in the second map."""
-    moments = Moments()
-    for rows in prepared.rows():
-        moments.add(rows)
+    moments = run_pass(Gathering(), prepared, Running(quiet=True)).moments
     if isinstance(other, OneHot):
         return tabular.solve(moments, 0.0, other.label)
     return closed_form.solve(moments, relative_ridge * float(np.mean(moments.mean("xx"))))
 
 
-def _compared(subject: Subject, second: Prepared, found: Solution, other: FeatureMap, index: Any) -> Diagnostic:
+def _compared(subject: Subject, second: Prepared, found: Solution, other: FeatureMap) -> Diagnostic:
     """Both on the same rows: the first map's estimate there is its influence series' mean away from the whole log's."""
-    series = influence_series(second, found)
-    here = subject.influence[index]
-    weights = subject.prepared.weights
-    share = 1.0 if weights is None else float(weights[index].mean() / weights.mean())
-    value = found.reward_rate + series.correction - subject.estimate.value - float(here.mean()) / share
-    deviations = series.influence - (here - here.mean()) / share
-    groups = subject.sampling.groups
-    codes = None if groups is None else np.unique(groups[index], return_inverse=True)[1]
-    difference = Sampling(subject.sampling.rule, codes, "").over_time().estimate(value, deviations)
+    sample, sampling = subject.prepared.sample, subject.sampling
+    weights = sample.rows.weights
+    weight = float(len(sample.index)) if weights is None else float(weights.sum())
+    parts = [
+        influence(second, found, part, number, len(sample.index) / weight)[0].influence
+        for block in second.data.blocks()
+        for number, part in enumerate(second.parts(block))
+    ]
+    series, here = np.concatenate(parts), subject.totals.at_sample.influence
+    correction = float(series.mean())
+    share = (weight / len(sample.index)) / (subject.facts.weight / subject.num_rows)
+    value = found.reward_rate + correction - subject.estimate.value - float(here.mean()) / share
+    deviations = series - correction - (here - here.mean()) / share
+    groups = np.searchsorted(sampling.layout.stops, sample.index, side="right")
+    lengths = np.unique(groups, return_counts=True)[1]
+    difference = Sampling(sampling.rule, lengths, "").over_time().estimate(value, deviations)
     verdict = _verdict(difference, subject.estimate.standard_error, subject.scale)
     if found.unidentified > OPEN:
         return finding(

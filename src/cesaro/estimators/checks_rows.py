@@ -4,21 +4,20 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import f as fisher
 from scipy.stats import t as student
 
-from cesaro.checks import Array
 from cesaro.estimators.checks_subject import Subject, at_least, at_most, finding, percent
 from cesaro.estimators.diagnostics import Diagnostic, Verdict
-from cesaro.estimators.influence import ENOUGH_CLUSTERS, Sampling, autocorrelation_time, long_run
+from cesaro.estimators.influence import ENOUGH_CLUSTERS, Rule, by_rule, long_run
+from cesaro.estimators.projection import Projection
+from cesaro.estimators.totals import OUTLIER
 
 # Two halves as different as these once in a thousand, or a million, logs without drift; and the size that matters.
 DRIFT_CAUTION, DRIFT_BAD = 1e-3, 1e-6
 MATERIAL = 0.1
-# A reward this many robust standard deviations from the median: of a million exponential ones the largest is at 13. It is bad
-# where such rewards bring most of the variance.
-OUTLIER, OUTLIER_BAD = 30.0, 0.5
+# Outliers are bad where they bring most of the variance.
+OUTLIER_BAD = 0.5
 # Rows that the variance rests on; of normal rows a third counts. The relative error of the variance is one over its root.
 RESTS_CAUTION, RESTS_BAD = 50.0, 10.0
 TOP = 0.001
@@ -43,14 +42,14 @@ DROPPED_CAUTION, DROPPED_BAD = 0.05, 0.2
 def over_rows(subject: Subject) -> Iterator[Diagnostic]:
     """Dropped rows, drift, outliers, dependence, trajectories, memory."""
     yield from dropped(subject)
-    if np.isfinite(subject.influence).all():
-        if not subject.prepared.is_logged:
-            yield from drift(subject)
-            yield influential_rows(subject.influence)
+    if subject.has_series:
+        yield from drift(subject)
+        yield influential_rows(subject)
+    if subject.has_series or subject.prepared.is_logged:
         yield autocorrelation(subject)
         yield from trajectories(subject)
     yield from reward_drift(subject)
-    yield reward_outliers(subject.prepared.rewards)
+    yield reward_outliers(subject)
     yield from memory(subject)
 
 
@@ -84,17 +83,13 @@ class Change(NamedTuple):
     p_value: float
 
 
-def change(influence: Array, sampling: Sampling, weights: Array | None) -> Change | None:
+def change(parts: tuple[Projection, Projection], rule: Rule) -> Change | None:
     """The mean of the second half minus that of the first, as standard errors see rows; None where halves are too small."""
-    second = _second_half(sampling, len(influence))
     halves = []
-    for mask in (~second, second):
-        part = influence[mask] if weights is None else influence[mask] * (weights.mean() / weights[mask].mean())
-        groups = None if sampling.groups is None else np.unique(sampling.groups[mask], return_inverse=True)[1]
-        if len(part) < ENOUGH_ROWS // 2 or (sampling.rule == "clustered" and (groups is None or groups.max() < 1)):
+    for part in parts:
+        if part.rows < ENOUGH_ROWS // 2 or (rule == "clustered" and len(part.layout) < 2):
             return None
-        mean = float(part.mean())
-        halves.append(Sampling(sampling.rule, groups, "").estimate(mean, part - mean))
+        halves.append(by_rule(rule, part.mean, part.centered()))
     value = halves[1].value - halves[0].value
     variances = np.array([half.standard_error**2 for half in halves])
     if not variances.any():
@@ -105,21 +100,10 @@ def change(influence: Array, sampling: Sampling, weights: Array | None) -> Chang
     return Change(value, error, float(2 * student.sf(abs(value) / error, freedom)))
 
 
-def _second_half(sampling: Sampling, n: int) -> NDArray[np.bool_]:
-    """Later trajectories where there are many, the later part of each where there are few, later rows without any."""
-    row, groups = np.arange(n), sampling.groups
-    if groups is None or sampling.rule == "independent":
-        return row >= n // 2
-    lengths = np.bincount(groups)
-    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    if sampling.rule == "clustered":
-        return np.asarray((starts + lengths / 2)[groups] >= n / 2)
-    return np.asarray(row - starts[groups] >= lengths[groups] / 2)
-
-
 def drift(subject: Subject) -> Iterator[Diagnostic]:
     """The rate of the target from the first and from the second half of the log."""
-    found = change(subject.influence, subject.sampling, subject.prepared.weights)
+    assert subject.totals.target is not None
+    found = change(subject.totals.halves(subject.totals.target), subject.sampling.rule)
     if found is None:
         return
     verdict: Verdict = "ok"
@@ -137,10 +121,12 @@ def drift(subject: Subject) -> Iterator[Diagnostic]:
 
 def reward_drift(subject: Subject) -> Iterator[Diagnostic]:
     """The mean reward of both halves; other logging policies are a harmless cause, so that only `logged` can be bad."""
-    found = change(subject.behavior_influence, subject.sampling.over_time(), subject.prepared.weights)
+    totals = subject.totals
+    found = change(totals.halves(totals.behavior), subject.sampling.over_time().rule)
     if found is None:
         return
-    spread, logged = float(subject.prepared.rewards.std()), subject.prepared.is_logged
+    spread = totals.plan.unit * float(np.sqrt(totals.sums["rewards2"] / subject.num_rows))
+    logged = subject.prepared.is_logged
     verdict: Verdict = "ok"
     if found.p_value < DRIFT_CAUTION and abs(found.value) > MATERIAL * spread:
         verdict = "bad" if logged and found.p_value < DRIFT_BAD else "caution"
@@ -155,52 +141,48 @@ def reward_drift(subject: Subject) -> Iterator[Diagnostic]:
     )
 
 
-def reward_outliers(rewards: Array) -> Diagnostic:
-    """Distances from the median in robust standard deviations: wide enough for rare but regular rewards."""
-    distance = np.abs(rewards - np.median(rewards))
-    low, high = np.quantile(rewards, [0.005, 0.995])
-    spread = max(1.4826 * float(np.median(distance)), float(high - low) / 5.15)  # both one for normal rewards
-    if spread == 0 and distance.any():
-        spread = 1.4826 * float(np.median(distance[distance > 0]))
-    largest = float(distance.max()) / spread if spread > 0 else 0.0
-    far = distance > OUTLIER * spread if spread > 0 else np.zeros(len(rewards), dtype=bool)
-    variance = float(np.sum((rewards - rewards.mean()) ** 2))
-    share = float(np.sum((rewards[far] - rewards.mean()) ** 2)) / variance if variance > 0 else 0.0
-    verdict: Verdict = "ok" if not far.any() else "bad" if share > OUTLIER_BAD else "caution"
-    row = int(np.argmax(distance))
+def reward_outliers(subject: Subject) -> Diagnostic:
+    """Distances from the median in robust standard deviations, both of the sampled rewards."""
+    totals, plan = subject.totals, subject.totals.plan
+    largest = totals.largest["distance"] / plan.width if plan.width > 0 else 0.0
+    far, variance = int(totals.sums["far"]), totals.sums["rewards2"]
+    share = totals.sums["far2"] / variance if variance > 0 else 0.0
+    verdict: Verdict = "ok" if not far else "bad" if share > OUTLIER_BAD else "caution"
+    row, reward = totals.outlier
     return finding(
         "reward outliers",
         largest,
         verdict,
         f"The reward farthest from the median is {largest:.3g} robust standard deviations away."
-        if not far.any()
-        else f"{far.sum():,} rewards are more than {OUTLIER:g} robust standard deviations from the median, such as "
-        f"{rewards[row]:g} at transition {row:,}; they bring {percent(share)} of the rewards' variance.",
+        if not far
+        else f"{far:,} rewards are more than {OUTLIER:g} robust standard deviations from the median, such as "
+        f"{reward:g} at transition {row:,}; they bring {percent(share)} of the rewards' variance.",
         "Check these rows for wrong units, sentinels or typing errors.",
     )
 
 
-def influential_rows(influence: Array) -> Diagnostic:
+def influential_rows(subject: Subject) -> Diagnostic:
     """How many rows the variance of the estimate rests on, `(ΣIF²)²/ΣIF⁴`: a normal limit needs many."""
-    largest = float(np.abs(influence).max())
-    squares = (influence / largest if largest > 0 else influence) ** 2  # no square overflows
-    total = float(squares.sum())
-    value = total**2 / float(squares @ squares) if total > 0 else float(len(influence))
-    top = max(1, round(TOP * len(influence)))
-    share = float(np.partition(squares, -top)[-top:].sum()) / total if total > 0 else 0.0
+    totals, rows = subject.totals, subject.num_rows
+    total = float(totals.influence.squares.sum()) / totals.plan.unit**2
+    value = total**2 / totals.sums["influence4"] if total > 0 else float(rows)
+    squares = (totals.at_sample.influence / totals.plan.unit) ** 2
+    top = max(1, round(TOP * len(squares)))
+    share = float(np.partition(squares, -top)[-top:].sum() / squares.sum()) if squares.any() else 0.0
+    top = max(1, round(TOP * rows))
     which = "the most influential one brings" if top == 1 else f"the {top:,} most influential ones bring"
     return finding(
         "influential rows",
         value,
         at_least(value, RESTS_CAUTION, RESTS_BAD),
-        f"The variance of the estimate rests on about {value:,.0f} rows of {len(influence):,}; {which} {percent(share)} of it.",
+        f"The variance of the estimate rests on about {value:,.0f} rows of {rows:,}; {which} {percent(share)} of it.",
         "Look at the most influential rows: a few rare pairs or rewards decide, and the interval is rough.",
     )
 
 
 def autocorrelation(subject: Subject) -> Diagnostic:
     """How many rows are worth one independent row."""
-    length = autocorrelation_time(subject.influence, subject.sampling.groups)
+    length = subject.length
     lengths = subject.num_rows / length
     verdict = at_least(lengths, LENGTHS_CAUTION, LENGTHS_BAD)
     remedy = "Collect a longer log; the interval may be too short."
@@ -224,12 +206,11 @@ def autocorrelation(subject: Subject) -> Diagnostic:
 
 def trajectories(subject: Subject) -> Iterator[Diagnostic]:
     """Enough clusters, none too large; or few trajectories that tell the same."""
-    groups = subject.sampling.groups
-    if groups is None or subject.sampling.rule == "independent":
+    lengths, rule = subject.sampling.lengths, subject.sampling.rule
+    if not subject.sampling.is_named or rule == "independent":
         return
-    lengths = np.bincount(groups)
-    if subject.sampling.rule == "clustered":
-        value = float(len(groups) ** 2 / (lengths.astype(float) @ lengths))
+    if rule == "clustered":
+        value = float(subject.num_rows**2 / (lengths.astype(float) @ lengths))
         verdict = at_least(value, ENOUGH_CLUSTERS, CLUSTERS_BAD)
         yield finding(
             "trajectories",
@@ -239,7 +220,7 @@ def trajectories(subject: Subject) -> Iterator[Diagnostic]:
             "Collect more trajectories, or take standard_errors='long-run'.",
         )
     elif len(lengths) > 1:
-        p_value = _alike(subject.influence, groups, lengths)
+        p_value = _alike((subject.totals.target or subject.totals.behavior).whole)
         verdict = at_least(p_value, UNLIKE_CAUTION, UNLIKE_BAD)
         yield finding(
             "trajectories",
@@ -251,13 +232,14 @@ def trajectories(subject: Subject) -> Iterator[Diagnostic]:
         )
 
 
-def _alike(influence: Array, groups: NDArray[np.int64], lengths: NDArray[np.int64]) -> float:
+def _alike(series: Projection) -> float:
     """An F test of the trajectories' means against the long-run variance within them."""
-    means = np.bincount(groups, weights=influence) / lengths
-    between, freedom = float(lengths @ (means - influence.mean()) ** 2), len(lengths) - 1
-    within = long_run(0.0, influence - means[groups], groups)
+    lengths = series.layout.lengths
+    means = series.sums / lengths
+    between, freedom = float(lengths @ (means - series.mean) ** 2), len(lengths) - 1
+    within = long_run(0.0, series.centered(means))
     inner = within.degrees_of_freedom - freedom  # the means are zero now, and counted
-    squares = within.standard_error**2 * len(influence) * within.degrees_of_freedom
+    squares = within.standard_error**2 * series.rows * within.degrees_of_freedom
     if inner <= 0 or squares <= 0:
         return 1.0
     return float(fisher.sf((between / freedom) / (squares / inner), freedom, inner))
@@ -265,27 +247,18 @@ def _alike(influence: Array, groups: NDArray[np.int64], lengths: NDArray[np.int6
 
 def memory(subject: Subject) -> Iterator[Diagnostic]:
     """Successive TD errors are uncorrelated if the state tells all that matters for the next, and features express it."""
-    if subject.series is None or subject.log is None or not len(subject.series.errors):
+    totals = subject.totals
+    if not subject.has_series or subject.log is None or subject.sampling.rule == "independent":
         return
-    if subject.sampling.rule == "independent":
+    # A method without values has no errors; constant rewards leave rounding.
+    size = max(subject.facts.largest, abs(subject.estimate.value))
+    if totals.largest["error"] <= ROUNDING * size or totals.sums["pairs"] < ENOUGH_ROWS:
         return
-    errors, used = subject.series.errors, subject.series.ratio != 0
-    size = max(float(np.abs(subject.prepared.rewards).max()), abs(subject.estimate.value))
-    if (
-        float(np.abs(errors).max()) <= ROUNDING * size
-    ):  # a method without values has none; constant rewards leave rounding
-        return
-    segment = subject.log.segment
-    pairs = used[1:] & used[:-1] & (segment[1:] == segment[:-1])
-    if pairs.sum() < ENOUGH_ROWS:
-        return
-    errors = errors / np.abs(errors).max()  # no square overflows
-    first, second = errors[:-1][pairs], errors[1:][pairs]
-    product = first * second
-    spread, total = float(np.sqrt(product @ product)), float(np.sqrt((first @ first) * (second @ second)))
-    correlation = float(product.sum()) / total if total > 0 else 0.0
+    product, spread = totals.sums["product"], float(np.sqrt(totals.sums["product2"]))
+    total = float(np.sqrt(totals.sums["first2"] * totals.sums["second2"]))
+    correlation = product / total if total > 0 else 0.0
     verdict: Verdict = "ok"
-    if abs(float(product.sum())) > MEMORY_ERRORS * spread:
+    if abs(product) > MEMORY_ERRORS * spread:
         verdict = at_most(abs(correlation), MEMORY_CAUTION, MEMORY_BAD)
     yield finding(
         "memory",

@@ -10,13 +10,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
-from cesaro.data import Block, FeatureTransitions, Transitions
+from cesaro.data import Log
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.diagnostics import Diagnostic, Verdict
-from cesaro.estimators.influence import Estimate, Sampling
+from cesaro.estimators.facts import Facts
+from cesaro.estimators.influence import Estimate, Sampling, autocorrelation_time
 from cesaro.estimators.moments import Moments, Rows
 from cesaro.estimators.pipeline import Prepared
-from cesaro.estimators.series import Series
+from cesaro.estimators.totals import Totals
 from cesaro.features import FeatureMap, sample_rows
 from cesaro.features.maps import Joint, PerAction
 
@@ -34,9 +35,9 @@ class Subject:
     """A fitted estimator as the checks see it.
 
     Attributes:
-        influence: of each row on the rate, `[n]`.
+        totals: what the second pass added up.
         ridge, lam: the settings of learned methods.
-        solution, moments, series: of the closed form; None where the estimator has none.
+        solution, moments: of the closed form; None where the estimator has none.
         is_linear: whether values are linear in the features; networks are not.
         most: rows of the sample, at most.
     """
@@ -45,12 +46,11 @@ class Subject:
     sampling: Sampling
     estimate: Estimate
     behavior: Estimate
-    influence: Array
-    behavior_influence: Array
+    facts: Facts
+    totals: Totals
     features: object
     solution: Solution | None
     moments: Moments | None
-    series: Series | None
     ridge: float
     lam: float
     is_linear: bool
@@ -63,24 +63,34 @@ class Subject:
             estimator.sampling_,
             estimator.estimate_,
             estimator.behavior_,
-            estimator.influence_,
-            estimator.behavior_influence_,
+            estimator.facts_,
+            estimator.totals_,
             getattr(estimator, "features", None),
             getattr(estimator, "solution_", None),
             getattr(estimator, "moments_", None),
-            getattr(estimator, "series_", None),
             getattr(estimator, "ridge_", 0.0),
             getattr(estimator, "lam", 1.0),
             not hasattr(estimator, "members_"),
         )
 
     @property
-    def log(self) -> Transitions | None:
+    def log(self) -> Log | None:
         return self.prepared.log
 
     @property
     def num_rows(self) -> int:
         return self.prepared.num_rows
+
+    @property
+    def has_series(self) -> bool:
+        """Whether the influence of rows is known."""
+        return self.totals.target is not None
+
+    @cached_property
+    def length(self) -> float:
+        """How many rows are worth one independent row of the estimate."""
+        series = self.totals.target or self.totals.behavior
+        return autocorrelation_time(series.whole)
 
     @cached_property
     def scale(self) -> float:
@@ -89,14 +99,20 @@ class Subject:
 
     @cached_property
     def sampled(self) -> NDArray[np.int64]:
-        """Row numbers of the sample."""
+        """Which rows of the log's sample the checks take features of."""
         most = SAMPLE_NUMBERS // max(1, self.prepared.num_features)
-        return sample_rows(self.num_rows, self.prepared.random_state, max(1_000, min(self.most, most)))
+        size = max(1_000, min(self.most, most))
+        return sample_rows(len(self.prepared.sample.index), self.prepared.random_state, size)
 
     @cached_property
     def sample(self) -> Rows:
         """The sampled rows as dense features."""
-        return gather(subset(self.prepared, self.sampled).rows())
+        return gather(excerpt(self.prepared, self.sampled).rows())
+
+
+def excerpt(prepared: Prepared, chosen: NDArray[np.int64]) -> Prepared:
+    """Some rows of the log's sample, in the same features."""
+    return prepared.excerpt(prepared.sample.rows.part(chosen))
 
 
 def gather(blocks: Iterator[Rows]) -> Rows:
@@ -121,54 +137,6 @@ class SecondMap(NamedTuple):
 
     map: FeatureMap
     extension: PerAction | Joint | None
-
-
-class Subset(Prepared):
-    """Some rows of a log, with the same or another feature map."""
-
-    def __init__(self, whole: Prepared, index: NDArray[np.int64], other: SecondMap | None) -> None:
-        self.__dict__.update(whole.__dict__)
-        assert self.log is not None
-        self.num_rows, self._index = len(index), index
-        self.rewards = whole.rewards[index]
-        self.weights = None if whole.weights is None else whole.weights[index]
-        if other is not None:
-            self.map, self.dual, self._extension = other.map, other.extension, other.extension
-        self._parts = self.log.observations, self.log.actions, self.log.next_observations
-
-    def rows(self, repeat: int = 0) -> Iterator[Rows]:
-        for number, start in enumerate(range(0, self.num_rows, CHUNK)):
-            here = slice(start, start + CHUNK)
-            index = self._index[here]
-            observations, actions, after = (part.take(index) for part in self._parts)
-            weights = None if self.weights is None else self.weights[here]
-            segment = np.zeros(len(index), dtype=np.int64)
-            block = Block((0, number), observations, actions, self.rewards[here], after, weights, None, segment, None)
-            yield self.features_of(block, repeat)
-
-
-def subset(prepared: Prepared, index: NDArray[np.int64], other: SecondMap | None = None) -> Prepared:
-    """Rows `index` of what an estimator was fitted on."""
-    if prepared.log is not None:
-        return Subset(prepared, index, other)
-    rows = gather(_chosen(prepared, index))
-    data = FeatureTransitions(rows.x, rows.rewards, rows.x_next, weights=rows.weights)
-    return Prepared(
-        data, None, features="auto", dual_features="same", draws=prepared.draws, random_state=prepared.random_state
-    )
-
-
-def _chosen(prepared: Prepared, index: NDArray[np.int64]) -> Iterator[Rows]:
-    """Rows `index`, in order, of every block that has some."""
-    start = 0
-    for block in prepared.rows():
-        low, high = np.searchsorted(index, (start, start + len(block)))
-        if low < high:
-            here = index[low:high] - start
-            x = block.x[here]
-            weights = None if block.weights is None else block.weights[here]
-            yield Rows(x, block.rewards[here], block.x_next[here], x, weights)
-        start += len(block)
 
 
 def at_most(value: float, caution: float, bad: float) -> Verdict:

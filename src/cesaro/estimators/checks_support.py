@@ -8,15 +8,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
-from cesaro.data import Transitions
 from cesaro.data.values import Categories, Values
-from cesaro.errors import InputError
 from cesaro.estimators.checks_equations import first_moments
 from cesaro.estimators.checks_subject import CHUNK, Subject, at_least, at_most, finding, percent, spectrum
 from cesaro.estimators.diagnostics import Diagnostic
-from cesaro.estimators.influence import autocorrelation_time
-from cesaro.estimators.support import unlogged
-from cesaro.features import SAMPLE, OneHot, sample_rows
+from cesaro.estimators.support import logged_weight, pair_table, unlogged
+from cesaro.features import SAMPLE, OneHot
 
 # Probability of the target where the log has nothing: a hundredth is a detail, a tenth decides the answer.
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.01, 0.1
@@ -35,16 +32,16 @@ def support(subject: Subject) -> Iterator[Diagnostic]:
     pairs = never_logged(subject)
     yield pairs if pairs is not None else leverage(subject)
     if subject.log is not None:
-        yield from only_after(subject, subject.log)
-    if subject.series is not None:
-        yield effective_rows(subject, subject.series.ratio)
+        yield from only_after(subject)
+    if subject.has_series:
+        yield effective_rows(subject)
         if not isinstance(subject.prepared.map, OneHot):  # there it is a stationary law over shares
-            yield negative_ratio(subject, subject.series.ratio)
+            yield negative_ratio(subject)
 
 
 def never_logged(subject: Subject) -> Diagnostic | None:
     """For discrete logs: the target's probability, over logged next states, of pairs that were never logged."""
-    found = unlogged(subject.prepared)
+    found = unlogged(subject.prepared, subject.moments)
     if found is None:
         return None
     table, mass = found
@@ -100,21 +97,16 @@ def leverage(subject: Subject) -> Diagnostic:
 
 def leverages(subject: Subject) -> Leverages:
     """Of discrete pairs by their rows, of others by their features."""
-    log, policy = subject.log, subject.prepared.policy
-    if log is None or policy is None or not (log.observations.is_discrete and log.actions.is_discrete):
+    policy, table = subject.prepared.policy, pair_table(subject.prepared)
+    if policy is None or table is None:
         return feature_leverages(subject)
-    try:
-        table = OneHot(log.observations, log.next_observations, log.actions)
-    except InputError:  # too many combinations to number
-        return feature_leverages(subject)
-    pairs = table.states(log.observations) * table.num_actions + log.actions.joint().codes
-    counts = np.bincount(pairs if log.weights is None else pairs[log.weights > 0], minlength=table.size)
-    index = sample_rows(len(log), subject.prepared.random_state)
-    after = log.next_observations.take(index)
+    counts = logged_weight(subject.prepared, table, subject.moments)
+    rows = subject.prepared.sample.rows
+    after = rows.next_observations
     drawn = policy.sample(after.plain(), np.random.default_rng([subject.prepared.random_state, 3])).astype(np.int64)
     with np.errstate(divide="ignore"):
-        far = len(log) / counts
-    logged = far[pairs[index]]
+        far = counts.sum() / counts
+    logged = far[table.states(rows.observations) * table.num_actions + rows.actions.joint().codes]
     logged = logged[np.isfinite(logged)]  # rows of weight zero are no data
     limit = float(np.quantile(logged, LEVERAGE_QUANTILE))
     return Leverages(logged, far[table.states(after) * table.num_actions + drawn], limit, True, True)
@@ -141,54 +133,61 @@ def _squares(x: NDArray[np.floating], whiten: NDArray[np.floating]) -> Array:
 
 def _drawn_pairs(subject: Subject) -> NDArray[np.floating] | None:
     """Features of `(s', a')` with `a'` drawn: their mean over the target's actions would hide rare ones. None without a log."""
-    log, policy, chosen = subject.log, subject.prepared.policy, subject.prepared.map
-    if log is None or policy is None or chosen is None:
+    policy, chosen = subject.prepared.policy, subject.prepared.map
+    if subject.log is None or policy is None or chosen is None:
         return None
-    observations, rng = log.next_observations, np.random.default_rng([subject.prepared.random_state, 3])
+    rows = subject.prepared.sample.rows.part(subject.sampled)
+    rng = np.random.default_rng([subject.prepared.random_state, 3])
     parts = []
-    for start in range(0, len(subject.sampled), CHUNK):
-        here = observations.take(subject.sampled[start : start + CHUNK])
-        features = chosen.pairs(here, _as_logged(log, policy.sample(here.plain(), rng)))
+    for start in range(0, len(rows), CHUNK):
+        here = rows.next_observations.take(slice(start, start + CHUNK))
+        features = chosen.pairs(here, _as_logged(rows.actions, policy.sample(here.plain(), rng)))
         parts.append(np.asarray(features.toarray()) if isinstance(features, sp.csr_array) else features)
     return np.concatenate(parts)
 
 
-def _as_logged(log: Transitions, drawn: NDArray[np.int64] | Array) -> Values:
+def _as_logged(logged: Values, drawn: NDArray[np.int64] | Array) -> Values:
     """Drawn actions in the form of the log's own."""
-    form, names, levels = log.actions.form, log.actions.names, log.action_levels
-    if levels is not None:
-        return Values(form, names, (Categories(drawn, levels),))
-    return Values(form, names, (drawn[:, 0] if form == "lone" and drawn.ndim == 2 else drawn,))
+    column = logged.columns[0]
+    if isinstance(column, Categories):
+        return Values(logged.form, logged.names, (Categories(drawn, column.levels),))
+    return Values(logged.form, logged.names, (drawn[:, 0] if logged.form == "lone" and drawn.ndim == 2 else drawn,))
 
 
-def only_after(subject: Subject, log: Transitions) -> Iterator[Diagnostic]:
-    """Labels that next states have and states do not."""
-    here, after, chosen = log.observations, log.next_observations, subject.prepared.map
-    missing = np.zeros(subject.num_rows, dtype=bool)
-    counts: dict[str, int] = {}
+def only_after(subject: Subject) -> Iterator[Diagnostic]:
+    """Labels that next states have and states do not; one-hot features know all rows, others those that encoders saw."""
+    rows, chosen = subject.prepared.sample.rows, subject.prepared.map
+    here, after = rows.observations, rows.next_observations
+    counts: dict[str, float] = {}
     if isinstance(chosen, OneHot):
-        states = chosen.states(after)
-        new = np.bincount(chosen.states(here), minlength=chosen.num_states) == 0
-        missing = new[states]
-        found = np.bincount(states[missing], minlength=chosen.num_states)
-        counts = {chosen.state_label(int(k)): int(found[k]) for k in np.argsort(-found, kind="stable")[:3] if found[k]}
+        if subject.moments is not None:
+            shape = (chosen.num_states, chosen.num_actions)
+            logged = np.asarray(subject.moments.mean("v")).reshape(shape).sum(axis=1)
+            then = logged + np.asarray(subject.moments.mean("z")).reshape(shape).sum(axis=1)
+        else:
+            logged, then = (
+                np.bincount(chosen.states(values), minlength=chosen.num_states) / len(rows) for values in (here, after)
+            )
+        found = np.where(logged > 0, 0.0, then)
+        share = float(found.sum())
+        counts = {chosen.state_label(int(k)): found[k] for k in np.argsort(-found, kind="stable")[:3] if found[k] > 0}
     elif any(isinstance(column, Categories) for column in here.columns):
-        fitted = here.take(sample_rows(subject.num_rows, subject.prepared.random_state))  # the rows that encoders saw
-        for name, column, seen in zip(here.names, after.columns, fitted.columns):
+        missing = np.zeros(len(rows), dtype=bool)
+        for name, column, seen in zip(here.names, after.columns, here.columns):
             if isinstance(column, Categories) and isinstance(seen, Categories):
                 new = np.bincount(seen.codes, minlength=len(column.levels)) == 0
                 missing |= new[column.codes]
                 found = np.bincount(column.codes[new[column.codes]], minlength=len(column.levels))
                 top = np.argsort(-found, kind="stable")[:3]
-                counts |= {f"{name}={column.levels[k]}": int(found[k]) for k in top if found[k]}
+                counts |= {f"{name}={column.levels[k]}": float(found[k]) for k in top if found[k]}
+        share = float(missing.mean())
     else:
         return
-    share = float(missing.mean())
     verdict = at_most(share, LEVELS_CAUTION, LEVELS_BAD)
     names = sorted(counts, key=lambda key: -counts[key])[:3]
-    logged = (
+    logged_state = (
         "logged state"
-        if subject.num_rows <= SAMPLE
+        if subject.num_rows <= SAMPLE or isinstance(chosen, OneHot)
         else f"logged state of the {SAMPLE:,} rows that features were fitted on"
     )
     such = f", such as {'; '.join(names)}, and features know nothing of it" if names else ""
@@ -196,17 +195,16 @@ def only_after(subject: Subject, log: Transitions) -> Iterator[Diagnostic]:
         "levels seen only after",
         share,
         verdict,
-        f"{percent(share)} of the next states have a level that no {logged} has{such}.",
+        f"{percent(share)} of the next states have a level that no {logged_state} has{such}.",
         "Log transitions that start there, or merge rare levels.",
     )
 
 
-def effective_rows(subject: Subject, ratio: Array) -> Diagnostic:
+def effective_rows(subject: Subject) -> Diagnostic:
     """`(Σρ)²/Σρ²`, over the autocorrelation length of the influence."""
-    weighted = ratio if subject.prepared.weights is None else ratio * subject.prepared.weights
-    squares = float(weighted @ weighted)
-    rows = float(weighted.sum()) ** 2 / squares if squares > 0 else 0.0
-    length = autocorrelation_time(subject.influence, subject.sampling.groups)
+    squares = subject.totals.sums["ratio2"]
+    rows = subject.totals.sums["ratio"] ** 2 / squares if squares > 0 else 0.0
+    length = subject.length
     value = rows / length
     verdict = at_least(value, EFFECTIVE_CAUTION, EFFECTIVE_BAD)
     return finding(
@@ -223,11 +221,10 @@ def effective_rows(subject: Subject, ratio: Array) -> Diagnostic:
     )
 
 
-def negative_ratio(subject: Subject, ratio: Array) -> Diagnostic:
+def negative_ratio(subject: Subject) -> Diagnostic:
     """The negative part of the estimated density ratio."""
-    weighted = ratio if subject.prepared.weights is None else ratio * subject.prepared.weights
-    total = float(np.abs(weighted).sum())
-    share = float(np.abs(weighted[weighted < 0]).sum()) / total if total > 0 else 0.0
+    total = subject.totals.sums["ratio_size"]
+    share = subject.totals.sums["ratio_negative"] / total if total > 0 else 0.0
     verdict = at_most(share, NEGATIVE_CAUTION, NEGATIVE_BAD)
     return finding(
         "negative density ratio",

@@ -1,24 +1,30 @@
 """`DiffLSTD`: the closed form, from one pass of moments and one of influence."""
 
+import os
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from cesaro import checks
+from cesaro.engines import check_engine
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import closed_form, tabular
 from cesaro.estimators.base import Estimator
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.diagnostics import Diagnostic, diagnose
+from cesaro.estimators.gathering import Gathering
 from cesaro.estimators.moments import Moments
 from cesaro.estimators.neural_features import RELATIVE_RIDGE, Fit, NetworkMaps, network_maps, over_seeds
+from cesaro.estimators.pass_checkpoint import PassCheckpoint, identity
+from cesaro.estimators.passes import Running, run_pass
 from cesaro.estimators.pipeline import Prepared
-from cesaro.estimators.series import influence_series
+from cesaro.estimators.series import InfluencePass
 from cesaro.estimators.support import REMEDY, not_identified
 from cesaro.features import OneHot
-from cesaro.progress import progress, stage
+from cesaro.progress import stage
 
 
 class DiffLSTD(Estimator):
@@ -40,6 +46,9 @@ class DiffLSTD(Estimator):
         standard_errors: "auto", "independent", "clustered" or "long-run".
         draws: actions drawn per next state where the policy only samples.
         random_state: seed of random features, samples and draws.
+        checkpoint: a file to keep progress in, once a minute; the same fit resumes from it, bit for bit.
+        engine: "local", or "ray": stretches of the log become tasks of a cluster, with the same bits.
+        address: of the Ray cluster; None: one on this machine.
         quiet: no progress bar.
 
     Attributes:
@@ -78,6 +87,9 @@ class DiffLSTD(Estimator):
         standard_errors: str = "auto",
         draws: int = 1,
         random_state: int = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
+        engine: str = "local",
+        address: str | None = None,
         quiet: bool = False,
     ) -> None:
         self.features = features
@@ -86,6 +98,9 @@ class DiffLSTD(Estimator):
         self.standard_errors = standard_errors
         self.draws = draws
         self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.engine = engine
+        self.address = address
         self.quiet = quiet
 
     def fit(self, data: Any, policy: Any = None) -> Self:
@@ -95,6 +110,7 @@ class DiffLSTD(Estimator):
             if isinstance(self.ridge, str) and self.ridge == "auto"
             else checks.number("ridge", self.ridge, low=0.0)
         )
+        check_engine(self.engine, self.address)
         maps = network_maps(self.features, data, self.dual_features)
         prepared = Prepared(
             data,
@@ -104,23 +120,26 @@ class DiffLSTD(Estimator):
             draws=checks.count("draws", self.draws),
             random_state=checks.count("random_state", self.random_state, low=0),
         )
-        if maps is None or prepared.is_logged:
-            sampling = self._begin(prepared)
-            if prepared.is_logged:
-                return self._fit_logged()
-            fit = self._closed_form(prepared, 0.0, given)
+        running = self._running(prepared)
+        if prepared.is_logged:
+            facts = run_pass(Gathering(has_features=False), prepared, running).facts
+            return self._fit_logged(self._begin(prepared, facts), running)
+        if maps is None:
+            fit = self._closed_form(prepared, 0.0, given, running)
+            plan = self._begin(prepared, fit.facts)
         else:
-            fits = over_seeds(maps, lambda chosen: self._closed_form(prepared.with_map(chosen), RELATIVE_RIDGE, given))
+            fits = over_seeds(
+                maps, lambda chosen: self._closed_form(prepared.with_map(chosen), RELATIVE_RIDGE, given, running)
+            )
             fit = fits.median
-            sampling = self._begin(fit.prepared)
+            plan = self._begin(fit.prepared, fit.facts)
             self.seed_rates_, self.spread_, self._networks = fits.rates, fits.spread, maps
         self.ridge_, prepared, solution = fit.ridge, fit.prepared, fit.solution
-        with progress("influence", total=prepared.num_blocks, quiet=self.quiet) as advance:
-            series = influence_series(prepared, solution, advance)
-        self.moments_, self.solution_, self.series_ = fit.moments, solution, series
-        self.weights_, self.level_ = solution.weights, series.level
-        self.estimate_ = sampling.estimate(solution.reward_rate + series.correction, series.influence)
-        self.influence_ = series.influence
+        totals = run_pass(InfluencePass(plan, solution), prepared, running)
+        self._count(totals)
+        self.moments_, self.solution_ = fit.moments, solution
+        self.weights_, self.level_ = solution.weights, totals.sums["level"] / fit.facts.weight
+        self.estimate_ = self.sampling_.estimate(solution.reward_rate + totals.correction, totals.influence)
         if not np.isfinite(self.estimate_.standard_error):
             raise InputError("The standard error overflowed; scale rewards and features to moderate numbers.")
         self._summary = {
@@ -136,13 +155,18 @@ class DiffLSTD(Estimator):
         self._known = solution.known
         return self._end()
 
-    def _closed_form(self, prepared: Prepared, relative: float, given: float | None) -> Fit:
+    def _running(self, prepared: Prepared) -> Running:
+        """How passes are run."""
+        kept = None
+        if self.checkpoint is not None:
+            settings = {name: getattr(self, name) for name in ("ridge", "standard_errors", "draws", "random_state")}
+            kept = PassCheckpoint(Path(self.checkpoint), identity(prepared, settings))
+        return Running(self.quiet, kept, self.engine, self.address)
+
+    def _closed_form(self, prepared: Prepared, relative: float, given: float | None, running: Running) -> Fit:
         """Moments and solution; without a ridge that was given, it is `relative` to the features' mean square."""
-        moments = Moments()
-        with progress("moments", total=prepared.num_blocks, quiet=self.quiet) as advance:
-            for rows in prepared.rows():
-                moments.add(rows)
-                advance()
+        gathered = run_pass(Gathering(), prepared, running)
+        moments = gathered.moments
         ridge = given
         if ridge is None:
             ridge = relative * float(np.mean(moments.mean("xx"))) if relative else 0.0
@@ -150,7 +174,7 @@ class DiffLSTD(Estimator):
             solution = _solve(prepared, moments, ridge, chosen=given is not None)
         if not np.isfinite(solution.reward_rate):
             raise InputError("The closed form overflowed; scale rewards and features to moderate numbers.")
-        return Fit(prepared, moments, solution, ridge)
+        return Fit(prepared, moments, gathered.facts, solution, ridge)
 
     @property
     def diagnostics_(self) -> tuple[Diagnostic, ...]:

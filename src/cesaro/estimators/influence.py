@@ -1,23 +1,26 @@
-"""Standard errors from one series: the influence of every row on the estimate."""
+"""Standard errors from one series: the influence of every row on the estimate.
+
+A series enters through its sums over trajectories and its first cosine transforms (`Projection`), which are linear in it: blocks
+of rows add up, and the difference of two series has the difference of their projections.
+"""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import dct
 from scipy.stats import t as student
 
 from cesaro import checks
 from cesaro.checks import Array
 from cesaro.errors import InputError
+from cesaro.estimators.projection import Layout, Projection, project
 
 Rule: TypeAlias = Literal["independent", "clustered", "long-run"]
 RULES: tuple[Rule, ...] = ("independent", "clustered", "long-run")
 # As many trajectories are enough to count each as one observation.
 ENOUGH_CLUSTERS = 30
-# Cosines of the long-run variance, over all trajectories together.
-COSINES = 24
 
 
 @dataclass(frozen=True)
@@ -55,64 +58,82 @@ class Sampling:
 
     Attributes:
         rule: the formula.
-        groups: the trajectory of each row, `[n]`, as numbers from zero, contiguous; None: all rows are one ordered trajectory.
+        lengths: rows of every trajectory, in row order; without ids all rows are one.
         reason: why this rule, in words.
+        is_named: whether the log has ids or flags that tell trajectories.
     """
 
     rule: Rule
-    groups: NDArray[np.int64] | None
+    lengths: NDArray[np.int64]
     reason: str
+    is_named: bool = True
 
-    def estimate(self, value: float, influence: Array) -> Estimate:
+    @cached_property
+    def layout(self) -> Layout:
+        """Trajectories as pieces of the series."""
+        return Layout.of(self.lengths)
+
+    @cached_property
+    def halves(self) -> tuple[Layout, Layout]:
+        """Earlier and later trajectories where each counts as one observation, else the earlier and later part of each."""
+        starts = self.layout.starts
+        if self.rule == "clustered":
+            late = starts + self.lengths / 2 >= self.lengths.sum() / 2
+            return Layout(starts[~late], self.lengths[~late]), Layout(starts[late], self.lengths[late])
+        first = -(-self.lengths // 2)
+        long = self.lengths > 1
+        return Layout(starts, first), Layout((starts + first)[long], (self.lengths - first)[long])
+
+    def estimate(self, value: float, influence: Array | Projection) -> Estimate:
         """`value` is the mean over rows of something whose deviations are `influence`, `[n]`, with mean zero."""
-        if self.rule == "independent":
-            return independent(value, influence)
-        groups = np.zeros(len(influence), dtype=np.int64) if self.groups is None else self.groups
-        return clustered(value, influence, groups) if self.rule == "clustered" else long_run(value, influence, groups)
+        projection = influence if isinstance(influence, Projection) else project(self.layout, 0, influence)
+        return by_rule(self.rule, value, projection)
 
     def over_time(self) -> "Sampling":
         """For series that are never independent from row to row, such as rewards."""
-        return Sampling("long-run", self.groups, self.reason) if self.rule == "independent" else self
+        if self.rule != "independent":
+            return self
+        return Sampling("long-run", self.lengths, self.reason, self.is_named)
 
 
-def independent(value: float, influence: Array) -> Estimate:
+def by_rule(rule: Rule, value: float, projection: Projection) -> Estimate:
+    """The standard error by one of the formulas below."""
+    return {"independent": independent, "clustered": clustered, "long-run": long_run}[rule](value, projection)
+
+
+def independent(value: float, projection: Projection) -> Estimate:
     """Rows drawn independently: their variance over `n`."""
-    n = len(influence)
-    return Estimate(value, float(np.sqrt(influence @ influence / max(1, n - 1) / n)), max(1, n - 1))
+    n = projection.rows
+    return Estimate(value, float(np.sqrt(projection.squares.sum() / max(1, n - 1) / n)), max(1, n - 1))
 
 
-def clustered(value: float, influence: Array, groups: NDArray[np.int64]) -> Estimate:
+def clustered(value: float, projection: Projection) -> Estimate:
     """Independent trajectories `j` of dependent rows: sums per trajectory, factor `J/(J − 1)`, t with `J − 1`."""
-    sums = np.bincount(groups, weights=influence)
+    sums = projection.sums
     count = len(sums)
     if count < 2:
         raise InputError(
             "standard_errors='clustered' needs at least two trajectories. Got 1; take 'long-run' for a single one."
         )
-    return Estimate(value, float(np.sqrt(count / (count - 1) * (sums @ sums)) / len(influence)), count - 1)
+    return Estimate(value, float(np.sqrt(count / (count - 1) * (sums @ sums)) / projection.rows), count - 1)
 
 
-def long_run(value: float, influence: Array, groups: NDArray[np.int64]) -> Estimate:
+def long_run(value: float, projection: Projection) -> Estimate:
     """Few trajectories of dependent rows: the variance of the total is the sum over trajectories of theirs.
 
     A trajectory's own is the square of its sum. A long one has equal-weighted cosines beside it: the first cosine transforms of
     a stationary series are about independent normals with its long-run variance. Degrees of freedom by Satterthwaite.
     """
-    lengths = np.bincount(groups)
-    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    n, count = len(influence), len(lengths)
-    variances, freedoms = np.add.reduceat(influence, starts) ** 2, np.ones(count)
+    lengths, n = projection.layout.lengths, projection.rows
+    count = len(lengths)
+    variances, freedoms = projection.sums**2, np.ones(count)
     if count > 1:
         variances *= count / (count - 1)
     else:  # its sum is zero
         freedoms[0] = 0
-    cosines = min(COSINES, max(1, n // 8))
-    for j, (start, length) in enumerate(zip(starts, lengths)):
-        used = min(round(cosines * int(length) / n), int(length) // 2)
-        if used >= 2 or (used and count == 1):
-            piece = dct(influence[start : start + length], norm="ortho")[1 : used + 1]
-            freedoms[j] += used
-            variances[j] = ((variances[j] if count > 1 else 0.0) + length * float(piece @ piece)) / freedoms[j]
+    for j, piece in projection.cosines.items():
+        freedoms[j] += len(piece)
+        variances[j] = ((variances[j] if count > 1 else 0.0) + lengths[j] * float(piece @ piece)) / freedoms[j]
     most = float(freedoms.sum()) - (count > 1)
     if most < 1:
         raise InputError(f"A standard error needs more rows. Got {n}; collect a longer log.")
@@ -122,11 +143,10 @@ def long_run(value: float, influence: Array, groups: NDArray[np.int64]) -> Estim
     return Estimate(value, float(np.sqrt(total)) / n, float(np.clip(1 / noise, 1.0, most)))
 
 
-def autocorrelation_time(series: Array, groups: NDArray[np.int64] | None) -> float:
+def autocorrelation_time(projection: Projection) -> float:
     """Long-run over plain variance: how many rows are worth one independent row. At least one."""
-    deviations = series - series.mean()
-    variance = float(deviations @ deviations) / len(series)
-    if variance <= 0 or len(series) < 16:
+    centered = projection.centered()
+    variance = float(centered.squares.sum()) / centered.rows
+    if variance <= 0 or centered.rows < 16:
         return 1.0
-    codes = np.zeros(len(series), dtype=np.int64) if groups is None else groups
-    return max(1.0, long_run(0.0, deviations, codes).standard_error ** 2 * len(series) / variance)
+    return max(1.0, long_run(0.0, centered).standard_error ** 2 * centered.rows / variance)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import checks
-from cesaro.data import Transitions
+from cesaro.data import Block
 from cesaro.data.values import Categories, Column, Form, Values
 from cesaro.errors import InputError
 
@@ -78,8 +78,8 @@ class Inputs:
     actions: Role
 
     @staticmethod
-    def of(log: Transitions) -> "Inputs":
-        return Inputs(Role.of("observations", log.observations), Role.of("actions", log.actions))
+    def of(rows: Block) -> "Inputs":
+        return Inputs(Role.of("observations", rows.observations), Role.of("actions", rows.actions))
 
     def pairs(self, observations: Any, actions: Any) -> tuple[Values, Values]:
         """Both, with as many rows."""

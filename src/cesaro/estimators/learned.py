@@ -11,27 +11,44 @@ from cesaro.algorithms.saddle_point import Target
 from cesaro.approximators import MLP
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions
+from cesaro.engines import check_engine
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators.base import Estimator
 from cesaro.estimators.diagnostics import Diagnostic, diagnose
+from cesaro.estimators.facts import Plan
+from cesaro.estimators.gathering import Gathering
 from cesaro.estimators.influence import Estimate
 from cesaro.estimators.learned_findings import findings
-from cesaro.estimators.learned_rows import check_identified, default_ridge, dense
+from cesaro.estimators.learned_rows import (
+    DRAWN_FROM,
+    buffered,
+    check_identified,
+    check_size,
+    default_ridge,
+    dense,
+    is_dense,
+    sampled,
+)
 from cesaro.estimators.learned_run import Runs, automatic_steps, run, spread_over_runs, steps_needed
 from cesaro.estimators.learned_settings import Settings, check, is_network
 from cesaro.estimators.learned_warnings import report_divergence, warn_unreached, why_linear
-from cesaro.estimators.method_series import LimitSeries, limit_series
+from cesaro.estimators.log_problem import LogProblem
+from cesaro.estimators.method_series import MethodLimit, MethodPass
 from cesaro.estimators.neural_findings import network_findings
 from cesaro.estimators.neural_fit import fit_networks, hidden_maps, network_inputs, over_members
 from cesaro.estimators.neural_members import Members
+from cesaro.estimators.passes import Running, run_pass
 from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.plug_in import PlugIn, plug_in, problem_of
-from cesaro.estimators.series import Series
+from cesaro.estimators.series import InfluencePass
 from cesaro.features import FeatureMap, OneHot
+from cesaro.learning.feed import Feed
 from cesaro.linear import EmpiricalProblem
 
 # Up to this many features the mean update is analyzed and the standard error computed.
 MAX_ANALYZED = 1_024
+# Rows whose single updates are looked at; everything else about the limit is known from all of them.
+MOST_SAMPLED = 20_000
 # Fourier features by default: with many that nearly depend on each other, learned methods do not reach their limits.
 MOST_AUTO = 64
 # `step_size="auto"` is this share of the largest stable step.
@@ -49,6 +66,10 @@ class Learned(Estimator):
     log, from the influence of every row on it, together with the spread over seeds. Networks: each run averages the last quarter
     of its steps; their limit has no formula, so that there is the spread over seeds and no standard error (`DiffLSTD` on the
     fitted estimator gives an interval in the features that the networks found).
+
+    Logs that are read in blocks, and those whose features are too many to be kept, pass through a shuffle buffer of random row
+    groups that all runs draw from. Limit and standard error are those of all rows there too, and the distance of the answer from
+    the limit is part of the learning error; what the networks say of all rows is said of a sample of them.
 
     Args:
         method: diff-sgq, diff-gq1, diff-gq2, diff-gq3, diff-gq4 or gradient-dice.
@@ -73,6 +94,8 @@ class Learned(Estimator):
         dtype: "float64", or "float32" for speed where steps are not tiny (small updates of a large number are lost there);
             "auto" is the first, for networks the second.
         checkpoint: a file to keep progress in; the same fit resumes from it, bit for bit.
+        engine: "local", or "ray": the passes over the log become tasks of a cluster, with the same bits; runs stay here.
+        address: of the Ray cluster; None: one on this machine.
         quiet: no progress bar.
 
     Attributes:
@@ -85,6 +108,7 @@ class Learned(Estimator):
         step_size_, steps_, ridge_, batch_size_: what was used.
         steps_needed_: steps after which the start is forgotten; None where unknown.
         time_constant_: of the slowest direction, in steps.
+        is_buffered_: whether runs drew from a shuffle buffer.
         plug_in_: convergence and stable steps on this log; not for networks.
         diverged_: which seeds diverged, `[seeds]`; `diverged_at_`: at which step.
         members_: the networks, one per seed; `earlier_rates_`: of each, the mean rate over the quarter before the last.
@@ -105,9 +129,10 @@ class Learned(Estimator):
         *("ridge_", "step_size_", "steps_", "steps_needed_", "time_constant_", "limit_", "learning_error_", "reached_"),
         *("seed_rates_", "spread_", "diverged_", "diverged_at_", "weights_", "ratio_weights_", "level_", "batch_size_"),
         *("members_", "levels_", "scale_", "earlier_rates_", "offline_rates_", "ratio_rates_", "rows_digest_"),
-        *("_known", "_inputs", "_map"),
+        *("is_buffered_", "_known", "_inputs", "_map"),
     )
     _STORED = (*Estimator._STORED, *_OWN)
+    is_buffered_ = False
     members_: Members
     levels_: Array
     scale_: float
@@ -130,6 +155,8 @@ class Learned(Estimator):
         random_state: int = 0,
         dtype: str = "auto",
         checkpoint: str | os.PathLike[str] | None = None,
+        engine: str = "local",
+        address: str | None = None,
         quiet: bool = False,
     ) -> None:
         self.method = method
@@ -148,11 +175,14 @@ class Learned(Estimator):
         self.random_state = random_state
         self.dtype = dtype
         self.checkpoint = checkpoint
+        self.engine = engine
+        self.address = address
         self.quiet = quiet
 
     def fit(self, data: Any, policy: Any = None) -> Self:
         """Evaluate `policy` on a log, or on ready features without one."""
         settings = check(self)
+        check_engine(self.engine, self.address)
         if is_network(self.approximator):
             fit_networks(self, data, policy, settings)
             return self
@@ -168,29 +198,24 @@ class Learned(Estimator):
             random_state=checks.count("random_state", self.random_state, low=0),
             most=MOST_AUTO,
         )
-        sampling = self._begin(prepared)
+        running = self._running()
         if prepared.is_logged:
-            return self._fit_logged()
+            return self._fit_logged(self._begin(prepared), running)
+        check_size(prepared)
+        is_analyzed = prepared.num_features <= MAX_ANALYZED
+        gathered = run_pass(Gathering(is_analyzed or isinstance(prepared.map, OneHot)), prepared, running)
+        plan = self._begin(prepared, gathered.facts)
         self.batch_size_ = settings.batch_size
-        rows = data if isinstance(data, FeatureTransitions) else dense(prepared)
-        problem = problem_of(rows)
+        sample = data if isinstance(data, FeatureTransitions) else sampled(prepared, MOST_SAMPLED)
+        problem = LogProblem(sample, gathered.moments) if gathered.moments.rows else problem_of(sample)
         self.ridge_ = default_ridge(problem, prepared) if isinstance(self.ridge, str) else float(self.ridge)
         self.plug_in_ = self._analyze(problem, prepared)
         self.step_size_ = self._step_size()
         self.time_constant_ = self.plug_in_.time_constant(self.step_size_)
-        found = self.plug_in_.stability
-        series, at_limit, self.steps_needed_ = None, None, None
-        if found is not None:
-            series = limit_series(problem, found, ridge=self.ridge_, lam=self.lam)
-            if not np.isfinite(series.reward_rate):
-                raise InputError("The limit of the method overflowed; scale rewards and features to moderate numbers.")
-            at_limit = sampling.estimate(series.reward_rate, series.influence)
-            tolerance = max(FORGOTTEN * at_limit.standard_error, 1e-6 * abs(series.reward_rate))
-            self.steps_needed_ = steps_needed(found.mean, self.step_size_, -series.point, tolerance)
-        automatic = automatic_steps(self.steps_needed_, len(rows), self.seeds)
-        del problem, found
+        limit = self._limit(problem, plan, running)
+        automatic = automatic_steps(self.steps_needed_, prepared.num_rows, self.seeds)
         runs = run(
-            rows,
+            self._rows(data, settings),
             self.method,
             step_size=self.step_size_,
             ridge=self.ridge_,
@@ -204,9 +229,38 @@ class Learned(Estimator):
             checkpoint=settings.checkpoint,
             quiet=self.quiet,
         )
-        self._conclude(rows, runs, series, at_limit)
+        self._conclude(problem, runs, limit)
         self._summary = self._used(settings)
         return self._end()
+
+    def _running(self) -> Running:
+        """How passes over the log are run; the file of a checkpoint belongs to the runs."""
+        return Running(self.quiet, engine=self.engine, address=self.address)
+
+    def _rows(self, data: Any, settings: Settings) -> FeatureTransitions | Feed:
+        """What runs draw from."""
+        if isinstance(data, FeatureTransitions):
+            return data
+        self.is_buffered_ = not is_dense(self.prepared_)
+        if self.is_buffered_:
+            return buffered(self.prepared_, self.facts_, settings.dtype)
+        return dense(self.prepared_)
+
+    def _limit(self, problem: EmpiricalProblem, plan: Plan, running: Running) -> tuple[MethodLimit, Estimate] | None:
+        """Where runs tend to on all rows, and the steps that they need; None where that is not computed."""
+        found, self.steps_needed_ = self.plug_in_.stability, None
+        if found is None:
+            self._count(run_pass(InfluencePass(plan, None), self.prepared_, running))
+            return None
+        limit = MethodLimit.of(problem, found, ridge=self.ridge_, lam=self.lam)
+        if not np.isfinite(limit.reward_rate):
+            raise InputError("The limit of the method overflowed; scale rewards and features to moderate numbers.")
+        totals = run_pass(MethodPass(plan, limit), self.prepared_, running)
+        self._count(totals)
+        estimate = self.sampling_.estimate(limit.reward_rate + totals.correction, totals.influence)
+        tolerance = max(FORGOTTEN * estimate.standard_error, 1e-6 * abs(limit.reward_rate))
+        self.steps_needed_ = steps_needed(found.mean, self.step_size_, -limit.point, tolerance)
+        return limit, estimate
 
     def _analyze(self, problem: EmpiricalProblem, prepared: Prepared) -> PlugIn:
         """Convergence and steps on the rows; raises where the method has no answer here."""
@@ -259,14 +313,13 @@ class Learned(Estimator):
             "batch_size": settings.batch_size,
             "seeds": self.seeds,
             "dtype": settings.dtype,
+            **({"drawn_from": DRAWN_FROM} if self.is_buffered_ else {}),
             "standard_errors": self._sampling_words(),
             **({"draws": self.draws} if self.prepared_.draws_are_used else {}),
             "random_state": self.random_state,
         }
 
-    def _conclude(
-        self, rows: FeatureTransitions, runs: Runs, series: LimitSeries | None, at_limit: Estimate | None
-    ) -> None:
+    def _conclude(self, problem: EmpiricalProblem, runs: Runs, limit: tuple[MethodLimit, Estimate] | None) -> None:
         """The answer from runs that did not diverge, with what is known of the limit."""
         self.steps_, self.seed_rates_ = runs.steps, runs.rates
         self.diverged_at_, self.diverged_ = runs.diverged_at, runs.diverged_at >= 0
@@ -281,22 +334,20 @@ class Learned(Estimator):
             self.weights_ = weights
         self.limit_, self.reached_ = float("nan"), False
         self.learning_error_ = noise
-        self._known = np.asarray(rows.x.any(axis=0)) if isinstance(self._map, OneHot) else None
-        if series is None or at_limit is None:
-            self.estimate_, self.influence_ = Estimate(value, float("nan"), 1.0), np.full(len(rows), np.nan)
-            self.level_ = 0.0 if weights is None else float(np.mean(rows.x @ weights))
+        self._known = problem.c > 0 if isinstance(self._map, OneHot) else None
+        if limit is None:
+            self.estimate_ = Estimate(value, float("nan"), 1.0)
+            self.level_ = 0.0 if weights is None else float(problem.c @ weights)
             return
-        self.limit_, self.influence_ = series.reward_rate, series.influence
+        found, at_limit = limit
+        self.limit_, self.level_ = at_limit.value, 0.0 if weights is None else float(found.level @ weights)
         self.reached_ = self.steps_needed_ is not None and 2 * self.steps_needed_ <= self.steps_
         if not self.reached_:
             self.learning_error_ = float(np.hypot(noise, value - self.limit_))
             warn_unreached(self, value)
+        elif self.is_buffered_:  # what all runs drew from is no part of the spread over them
+            self.learning_error_ = max(noise, abs(value - self.limit_))
         self.estimate_ = _together(value, at_limit, self.learning_error_, len(kept))
-        self.level_ = 0.0
-        if weights is not None:
-            ratio = series.ratio if rows.weights is None else series.ratio * (rows.weights / rows.weights.mean())
-            self.level_ = float(ratio @ (rows.x @ weights) / ratio.sum())
-        self.series_ = Series(series.influence, series.ratio, series.errors, 0.0, self.level_)
 
     @property
     def diagnostics_(self) -> tuple[Diagnostic, ...]:

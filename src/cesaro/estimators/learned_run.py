@@ -10,6 +10,7 @@ from cesaro.checks import Array
 from cesaro.data import FeatureTransitions
 from cesaro.errors import InputError
 from cesaro.learning import sweep
+from cesaro.learning.feed import Feed
 from cesaro.linear.mean_update import MeanUpdate
 
 # Fewest and most steps of `steps="auto"`; in between they double. The second half of a run is averaged.
@@ -69,7 +70,7 @@ def automatic_steps(needed: int | None, num_rows: int, seeds: int) -> int:
 
 
 def run(
-    data: FeatureTransitions,
+    data: FeatureTransitions | Feed,
     method: str,
     *,
     step_size: float,
@@ -111,7 +112,8 @@ def run(
     diverged_at = result.diverged_at[0]
     kept = diverged_at < 0
     rates = np.where(kept, result.reward_rate[0][:, tail].mean(axis=1), np.nan)
-    weights = result.records["weights"][0][kept][:, tail].mean(axis=(0, 1)) if kept.any() else np.zeros(data.x.shape[1])
+    weights = result.records["weights"][0]
+    weights = weights[kept][:, tail].mean(axis=(0, 1)) if kept.any() else np.zeros(weights.shape[-1])
     return Runs(rates, weights, np.where(kept, -1, diverged_at // per_step), records * per_record)
 
 

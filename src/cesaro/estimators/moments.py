@@ -13,10 +13,6 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.features import Features
 
-# Numbers of one array in a piece of a block, and the least rows of one: pieces stay near the cache, products of many features are
-# worth the sums of their results.
-PIECE, PIECE_ROWS = 2**19, 2_048
-
 
 class Rows(NamedTuple):
     """A block of transitions as features; `v is x` where the dual features are the primal ones."""
@@ -30,23 +26,6 @@ class Rows(NamedTuple):
     def __len__(self) -> int:
         return len(self.rewards)
 
-    def pieces(self) -> "list[Rows]":
-        """The same rows in cache-sized pieces; sparse ones stay whole."""
-        if isinstance(self.x, sp.csr_array):
-            return [self]
-        size = max(PIECE_ROWS, PIECE // max(self.x.shape[1], self.v.shape[1], 1))
-        return [self.part(slice(start, start + size)) for start in range(0, len(self), size)]
-
-    def part(self, rows: slice) -> "Rows":
-        x = self.x[rows]
-        return Rows(
-            x,
-            self.rewards[rows],
-            self.x_next[rows],
-            x if self.v is self.x else self.v[rows],
-            None if self.weights is None else self.weights[rows],
-        )
-
 
 class Moments:
     """Sums over rows, dense or sparse as the features are."""
@@ -58,11 +37,8 @@ class Moments:
         self._sums: dict[str, Any] = {}
 
     def add(self, rows: Rows) -> None:
-        """Count a block in."""
-        block: dict[str, Any] = {}
-        for piece in rows.pieces():
-            _accumulate(block, _sums(piece))
-        _accumulate(self._sums, block)
+        """Count rows in."""
+        _accumulate(self._sums, _sums(rows))
         self.rows += len(rows)
         self.same &= rows.v is rows.x
         if not isinstance(rows.x, sp.csr_array):
@@ -74,6 +50,25 @@ class Moments:
         self.rows += other.rows
         self.same &= other.same
         self.precision = max(self.precision, other.precision)
+
+    def state(self) -> dict[str, Any]:
+        """Plain numbers and arrays, for a checkpoint."""
+        sums = {
+            name: (value.data, value.indices, value.indptr, value.shape) if isinstance(value, sp.csr_array) else value
+            for name, value in self._sums.items()
+        }
+        return {"rows": self.rows, "precision": self.precision, "same": self.same, "sums": sums}
+
+    @staticmethod
+    def of_state(state: dict[str, Any]) -> "Moments":
+        """What `state` gave."""
+        result = Moments()
+        result.rows, result.precision, result.same = state["rows"], state["precision"], state["same"]
+        result._sums = {
+            name: sp.csr_array(value[:3], shape=value[3]) if isinstance(value, tuple) else value
+            for name, value in state["sums"].items()
+        }
+        return result
 
     @property
     def weight(self) -> float:
@@ -126,17 +121,19 @@ def _sums(rows: Rows) -> dict[str, Any]:
         products = {"vz": sp.csr_array(weighted.T @ z), "vv": sp.csr_array(weighted.T @ v)}
         sums = {"v": v.T @ weights, "z": z.T @ weights, "vR": v.T @ (weights * rewards), "xx": (x * x).T @ weights}
         return result | products | sums
-    # Features may be single precision; their products never are.
-    z = np.subtract(rows.x_next, x, dtype=np.float64)
-    same, v = v is x, v.astype(np.float64, copy=False)
-    x = v if same else x
-    weighted = v if rows.weights is None else v * weights[:, None]
-    v_sum, v_rewards = np.stack([weights, weights * rewards]) @ v
+    # Features may be single precision; their products never are: in single precision, rounding moved rates by a standard error.
+    size = v.shape[1]
+    every = np.empty((len(rows), 2 + size + x.shape[1]))  # [1, v, z, R], so that one product gives all sums
+    every[:, 0], every[:, -1] = 1.0, rewards
+    every[:, 1 : 1 + size] = v
+    np.subtract(rows.x_next, x, out=every[:, 1 + size : -1], dtype=np.float64)
+    tests = every[:, : 1 + size]
+    found = (tests if rows.weights is None else tests * weights[:, None]).T @ every
     return result | {
-        "v": v_sum,
-        "vR": v_rewards,
-        "z": weights @ z,
-        "vz": weighted.T @ z,
-        "vv": weighted.T @ v,
-        "xx": weights @ np.square(x),
+        "v": found[1:, 0],
+        "vR": found[1:, -1],
+        "z": found[0, 1 + size : -1],
+        "vz": found[1:, 1 + size : -1],
+        "vv": found[1:, 1 : 1 + size],
+        "xx": np.diag(found)[1:] if v is x else weights @ np.square(x),
     }

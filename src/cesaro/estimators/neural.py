@@ -6,6 +6,7 @@ becomes `R̄ + mean τ(R − R̄)`, which is the same wherever the ratio has mea
 """
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from cesaro.errors import InputError
 from cesaro.estimators.learned_settings import Settings
 from cesaro.estimators.neural_members import Members
 from cesaro.learning import sweep
+from cesaro.learning.feed import Feed
 
 # Records of a run, a little more where they do not divide its steps; the last quarter is its rate.
 RECORDS, TAIL = 100, 4
@@ -37,7 +39,8 @@ class NetworkRuns:
     Attributes:
         rates: mean over the last quarter of each run, `[seeds]`.
         earlier: mean over the quarter before, `[seeds]`.
-        over_rows: from the last network and all rows, `[seeds]`: `mean R + q(x') − q(x)`, or `mean τR` of GradientDICE.
+        over_rows: from the last network and all rows, or a sample of them, `[seeds]`: `mean R + q(x') − q(x)`, or `mean τR` of
+            GradientDICE.
         levels: the mean of `q` over next pairs, or of `τ` over pairs, in the network's own units, `[seeds]`.
         members: the networks.
         diverged_at: the step at which a run diverged, `[seeds]`; −1 where it did not.
@@ -63,6 +66,7 @@ def run_networks(
     method: str,
     settings: Settings,
     *,
+    feed: Callable[[tuple[float, float]], Feed] | None = None,
     step_size: float,
     ridge: float,
     lam: float,
@@ -70,7 +74,10 @@ def run_networks(
     seeds: list[int],
     quiet: bool,
 ) -> NetworkRuns:
-    """All seeds; the networks are those of the last step."""
+    """All seeds; the networks are those of the last step.
+
+    `feed`: of a log that is larger than memory, whose sample `rows` are: from shift and scale of rewards to what runs draw from.
+    """
     per_record = max(1, steps // RECORDS)
     per_record -= per_record % EVEN if per_record > EVEN else 0
     records = -(-steps // per_record)
@@ -78,10 +85,11 @@ def run_networks(
     if per_step * records * per_record >= 2**31:
         raise InputError(f"steps × batch_size must be below 2³¹ samples. Got {steps} × {per_step}; take fewer steps.")
     data, shift, scale = standardized(rows)
+    draws_from = data if feed is None else feed((shift, scale))
     setting = {"step_size": step_size, "ridge": ridge} | ({"lam": lam} if method == "gradient-dice" else {})
     result = sweep(
         method,
-        data,
+        draws_from,
         settings=[setting],
         seeds=seeds,
         budget=records * per_record * per_step,

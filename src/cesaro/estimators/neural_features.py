@@ -12,6 +12,7 @@ from cesaro.data import FeatureTransitions, Log
 from cesaro.errors import InputError
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.diagnostics import Diagnostic, Verdict
+from cesaro.estimators.facts import Facts
 from cesaro.estimators.inputs import Inputs, Role
 from cesaro.estimators.moments import Moments
 from cesaro.estimators.neural_rows import distinct, overlap, row_hashes
@@ -38,6 +39,7 @@ class Fit(NamedTuple):
 
     prepared: Prepared
     moments: Moments
+    facts: Facts
     solution: Solution
     ridge: float
 
@@ -136,8 +138,8 @@ def network_maps(features: Any, data: Any, dual_features: Any) -> NetworkMaps | 
         ) from None
     if not isinstance(data, Log):
         return NetworkMaps(maps, features.method, 0.0, False)  # refused with what it should be
-    log = data.load()
-    _check_columns(features._inputs, Inputs.of(log))
+    log = data.opened()
+    _check_columns(features._inputs, Inputs.of(next(iter(log.blocks()))))
     hashes = row_hashes(log)
     repeated = len(distinct(hashes)) < REPEATED * len(hashes)
     return NetworkMaps(maps, features.method, overlap(hashes, features.rows_digest_), repeated)

@@ -1,5 +1,6 @@
 """A fit of `Learned` with networks: from a log to the median over seeds, and what the networks say at other pairs."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -7,16 +8,19 @@ import numpy as np
 from cesaro import checks
 from cesaro.approximators import MLP
 from cesaro.checks import Array
-from cesaro.data import Log
+from cesaro.data import FeatureTransitions, Log
 from cesaro.errors import InputError
+from cesaro.estimators.facts import Facts
 from cesaro.estimators.influence import Estimate
-from cesaro.estimators.learned_rows import network_rows
+from cesaro.estimators.learned_rows import DRAWN_FROM, buffered, dense, draws_as_rows, is_dense, sampled
 from cesaro.estimators.learned_run import seed_numbers, spread_over_runs
 from cesaro.estimators.learned_settings import MIXING, NETWORK_STEP, NETWORK_STEPS, Settings, with_actions
 from cesaro.estimators.learned_warnings import report_divergence
 from cesaro.estimators.neural import NetworkRuns, run_networks
 from cesaro.estimators.neural_rows import distinct, row_hashes
+from cesaro.estimators.passes import run_pass
 from cesaro.estimators.pipeline import Prepared
+from cesaro.estimators.series import InfluencePass
 from cesaro.features import FeatureMap
 from cesaro.features.hidden_layer import Matrix
 from cesaro.features.network_inputs import NetworkInputs
@@ -31,13 +35,15 @@ def fit_networks(est: "Learned", data: Any, policy: Any, settings: Settings) -> 
     draws = checks.count("draws", est.draws)
     features: Any = "auto"
     if isinstance(data, Log):
-        data = data.load()
+        data = data.opened()
         features = NetworkInputs.of(data, random_state)
     prepared = Prepared(data, policy, features=features, dual_features="same", draws=draws, random_state=random_state)
-    est._begin(prepared)
+    running = est._running()
+    plan = est._begin(prepared)
     if prepared.is_logged:
-        est._fit_logged()
+        est._fit_logged(plan, running)
         return
+    est._count(run_pass(InfluencePass(plan, None), prepared, running))
     network = settings.approximator
     assert isinstance(network, MLP)
     if isinstance(prepared.map, NetworkInputs):
@@ -46,10 +52,13 @@ def fit_networks(est: "Learned", data: Any, policy: Any, settings: Settings) -> 
     est.batch_size_ = settings.batch_size
     est.ridge_ = 0.0 if isinstance(est.ridge, str) else float(est.ridge)
     est.step_size_ = NETWORK_STEP if isinstance(est.step_size, str) else float(est.step_size)
+    rows, feed = _rows(prepared, data, plan.facts, settings.dtype)
+    est.is_buffered_ = feed is not None
     runs = run_networks(
-        network_rows(prepared, data),
+        rows,
         est.method,
         settings,
+        feed=feed,
         step_size=est.step_size_,
         ridge=est.ridge_,
         lam=est.lam,
@@ -59,6 +68,16 @@ def fit_networks(est: "Learned", data: Any, policy: Any, settings: Settings) -> 
     )
     _conclude(est, prepared, runs)
     est._summary = _used(est, settings)
+
+
+def _rows(prepared: Prepared, data: Any, facts: Facts, dtype: str) -> tuple[FeatureTransitions, Any]:
+    """All rows; or a sample of them, and what makes the feed that runs draw from."""
+    if isinstance(data, FeatureTransitions):
+        return data, None
+    repeats = draws_as_rows(prepared)
+    if is_dense(prepared, repeats):
+        return dense(prepared, repeats), None
+    return sampled(prepared), partial(buffered, prepared, facts, dtype)
 
 
 def _conclude(est: "Learned", prepared: Prepared, runs: NetworkRuns) -> None:
@@ -84,7 +103,6 @@ def _conclude(est: "Learned", prepared: Prepared, runs: NetworkRuns) -> None:
     est.rows_digest_ = np.empty(0, np.uint64) if prepared.log is None else distinct(row_hashes(prepared.log))
     est._known = None
     est.estimate_ = Estimate(float(np.median(rates)), float("nan"), 1.0)
-    est.influence_ = np.full(prepared.num_rows, np.nan)
 
 
 def _other_target(est: "Learned") -> str:
@@ -110,6 +128,7 @@ def _used(est: "Learned", settings: Settings) -> dict[str, Any]:
         "spread_over_seeds": est.spread_,
         "dtype": settings.dtype,
         "rewards": "standardized for the networks",
+        **({"drawn_from": DRAWN_FROM} if est.is_buffered_ else {}),
         "standard_errors": "none for networks",
         **({"draws": est.draws} if est.prepared_.draws_are_used else {}),
         "random_state": est.random_state,

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.data import Transitions
+from cesaro.data import Block, Log
 from cesaro.data.values import Categories, Values
 
 Hashes = NDArray[np.uint64]
@@ -15,25 +15,32 @@ HALF, THIRD = np.uint64(32), np.uint64(29)
 CHUNK = 8_192
 
 
-def row_hashes(log: Transitions) -> Hashes:
-    """Of each row's observation, action, reward and next observation, sorted, `[n]`; labels count by their number."""
-    result = np.empty(len(log), np.uint64)
-    for start in range(0, len(log), CHUNK):
-        rows = slice(start, start + CHUNK)
-        state = np.zeros(len(result[rows]), np.uint64)
-        for words in (
-            *_words(log.observations.take(rows)),
-            *_words(log.actions.take(rows)),
-            _bits(log.rewards[rows]),
-            *_words(log.next_observations.take(rows)),
-        ):
-            state ^= words
-            for factor, shift in ((FIRST, HALF), (SECOND, THIRD)):
-                state *= factor
-                state ^= state >> shift
-        result[rows] = state
+def row_hashes(log: Log) -> Hashes:
+    """Of each row's observation, action, reward and next observation, sorted, `[n]`; labels count by their number.
+
+    Of a log that is streamed the sampled rows stand for all.
+    """
+    found: list[Hashes] = []
+    for block in [log.sample(0).rows] if log.is_streamed else log.blocks():
+        found.extend(_hashed(block.part(slice(start, start + CHUNK))) for start in range(0, len(block), CHUNK))
+    result = np.concatenate(found)
     result.sort()
     return result
+
+
+def _hashed(rows: Block) -> Hashes:
+    state = np.zeros(len(rows), np.uint64)
+    for words in (
+        *_words(rows.observations),
+        *_words(rows.actions),
+        _bits(rows.rewards),
+        *_words(rows.next_observations),
+    ):
+        state ^= words
+        for factor, shift in ((FIRST, HALF), (SECOND, THIRD)):
+            state *= factor
+            state ^= state >> shift
+    return state
 
 
 def distinct(hashes: Hashes) -> Hashes:

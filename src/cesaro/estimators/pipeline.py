@@ -2,16 +2,17 @@
 
 import copy
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.data import Block, FeatureTransitions, Log, Transitions
-from cesaro.data.log import BLOCK_ROWS
+from cesaro.data import Block, FeatureTransitions, Log, Sample
 from cesaro.errors import InputError
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, RULES, Rule, Sampling
 from cesaro.estimators.moments import Rows
+from cesaro.estimators.ready import Excerpt, ReadyBlock, ReadyLog
 from cesaro.features import FeatureMap, OneHot, build
 from cesaro.features.encoder import MAX_DENSE
 from cesaro.features.maps import Joint, PerAction
@@ -23,12 +24,16 @@ CHAINED = 0.99
 DUAL_MULTIPLE = 2
 # Extra dual features get their own random numbers.
 DUAL_SEED = 7_919
+# Numbers of one array in a piece of a block, and the least rows of one: pieces stay near the cache, products of many features are
+# worth the sums of their results.
+PIECE, PIECE_ROWS = 2**19, 2_048
 
 
 class Prepared:
     """Blocks `(x, R, x̄', v)` of a log.
 
     Attributes:
+        data: the log, or what stands for one.
         num_rows: transitions.
         map: features of pairs; None where they came ready.
         dual: dual features; None where they are the primal ones.
@@ -48,19 +53,19 @@ class Prepared:
         most: int | None = None,
     ) -> None:
         self.draws, self.random_state = draws, random_state
-        self.log: Transitions | None = None
+        self.log: Log | None = None
         self.map: FeatureMap | None = None
         self.dual: FeatureMap | None = None
         self._extension: PerAction | Joint | None = None
         self.policy: Attached | None = None
+        self.data: Log | Excerpt
         if isinstance(data, FeatureTransitions):
-            self._ready: FeatureTransitions | None = data
-            self.num_rows = len(data)
-            self.rewards, self.weights, self._trajectory = data.rewards, data.weights, data.trajectory
             if policy is not None:
                 raise InputError(
                     "Ready features already hold the target's next features; call fit(data) without a policy."
                 )
+            self.data, self._ready_size = ReadyLog(data), data.x.shape[1]
+            self.num_rows = len(data)
             return
         if not isinstance(data, Log):
             raise InputError(
@@ -68,14 +73,12 @@ class Prepared:
             )
         if policy is None:
             raise InputError("A log needs a target policy: fit(log, policy).")
-        self._ready = None
-        self.log = data.load()
+        self.data = self.log = data.opened()
         self.policy = attach(policy, self.log)
         self.num_rows = len(self.log)
-        self.rewards, self.weights, self._trajectory = self.log.rewards, self.log.weights, self.log.trajectory
         if self.policy.is_logged:
             return
-        self.map = build(features, self.log, random_state=random_state, most=most)
+        self.map = build(features, self.log, random_state=random_state, most=most, sample=self.sample)
         self._build_dual(features, dual_features)
 
     def _build_dual(self, features: Any, dual_features: Any) -> None:
@@ -85,7 +88,8 @@ class Prepared:
         if named and dual_features == "auto":
             is_fourier = isinstance(features, str) and features.partition(":")[0] in ("auto", "fourier")
             if is_fourier and isinstance(self.map, PerAction | Joint) and DUAL_MULTIPLE * self.map.size <= MAX_DENSE:
-                extended = build(features, self.log, random_state=self.random_state, multiple=DUAL_MULTIPLE)
+                seed = self.random_state
+                extended = build(features, self.log, random_state=seed, multiple=DUAL_MULTIPLE, sample=self.sample)
                 assert isinstance(extended, PerAction | Joint)
                 self.dual = self._extension = extended
             return
@@ -95,14 +99,29 @@ class Prepared:
             raise InputError(
                 "dual_features must be 'same' beside one-hot features, which already hold all the log tells."
             )
-        self.dual = build(dual_features, self.log, random_state=self.random_state + DUAL_SEED)
+        self.dual = build(dual_features, self.log, random_state=self.random_state + DUAL_SEED, sample=self.sample)
         if isinstance(self.dual, OneHot):
             raise InputError("dual_features='one-hot' needs features='one-hot'; take another map for one of them.")
+
+    @cached_property
+    def sample(self) -> Sample:
+        """The rows that maps were fitted on and diagnostics look at."""
+        data = self.data
+        assert isinstance(data, Log | ReadyLog)
+        return data.sample(self.random_state)
 
     @property
     def is_logged(self) -> bool:
         """Whether the target is the log itself."""
         return self.policy is not None and self.policy.is_logged
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether states and actions are labels."""
+        if self.log is None:
+            return False
+        rows = self.sample.rows
+        return rows.observations.is_discrete and rows.actions.is_discrete
 
     @property
     def draws_are_used(self) -> bool:
@@ -112,13 +131,10 @@ class Prepared:
         return not (isinstance(self.map, Joint) and self.policy.policy.actions is not None)
 
     @property
-    def num_blocks(self) -> int:
-        """About how many blocks `rows` gives, for progress."""
-        return -(-self.num_rows // BLOCK_ROWS)
-
-    @property
     def num_features(self) -> int:
-        return self._ready.x.shape[1] if self._ready is not None else self.map.size if self.map is not None else 0
+        if self.log is None:
+            return self._ready_size
+        return self.map.size if self.map is not None else 0
 
     @property
     def description(self) -> str:
@@ -127,29 +143,39 @@ class Prepared:
             return f"{self.num_features} ready features"
         return self.map.description + (f"; dual: {self.dual.description}" if self.dual is not None else "")
 
-    def with_map(self, chosen: FeatureMap) -> "Prepared":
-        """The same rows in other features, which are their own dual."""
+    def with_map(self, chosen: FeatureMap, dual: PerAction | Joint | None = None) -> "Prepared":
+        """The same rows in other features, which are their own dual unless an extension of them is given."""
         other = copy.copy(self)
-        other.map, other.dual, other._extension = chosen, None, None
+        other.map, other.dual, other._extension = chosen, dual, dual
         return other
 
-    def rows(self, repeat: int = 0) -> Iterator[Rows]:
-        """The blocks in order."""
-        if self._ready is not None:
-            data = self._ready
-            whole = Rows(data.x, data.rewards, data.x_next, data.x, data.weights)
-            for start in range(0, self.num_rows, BLOCK_ROWS):
-                yield whole.part(slice(start, start + BLOCK_ROWS))
-            return
-        assert self.log is not None
-        for block in self.log.blocks():
-            yield self.features_of(block, repeat)
+    def excerpt(self, rows: Block | ReadyBlock) -> "Prepared":
+        """Other rows in the same features."""
+        other = copy.copy(self)
+        other.data, other.num_rows = Excerpt(rows), len(rows)
+        return other
 
-    def features_of(self, block: Block, repeat: int = 0) -> Rows:
-        """One block as features; draws of `a'` depend on the seed, the block's number and `repeat` alone."""
+    def parts(self, block: Block | ReadyBlock) -> list[Any]:
+        """The block in cache-sized pieces; rows of sparse features stay together."""
+        if isinstance(self.map, OneHot) or (self.map is None and self.log is not None):
+            return [block]
+        widest = max(self.num_features, 1 if self.dual is None else self.dual.size, 1)
+        size = max(PIECE_ROWS, PIECE // widest)
+        return [block.part(slice(start, start + size)) for start in range(0, len(block), size)]
+
+    def rows(self, repeat: int = 0) -> Iterator[Rows]:
+        """All rows as features, piece by piece, in order."""
+        for block in self.data.blocks():
+            for number, part in enumerate(self.parts(block)):
+                yield self.features_of(part, repeat, number)
+
+    def features_of(self, block: Block | ReadyBlock, repeat: int = 0, piece: int = 0) -> Rows:
+        """A piece of a block as features; draws of `a'` depend on the seed, block, piece and `repeat` alone."""
+        if isinstance(block, ReadyBlock):
+            return Rows(block.x, block.rewards, block.x_next, block.x, block.weights)
         assert self.map is not None
         assert self.policy is not None
-        rng = np.random.default_rng([self.random_state, 2, *block.key, *([repeat] if repeat else [])])
+        rng = np.random.default_rng([self.random_state, 2, *block.key, piece, repeat])
         if block.available is not None:
             plain = block.observations.plain()
             exact = self.policy.probabilities(plain)
@@ -170,21 +196,19 @@ class Prepared:
             return None
         return np.asarray(self._extension.first(np.arange(self._extension.size)[None], self.map.size)[0])
 
-    def sampling(self, wanted: str) -> Sampling:
-        """Which formula for standard errors, and why."""
+    def sampling(self, wanted: str, chained: float) -> Sampling:
+        """Which formula for standard errors, and why; `chained`: the share of rows whose next state is that of the row below."""
         if wanted not in ("auto", *RULES):
             raise InputError(f"standard_errors must be one of auto, {', '.join(RULES)}. Got {wanted!r}.")
-        groups = None if self._trajectory is None else contiguous(self._trajectory)
-        if groups is None and wanted == "clustered":
+        lengths = self.data.lengths
+        if lengths is None and wanted == "clustered":
             raise InputError(
                 "standard_errors='clustered' needs a trajectory for every row; name its column (trajectory=)."
             )
-        if groups is not None:
-            count = int(groups[-1]) + 1
-            rule: Rule = "clustered" if count >= ENOUGH_CLUSTERS else "long-run"
-            reason = f"{count:,} trajectories"
+        if lengths is not None:
+            rule: Rule = "clustered" if len(lengths) >= ENOUGH_CLUSTERS else "long-run"
+            reason = f"{len(lengths):,} trajectories"
         else:
-            chained = self._chained()
             none = "no trajectory ids, and ready features do not tell whether rows follow each other, so that they"
             if self.log is not None:
                 none = "no trajectory ids, and rows do not follow each other, so that they"
@@ -195,32 +219,6 @@ class Prepared:
                 else f"{none} count as independent"
             )
         if wanted != "auto":
-            return Sampling(_rule(wanted), groups, "as asked for")
-        return Sampling(rule, groups, reason)
-
-    def _chained(self) -> float:
-        if self.log is None:
-            return 0.0
-        same = total = 0
-        for block in self.log.blocks():
-            rows = len(block.rewards)
-            after, here = block.next_observations.take(slice(0, rows - 1)), block.observations.take(slice(1, rows))
-            same, total = same + int(after.equals(here).sum()), total + rows - 1
-        return same / total if total else 0.0
-
-
-def _rule(name: str) -> Rule:
-    return next(rule for rule in RULES if rule == name)
-
-
-def contiguous(trajectory: NDArray[Any]) -> NDArray[np.int64]:
-    """Ids as numbers from zero; rows of one trajectory must stand together."""
-    change = np.flatnonzero(trajectory[1:] != trajectory[:-1]) + 1
-    codes = np.zeros(len(trajectory), dtype=np.int64)
-    codes[change] = 1
-    codes = np.cumsum(codes)
-    if len(np.unique(trajectory[np.concatenate([[0], change])])) != len(change) + 1:
-        raise InputError(
-            "The rows of a trajectory must stand together; sort them by trajectory, and by time within each."
-        )
-    return codes
+            rule, reason = next(rule for rule in RULES if rule == wanted), "as asked for"
+        whole = np.array([self.num_rows]) if lengths is None else lengths
+        return Sampling(rule, whole, reason, lengths is not None)

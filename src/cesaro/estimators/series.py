@@ -1,65 +1,83 @@
-"""The influence of every row on the rate, in one pass over the log."""
+"""The second pass: the influence of every row on the rate, added up."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from cesaro.checks import Array
+from cesaro.data import Block
 from cesaro.estimators.closed_form import Solution
+from cesaro.estimators.facts import Plan
 from cesaro.estimators.pipeline import Prepared
+from cesaro.estimators.ready import ReadyBlock
+from cesaro.estimators.totals import Series, Totals
+
+Pieces = list[tuple[Series | None, float]]
 
 
-class Series(NamedTuple):
-    """One number per row, and what they say of the whole.
-
-    Attributes:
-        influence: of each row on the rate, `[n]`, with mean zero.
-        ratio: the estimated density ratio `d_π/d_μ`, `[n]`, with mean one.
-        errors: TD errors, `[n]`.
-        correction: the mean of the influence before it was centered: what rounding of the moments left of the rate.
-        level: the mean value under the target, which centers the values.
-    """
-
-    influence: Array
-    ratio: Array
-    errors: Array
-    correction: float
-    level: float
-
-
-def influence_series(prepared: Prepared, solution: Solution, advance: Callable[[], None] = lambda: None) -> Series:
+@dataclass(frozen=True)
+class InfluencePass:
     """`IF = v·p_ν (δ − v·ν̂) − z·p_u (v·ν̂) − η p_u·I0û` (and the jitter's part), times the row's weight over the mean weight.
 
-    `advance` is called after each block.
+    Without a solution it is a pass over rewards alone.
     """
+
+    plan: Plan
+    solution: Solution | None
+    label = "influence"
+
+    def zero(self) -> Totals:
+        return Totals.zero(self.plan, self.solution is not None)
+
+    def restored(self, state: dict[str, Any]) -> Totals:
+        return Totals.of_state(self.plan, state)
+
+    def of_piece(self, prepared: Prepared, part: Block | ReadyBlock, number: int) -> tuple[Series | None, float]:
+        """In a thread of its own."""
+        if self.solution is None:
+            return None, 0.0
+        return influence(prepared, self.solution, part, number, self.plan.facts.rows / self.plan.facts.weight)
+
+    def collect(self, so_far: Pieces | None, piece: tuple[Series | None, float]) -> Pieces:
+        """Pieces of a block, in order."""
+        return [piece] if so_far is None else [*so_far, piece]
+
+    def of_block(self, prepared: Prepared, block: Block | ReadyBlock, pieces: Pieces) -> Totals:
+        found = [series for series, _ in pieces if series is not None]
+        level = sum(level for _, level in pieces)
+        return Totals.of(self.plan, block, Series.joined(found) if found else None, level)
+
+
+def influence(
+    prepared: Prepared, solution: Solution, part: Block | ReadyBlock, number: int, per_weight: float
+) -> tuple[Series, float]:
+    """The series of some rows, and their sum of weight times ratio times value; `per_weight`: rows per unit of weight."""
     (dual, primal), residual, weights = solution.rate_row, solution.residual, solution.weights
     exact = not residual.any()
     tests = dual[1:, None] if exact else np.stack([dual[1:], residual[1:]], axis=1)
     values = weights[:, None] if exact else np.stack([weights, primal[1:]], axis=1)
-    influence, ratio, errors = np.empty((3, prepared.num_rows))
-    level = 0.0
-    start = 0
-    for block in prepared.rows():
-        for piece in block.pieces():
-            rows = slice(start, start + len(piece))
-            start = rows.stop
-            on_dual, here, there = piece.v @ tests, piece.x @ values, piece.x_next @ values
-            change = there - here
-            errors[rows] = piece.rewards - solution.reward_rate + change[:, 0]
-            ratio[rows] = on_dual[:, 0] + dual[0]
-            influence[rows] = ratio[rows] * errors[rows]
-            if not exact:
-                left = on_dual[:, 1] + residual[0]
-                influence[rows] -= (ratio[rows] + change[:, 1] - primal[0]) * left
-            weighted = ratio[rows] if piece.weights is None else ratio[rows] * piece.weights
-            level += float(weighted @ here[:, 0])
-        advance()
-    influence -= solution.ridge * float(primal[1:] @ weights) + solution.jitter * float(dual[1:] @ residual[1:])
-    total = float(prepared.num_rows)
-    if prepared.weights is not None:
-        total = float(prepared.weights.sum())
-        influence *= prepared.weights * (prepared.num_rows / total)
-    correction = float(influence.mean())
-    influence -= correction
-    return Series(influence, ratio, errors, correction, level / total)
+    rows = prepared.features_of(part, piece=number)
+    on_dual, here, there = rows.v @ tests, rows.x @ values, rows.x_next @ values
+    change = there - here
+    errors = rows.rewards - solution.reward_rate + change[:, 0]
+    ratio = on_dual[:, 0] + dual[0]
+    found: Array = ratio * errors
+    if not exact:
+        left = on_dual[:, 1] + residual[0]
+        found -= (ratio + change[:, 1] - primal[0]) * left
+    found -= solution.ridge * float(primal[1:] @ weights) + solution.jitter * float(dual[1:] @ residual[1:])
+    weighted = ratio
+    if rows.weights is not None:
+        found *= rows.weights * per_weight
+        weighted = ratio * rows.weights
+    return Series(found, ratio, errors), float(weighted @ here[:, 0])
+
+
+def totals_of(prepared: Prepared, plan: Plan, series: Series) -> Totals:
+    """Of series that are there already, over all rows."""
+    total = Totals.zero(plan, has_target=True)
+    for block in prepared.data.blocks():
+        rows = slice(block.start, block.start + len(block))
+        total.add(Totals.of(plan, block, Series(*(part[rows] for part in series))))
+    return total

@@ -33,7 +33,7 @@ _NETWORK = ("cesaro.approximators", "MLP")
 def save(path: Any, estimator: str, content: dict[str, Any]) -> None:
     """Write the parts of a fitted estimator; the class's name says how to read them."""
     arrays: dict[str, Any] = {}
-    meta = {"schema": SCHEMA, "estimator": estimator, "content": _pack(content, arrays)}
+    meta = {"schema": SCHEMA, "estimator": estimator, "content": packed(content, arrays)}
     storage.write_arrays(Path(path), meta, arrays)
 
 
@@ -43,7 +43,7 @@ def load(path: Any, estimator: str) -> dict[str, Any]:
     if meta.get("estimator") != estimator:
         raise InputError(f"'{path}' holds a {meta.get('estimator')}, not a {estimator}; load it with that class.")
     try:
-        content = _unpack(meta["content"], arrays)
+        content = unpacked(meta["content"], arrays)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"'{path}' is damaged ({type(error).__name__}: {error}); save the estimator again.") from None
     if not isinstance(content, dict):
@@ -51,38 +51,40 @@ def load(path: Any, estimator: str) -> dict[str, Any]:
     return content
 
 
-def _pack(value: Any, arrays: dict[str, Any]) -> Any:
+def packed(value: Any, arrays: dict[str, Any]) -> Any:
+    """`value` as plain JSON; arrays go to `arrays` and leave their name."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return {"float": value.hex()}
     if isinstance(value, np.generic):
-        return _pack(value.item(), arrays)
+        return packed(value.item(), arrays)
     if isinstance(value, np.ndarray):
         if value.dtype == object:
-            return {"labels": [_pack(label, arrays) for label in value.tolist()]}
+            return {"labels": [packed(label, arrays) for label in value.tolist()]}
         name = f"a{len(arrays)}"
         arrays[name] = value
         return {"array": name}
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return {"tuple": [_pack(part, arrays) for part in value]}
+        return {"tuple": [packed(part, arrays) for part in value]}
     if isinstance(value, list):
-        return {"list": [_pack(part, arrays) for part in value]}
+        return {"list": [packed(part, arrays) for part in value]}
     if isinstance(value, dict):
-        return {"dict": [[key, _pack(part, arrays)] for key, part in value.items()]}
+        return {"dict": [[key, packed(part, arrays)] for key, part in value.items()]}
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if hasattr(value, "stored_content"):  # features from another estimator
-        return {"estimator": type(value).__name__, "content": _pack(value.stored_content(), arrays)}
+        return {"estimator": type(value).__name__, "content": packed(value.stored_content(), arrays)}
     if type(value) in _KINDS or (type(value).__module__, type(value).__name__) == _NETWORK:
-        return {"kind": type(value).__name__, "fields": _pack(dict(vars(value)), arrays)}
+        return {"kind": type(value).__name__, "fields": packed(dict(vars(value)), arrays)}
     raise InputError(
         f"This estimator cannot be saved: it holds a {type(value).__name__}, and only our own features, and optimizers and "
         "targets by name, are written without pickle; keep your code, and the estimate as JSON (Evaluation.to_dict)."
     )
 
 
-def _unpack(value: Any, arrays: dict[str, Any]) -> Any:
+def unpacked(value: Any, arrays: dict[str, Any]) -> Any:
+    """What `packed` was given."""
     if not isinstance(value, dict):
         return value
     if "float" in value:
@@ -91,19 +93,19 @@ def _unpack(value: Any, arrays: dict[str, Any]) -> Any:
         return arrays[value["array"]]
     if "labels" in value:
         labels = np.empty(len(value["labels"]), dtype=object)
-        labels[:] = [_unpack(label, arrays) for label in value["labels"]]
+        labels[:] = [unpacked(label, arrays) for label in value["labels"]]
         return labels
     if "tuple" in value:
-        return tuple(_unpack(part, arrays) for part in value["tuple"])
+        return tuple(unpacked(part, arrays) for part in value["tuple"])
     if "list" in value:
-        return [_unpack(part, arrays) for part in value["list"]]
+        return [unpacked(part, arrays) for part in value["list"]]
     if "dict" in value:
-        return {key: _unpack(part, arrays) for key, part in value["dict"]}
+        return {key: unpacked(part, arrays) for key, part in value["dict"]}
     if "estimator" in value:
-        return _estimator(value["estimator"], _unpack(value["content"], arrays))
+        return _estimator(value["estimator"], unpacked(value["content"], arrays))
     kind = _kind(value["kind"])
     made: Any = object.__new__(kind)
-    for name, part in _unpack(value["fields"], arrays).items():
+    for name, part in unpacked(value["fields"], arrays).items():
         object.__setattr__(made, name, part)
     return made
 

@@ -4,23 +4,41 @@ import numpy as np
 
 from cesaro.checks import Array
 from cesaro.errors import InputError
+from cesaro.estimators.moments import Moments
 from cesaro.estimators.pipeline import Prepared
-from cesaro.features import OneHot, sample_rows
+from cesaro.features import OneHot
 from cesaro.features.maps import action_probabilities
 
 
-def unlogged(prepared: Prepared) -> tuple[OneHot, Array] | None:
-    """For discrete logs: the target's probability of each never-logged pair, summed over next states; None for other logs."""
-    log, policy = prepared.log, prepared.policy
-    if log is None or policy is None or not (log.observations.is_discrete and log.actions.is_discrete):
+def pair_table(prepared: Prepared) -> OneHot | None:
+    """The pairs of a discrete log, by number; None for other logs, and where there are too many combinations to number."""
+    if isinstance(prepared.map, OneHot):
+        return prepared.map
+    if prepared.log is None or not prepared.is_discrete:
         return None
+    rows = prepared.sample.rows
     try:
-        table = OneHot(log.observations, log.next_observations, log.actions)
-    except InputError:  # too many combinations to number
+        return OneHot(rows.observations, prepared.log.states(), rows.actions)
+    except InputError:
         return None
-    seen = np.zeros(table.size, dtype=bool)
-    seen[table.states(log.observations) * table.num_actions + log.actions.joint().codes] = True
-    after = log.next_observations.take(sample_rows(len(log), prepared.random_state))
+
+
+def logged_weight(prepared: Prepared, table: OneHot, moments: Moments | None) -> Array:
+    """The weight of each pair in the log, `[S·A]`: of all rows where the moments tell, else of the sampled ones."""
+    if moments is not None and isinstance(prepared.map, OneHot):
+        return np.asarray(moments.mean("v")) * moments.weight
+    rows = prepared.sample.rows
+    pairs = table.states(rows.observations) * table.num_actions + rows.actions.joint().codes
+    return np.asarray(np.bincount(pairs, rows.weights, minlength=table.size), dtype=np.float64)
+
+
+def unlogged(prepared: Prepared, moments: Moments | None = None) -> tuple[OneHot, Array] | None:
+    """For discrete logs: the target's probability of each never-logged pair, summed over next states; None for other logs."""
+    policy, table = prepared.policy, pair_table(prepared)
+    if policy is None or table is None:
+        return None
+    seen = logged_weight(prepared, table, moments) > 0
+    after = prepared.sample.rows.next_observations
     probabilities = action_probabilities(after, policy, table.num_actions, np.random.default_rng(0), prepared.draws)
     mass = np.zeros((table.num_states, table.num_actions))
     np.add.at(mass, table.states(after), probabilities)

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
-from cesaro.data import Transitions
 from cesaro.data.values import Categories, Values
 from cesaro.estimators.checks_subject import Subject
 from cesaro.estimators.checks_support import leverages
-from cesaro.features import sample_rows
+from cesaro.estimators.support import logged_weight, pair_table
+from cesaro.features import OneHot, sample_rows
 from cesaro.features.maps import action_probabilities
 from cesaro.policies import Attached
 from cesaro.views import ActionShares, Along, OverTime, Place, StateTable, Views
@@ -20,8 +20,6 @@ from cesaro.views import ActionShares, Along, OverTime, Place, StateTable, Views
 if TYPE_CHECKING:
     from cesaro.estimators.base import Estimator
 
-# Stretches of the log that are shown, and rows that each should have.
-STRETCHES, ROWS_PER_STRETCH = 60, 20
 # Borders between trajectories are shown up to this many.
 BORDERS = 12
 # Pairs of states and actions that are asked for their value, and rows where states are not discrete.
@@ -38,21 +36,22 @@ WIDEST = 0.3
 def views(estimator: "Estimator") -> Views:
     """What can be shown of a fitted estimator."""
     found = _views(estimator)
-    return _no_gains(found) if np.ptp(estimator.prepared_.rewards) == 0 else found
+    return _no_gains(found) if estimator.facts_.spread == 0 else found
 
 
 def _views(estimator: "Estimator") -> Views:
     subject = replace(Subject.of(estimator), most=MOST_ROWS)
     over_time = _over_time(subject)
-    log, policy = subject.log, subject.prepared.policy
-    if log is None or policy is None or policy.is_logged:
+    policy = subject.prepared.policy
+    if subject.log is None or policy is None or policy.is_logged:
         return Views(over_time)
     leverage = leverages(subject)
-    if log.observations.is_discrete and log.actions.is_discrete:
-        table, shares = _table(estimator, log, policy)
-        places, total = _table_places(table)
-        return Views(over_time, table, (), places, total, (shares,), leverage)
-    along, shares_of, total = _along(estimator, log, policy)
+    table = pair_table(subject.prepared)
+    if table is not None:
+        states, shares = _table(estimator, subject, table, policy)
+        places, total = _table_places(states)
+        return Views(over_time, states, (), places, total, (shares,), leverage)
+    along, shares_of, total = _along(estimator, subject, policy)
     return Views(over_time, None, along, _bin_places(along), total, shares_of, leverage)
 
 
@@ -63,22 +62,22 @@ def _no_gains(views: Views) -> Views:
 
 
 def _over_time(subject: Subject) -> OverTime:
-    rows = subject.num_rows
-    bins = max(1, min(STRETCHES, rows // ROWS_PER_STRETCH))
-    edges = np.linspace(0, rows, bins + 1).round().astype(np.int64)
-    sizes = np.maximum(np.diff(edges), 1)
-    groups = subject.sampling.groups
-    borders: list[int] = [] if groups is None else (np.flatnonzero(np.diff(groups)) + 1).tolist()
-    rewards, weights = subject.prepared.rewards, subject.prepared.weights
-    earned = np.add.reduceat(rewards, edges[:-1]) / sizes
-    if weights is not None:
-        total = np.add.reduceat(weights, edges[:-1])
-        weighted = np.add.reduceat(weights * rewards, edges[:-1]) / np.where(total > 0, total, 1.0)
-        earned = np.where(total > 0, weighted, np.nan)
+    totals, rows = subject.totals, subject.num_rows
+    edges = totals.plan.edges
+    earned, weight, influence = totals.over_time
+    if not subject.has_series:
+        influence = np.full(len(earned), np.nan)
+        if subject.prepared.is_logged:
+            influence = earned - subject.behavior.value * weight
+            influence = influence * (subject.facts.rows / subject.facts.weight)
+    else:
+        influence = influence - totals.correction * np.diff(edges)
+    named = subject.sampling.is_named
+    borders: list[int] = subject.sampling.layout.starts[1:].tolist() if named else []
     return OverTime(
         edges,
-        earned,
-        np.add.reduceat(subject.influence, edges[:-1]) / rows,
+        np.where(weight > 0, earned / np.where(weight > 0, weight, 1.0), np.nan),
+        influence / rows,
         tuple(borders) if len(borders) <= BORDERS else (),
         len(borders) + 1,
     )
@@ -91,30 +90,36 @@ def _values(estimator: "Estimator", observations: Values, actions: Any) -> Array
     return estimator.predict(observations.plain(), actions)
 
 
-def _table(estimator: "Estimator", log: Transitions, policy: Attached) -> tuple[StateTable, ActionShares]:
-    joint, done = log.observations.joint(), log.actions.joint()
-    weights = np.ones(len(log)) if log.weights is None else log.weights
-    states, actions = len(joint.levels), len(done.levels)
-    counts = np.bincount(joint.codes * actions + done.codes, weights, states * actions).reshape(states, actions)
-    found, first = np.unique(joint.codes, return_index=True)
+def _table(
+    estimator: "Estimator", subject: Subject, table: OneHot, policy: Attached
+) -> tuple[StateTable, ActionShares]:
+    rows = subject.prepared.sample.rows
+    counts = logged_weight(subject.prepared, table, subject.moments).reshape(table.num_states, table.num_actions)
     share = counts.sum(axis=1) / counts.sum()
-    shown = found
-    most = max(1, MOST_PAIRS // actions)
+    found = shown = np.flatnonzero(share > 0)
+    most = max(1, MOST_PAIRS // table.num_actions)
     if len(found) > most:
         shown = np.sort(found[np.argsort(-share[found], kind="stable")[:most]])
-    rows = first[np.searchsorted(found, shown)]
-    observations = log.observations.take(rows)
-    chance = _chances(observations, policy, actions, estimator.prepared_.random_state)
-    values = np.stack([_values(estimator, observations, np.full(len(shown), one)) for one in done.levels], axis=1)
+    observations = _states(rows.observations, table, shown)
+    chance = _chances(observations, policy, table.num_actions, subject.prepared.random_state)
+    levels = table.action_levels
+    values = np.stack([_values(estimator, observations, np.full(len(shown), one)) for one in levels], axis=1)
     logged = counts[shown] / np.maximum(counts[shown].sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    names = tuple(one if isinstance(one, tuple) else (one,) for one in joint.levels[shown].tolist())
-    labels = tuple(done.levels.tolist())
-    table = StateTable(
-        log.observations.names, names, labels, values, logged, chance, share[shown], len(found) - len(shown)
+    names = tuple(zip(*(column.labels().tolist() for column in observations.columns if isinstance(column, Categories))))
+    labels = tuple(levels.tolist())
+    states = StateTable(
+        observations.names, names, labels, values, logged, chance, share[shown], len(found) - len(shown)
     )
     here = share[shown] / share[shown].sum()
-    shares = ActionShares(log.actions.names[0], tuple(map(str, labels)), None, here @ logged, here @ chance)
-    return table, shares
+    shares = ActionShares(rows.actions.names[0], tuple(map(str, labels)), None, here @ logged, here @ chance)
+    return states, shares
+
+
+def _states(like: Values, table: OneHot, states: NDArray[np.int64]) -> Values:
+    """States by number, in the form of the log's observations."""
+    columns = [column for column in like.columns if isinstance(column, Categories)]
+    codes = table.numbers(states)
+    return Values(like.form, like.names, tuple(Categories(code, c.levels) for code, c in zip(codes, columns)))
 
 
 def _chances(observations: Values, policy: Attached, actions: int, seed: int) -> Array:
@@ -159,12 +164,13 @@ def _preferred(chance: Array, actions: tuple[Any, ...]) -> str:
 
 
 def _along(
-    estimator: "Estimator", log: Transitions, policy: Attached
+    estimator: "Estimator", subject: Subject, policy: Attached
 ) -> tuple[tuple[Along, ...], tuple[ActionShares, ...], float | None]:
-    seed = estimator.prepared_.random_state
-    index = sample_rows(len(log), seed, MOST_ROWS)
-    observations, actions = log.observations.take(index), log.actions.take(index)
-    weights = np.ones(len(index)) if log.weights is None else log.weights[index]
+    seed, whole = subject.prepared.random_state, subject.prepared.sample.rows
+    index = sample_rows(len(whole), seed, MOST_ROWS)
+    rows = whole.part(index)
+    observations, actions = rows.observations, rows.actions
+    weights = np.ones(len(index)) if rows.weights is None else rows.weights
     weights = weights / weights.sum()
     q = _values(estimator, observations, actions.plain())
     if actions.is_discrete:

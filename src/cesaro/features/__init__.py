@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cesaro import checks
-from cesaro.data import Transitions
+from cesaro.data import Log, Sample
+from cesaro.data.log import SAMPLE, sample_rows
 from cesaro.data.values import Values
 from cesaro.errors import InputError
 from cesaro.features.base import Base, Fourier, Linear, Polynomial, Transformer
@@ -36,11 +36,15 @@ AUTO_FEATURES, LONG_LOG, LONG_LOG_FEATURES = 800, 500_000, 560
 ROWS_PER_FEATURE = 50
 
 
-# Rows that maps are fitted on, the same ones in every mode.
-SAMPLE = 100_000
-
-
-def build(spec: Any, log: Transitions, *, random_state: int, multiple: int = 1, most: int | None = None) -> FeatureMap:
+def build(
+    spec: Any,
+    log: Log,
+    *,
+    random_state: int,
+    multiple: int = 1,
+    most: int | None = None,
+    sample: Sample | None = None,
+) -> FeatureMap:
     """A feature map, fitted on a seeded sample of the log's rows.
 
     Args:
@@ -50,18 +54,21 @@ def build(spec: Any, log: Transitions, *, random_state: int, multiple: int = 1, 
         random_state: seed of the sample and of random features.
         multiple: how many times as many Fourier features; the first ones stay the same.
         most: the most Fourier features where the specification names no number; None: as many as the default allows.
+        sample: the log's, where it is known already.
     """
     if isinstance(spec, NetworkInputs | PerAction | Joint):
         return spec
-    finite = log.actions.is_discrete
-    discrete = finite and log.observations.is_discrete
+    rows = (log.sample(random_state) if sample is None else sample).rows
+    observations, actions = rows.observations, rows.actions
+    finite = actions.is_discrete
+    discrete = finite and observations.is_discrete
     name, argument = "", ""
     if isinstance(spec, str):
         name, _, argument = spec.partition(":")
         if name.endswith(".py"):
             from cesaro.policies.python_file import load
 
-            return build(load(Path(name), argument)[0], log, random_state=random_state)
+            return build(load(Path(name), argument)[0], log, random_state=random_state, sample=sample)
         if name == "auto":
             name = "one-hot" if discrete else "fourier"
         if name == "one-hot":
@@ -70,7 +77,7 @@ def build(spec: Any, log: Transitions, *, random_state: int, multiple: int = 1, 
                     "features='one-hot' needs discrete observations and actions; this log has numbers there: take 'fourier', or "
                     "declare columns as categories (kinds={'column': 'category'})."
                 )
-            return OneHot(log.observations, log.next_observations, log.actions)
+            return OneHot(observations, log.states(), actions)
         if name not in _NAMED:
             known = ", ".join(("auto", "one-hot", *_NAMED))
             raise InputError(
@@ -78,32 +85,23 @@ def build(spec: Any, log: Transitions, *, random_state: int, multiple: int = 1, 
             )
     elif not hasattr(spec, "fit") and not callable(spec):
         raise InputError(f"features must be a name, a transformer or a function. Got {type(spec).__name__}.")
-    rows = sample_rows(len(log), random_state)
-    observations, actions = log.observations.take(rows), log.actions.take(rows)
     if not isinstance(spec, str) and not hasattr(spec, "fit"):
         return _from_function(spec, observations, actions)
     state = Encoder(observations)
     action = None if finite else Encoder(actions)
-    sample = state(observations)
+    inputs = state(observations)
     if action is not None:
-        sample = np.concatenate([sample, action(actions)], axis=1)
+        inputs = np.concatenate([inputs, action(actions)], axis=1)
     num_actions = len(actions.joint().levels) if finite else 1
     if isinstance(spec, str):
-        base = _named(name, argument, sample, num_actions, len(log), random_state, multiple, most)
+        base = _named(name, argument, inputs, num_actions, len(log), random_state, multiple, most)
     else:
-        base = Transformer(spec, sample, random_state)
+        base = Transformer(spec, inputs, random_state)
     return (
         PerAction(EncodedStates(state, base), num_actions, actions.names[0])
         if action is None
         else Joint((state, action), base)
     )
-
-
-def sample_rows(num_rows: int, random_state: int, size: int = SAMPLE) -> NDArray[np.int64]:
-    """At most `size` row numbers, in order."""
-    if num_rows <= size:
-        return np.arange(num_rows)
-    return np.sort(np.random.default_rng([random_state, 0]).choice(num_rows, size, replace=False))
 
 
 _NAMED = ("linear", "fourier", "polynomial")

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from cesaro import checks
 from cesaro.errors import InputError
+from cesaro.policies.user_code import ONE_AT_A_TIME
 
 Float32 = NDArray[np.float32]
 
@@ -99,15 +100,16 @@ class Transformer:
 
 
 class user_code:
-    """Errors of the user's own code keep their cause and get the name of what was called."""
+    """The user's own code: one call at a time, and errors keep their cause and get the name of what was called."""
 
     def __init__(self, what: str) -> None:
         self.what = what
 
     def __enter__(self) -> None:
-        return None
+        ONE_AT_A_TIME.acquire()
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        ONE_AT_A_TIME.release()
         if isinstance(error, Exception) and not isinstance(error, InputError):
             raise InputError(f"{self.what} failed with {type(error).__name__}: {error}") from error
 

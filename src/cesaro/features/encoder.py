@@ -61,8 +61,9 @@ class Encoder:
                 result[np.flatnonzero(known), first + position[known]] = 1.0
                 first += int(part.max()) + 1
             else:
-                mean, scale = part
-                result[:, first : first + len(mean)] = (_two_dimensional(column) - mean) / scale
+                table, here = _two_dimensional(column), result[:, first : first + len(part[0])]
+                mean, scale = (moment.astype(table.dtype) for moment in part)  # single precision stays single
+                np.divide(table - mean, scale, out=here, casting="same_kind")
                 first += len(mean)
         return result
 

@@ -4,7 +4,6 @@ Finite actions: state features per action, `x(s, a) = e_a ⊗ φ(s)`, so that `x
 actions: `φ(s, a)` of both together, averaged over draws of `a'`. Discrete states and actions: one unit vector per pair, sparse.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
@@ -13,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cesaro import checks
+from cesaro.data.log import state_numbers, state_sizes
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
 from cesaro.features.base import Base, user_code
@@ -60,17 +60,16 @@ def action_probabilities(
 class OneHot:
     """One feature per logged state and action: the empirical MDP itself. Sparse, so that 10⁵ pairs are fine."""
 
-    def __init__(self, observations: Values, next_observations: Values, actions: Values) -> None:
-        self._sizes = [len(column.levels) for column in observations.columns if isinstance(column, Categories)]
-        if math.prod(self._sizes) > 2**62:
+    def __init__(self, observations: Values, states: NDArray[np.int64] | None, actions: Values) -> None:
+        """`observations` and `actions` tell names and levels; `states` are the log's (`Log.states`)."""
+        self._sizes = state_sizes(observations)
+        if states is None:
             raise InputError(
                 f"The observation's {len(self._sizes)} columns have too many combinations for one-hot features; leave "
                 "columns out, or take features='fourier'."
             )
         # Combinations that occur, by number; of a lone column every level is one.
-        self._occur: NDArray[np.int64] | None = None
-        if len(self._sizes) > 1:
-            self._occur = np.union1d(self._number(observations), self._number(next_observations))
+        self._occur = states if len(self._sizes) > 1 else None
         self._columns = [column.levels for column in observations.columns if isinstance(column, Categories)]
         self.num_states = self._sizes[0] if self._occur is None else len(self._occur)
         self.action_levels = actions.joint().levels
@@ -78,16 +77,17 @@ class OneHot:
         self.size = self.num_states * self.num_actions
         self.description = f"one-hot, {self.num_states:,} states × {self.num_actions} actions"
 
-    def _number(self, observations: Values) -> NDArray[np.int64]:
-        number = np.zeros(len(observations), dtype=np.int64)
-        for size, column in zip(self._sizes, observations.columns):
-            assert isinstance(column, Categories)
-            number = number * size + column.codes
-        return number
+    def numbers(self, states: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """The code of each column at these states."""
+        number, codes = np.asarray(states if self._occur is None else self._occur[states]), []
+        for size in reversed(self._sizes):
+            number, code = np.divmod(number, size)
+            codes.append(code)
+        return codes[::-1]
 
     def states(self, observations: Values) -> NDArray[np.int64]:
         """The number of each row's state, `[n]`."""
-        number = self._number(observations)
+        number = state_numbers(observations)
         if self._occur is None:
             return number
         at = np.minimum(np.searchsorted(self._occur, number), len(self._occur) - 1)
@@ -114,11 +114,7 @@ class OneHot:
 
     def state_label(self, state: int) -> str:
         """Its levels in words."""
-        number, parts = int(state if self._occur is None else self._occur[state]), []
-        for size, levels in zip(reversed(self._sizes), reversed(self._columns)):
-            number, code = divmod(number, size)
-            parts.append(str(levels[code]))
-        return ", ".join(reversed(parts))
+        return ", ".join(str(levels[code]) for levels, code in zip(self._columns, self.numbers(np.array(state))))
 
     def label(self, pair: int) -> str:
         """`(s, a)` in words."""

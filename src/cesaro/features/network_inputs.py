@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.data import Transitions
+from cesaro.data import Log
 from cesaro.data.values import Values
 from cesaro.errors import InputError
 from cesaro.features.encoder import MAX_DENSE, Encoder
@@ -44,15 +44,12 @@ class NetworkInputs:
             )
 
     @staticmethod
-    def of(log: Transitions, random_state: int) -> "NetworkInputs":
+    def of(log: Log, random_state: int) -> "NetworkInputs":
         """Fitted on the seeded sample of rows that every map is fitted on."""
-        from cesaro.features import sample_rows
-
-        rows = sample_rows(len(log), random_state)
-        actions = log.actions.take(rows)
-        finite = actions.is_discrete
+        rows = log.sample(random_state).rows
+        finite = rows.actions.is_discrete
         return NetworkInputs(
-            Encoder(log.observations.take(rows)), len(actions.joint().levels) if finite else Encoder(actions)
+            Encoder(rows.observations), len(rows.actions.joint().levels) if finite else Encoder(rows.actions)
         )
 
     def pairs(self, observations: Values, actions: Values) -> Float32:

@@ -1,7 +1,7 @@
 """Learning runs: many seeds and settings of a method in one compiled program."""
 
-from cesaro.learning.engine import dynamics, sweep
 from cesaro.learning.result import Best, Sweep
 from cesaro.learning.settings import grid
+from cesaro.learning.sweeps import dynamics, sweep
 
 __all__ = ["Best", "Sweep", "dynamics", "grid", "sweep"]

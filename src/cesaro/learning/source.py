@@ -51,10 +51,7 @@ def source(data: "LinearProblem | FeatureTransitions", dtype: str) -> Source:
 def _send(data: "LinearProblem | FeatureTransitions", dtype: str) -> Source:
     here, there, probability, rewards, features = _table(data)
     for name, values in (("rewards", rewards), ("features", features)):
-        if np.abs(values).max() > np.finfo(dtype).max:
-            raise InputError(
-                f"{name} must be numbers of {dtype}. Got {np.abs(values).max():g}; scale them, or take float64."
-            )
+        check_numbers(name, values, dtype)
     # The last entry is the largest number, so that every draw falls on a row of positive probability.
     last = int(np.flatnonzero(probability)[-1])
     cumulative = np.minimum(np.cumsum(probability) * 2.0**32, 2.0**32 - 1).astype(np.uint32)
@@ -66,6 +63,13 @@ def _send(data: "LinearProblem | FeatureTransitions", dtype: str) -> Source:
         jnp.asarray(rewards, dtype),
         jnp.asarray(features, dtype),
     )
+
+
+def check_numbers(name: str, values: Any, dtype: str) -> None:
+    """Numbers that the precision cannot hold would turn into infinities."""
+    largest = max(float(values.max()), -float(values.min()))
+    if largest > float(np.finfo(dtype).max):
+        raise InputError(f"{name} must be numbers of {dtype}. Got {largest:g}; scale them, or take float64.")
 
 
 def rows_of(data: "LinearProblem | FeatureTransitions") -> Rows:

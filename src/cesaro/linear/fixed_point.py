@@ -91,7 +91,7 @@ def reduce(matrix: Array, row_scale: Array, column_scale: Array) -> Reduced:
 
 def feature_scale(problem: "LinearSystem", ridge: float = 0.0) -> Array:
     """One over the root mean square of each feature under `d` (and the ridge beside it); one for a feature that has none."""
-    norm = np.sqrt(problem.d @ problem.X**2 + ridge)
+    norm = np.sqrt(problem.squares + ridge)
     return np.asarray(1 / np.where(norm > 0, norm, 1.0))
 
 

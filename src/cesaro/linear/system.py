@@ -101,6 +101,11 @@ class LinearSystem:
         """`XᵀDr`, `[K]`."""
         return self.X.T @ (self.d * self.r)
 
+    @cached_property
+    def squares(self) -> Array:
+        """`dᵀX²`, `[K]`: the mean square of each feature."""
+        return self.d @ self.X**2
+
     @property
     def mean_reward(self) -> float:
         """`dᵀ r`: what sampling earns, not what the target policy does."""

@@ -222,10 +222,7 @@ def _info(log: Any) -> LogInfo:
     observations, states = first.observations, None
     width = 1 if first.actions.form == "lone" else first.actions.columns[0].shape[1]
     if observations.form == "lone" and observations.is_discrete:
-        held = log.load()
-        columns = [values.joint() for values in (held.observations, held.next_observations)]
-        found = [c.levels[np.bincount(c.codes, minlength=len(c.levels)) > 0] for c in columns]
-        states = np.array(list(dict.fromkeys(np.concatenate(found).tolist())), dtype=found[0].dtype)
+        states = observations.joint().levels[log.states()]
     what = {
         "lone": f"one column of {'labels' if observations.is_discrete else 'numbers'}",
         "vector": "vectors of numbers",

@@ -2,6 +2,7 @@
 
 import inspect
 import sysconfig
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -13,17 +14,23 @@ from cesaro.errors import CesaroError, InputError
 
 Function = Callable[..., Any]
 
-_NOT_USERS = (
+# Where files lie that no user wrote.
+NOT_USERS = (
     *(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")),
     str(Path(__file__).parents[1]),
     "<frozen",
 )
 
 
+# Users' code need not know of threads: it runs one call at a time.
+ONE_AT_A_TIME = threading.RLock()
+
+
 def call(who: str, function: Function, *arguments: Any) -> Any:
     """`function(*arguments)`; whatever it raises becomes one sentence with type, message, file and line."""
     try:
-        return function(*arguments)
+        with ONE_AT_A_TIME:
+            return function(*arguments)
     except (CesaroError, MemoryError):
         raise
     except Exception as error:
@@ -38,7 +45,7 @@ def explain(error: BaseException) -> str:
         where, message = f" at {Path(error.filename).name}, line {error.lineno}", error.msg
     else:
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if not frame.filename.startswith(_NOT_USERS)]
+        own = [frame for frame in frames if not frame.filename.startswith(NOT_USERS)]
         where = f" at {Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
         message = str(error)
     message = " ".join(message.split())

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,12 +17,15 @@ if TYPE_CHECKING:
     from cesaro.evaluation import Evaluation
 
 ANSWERS = ("evaluation.json", "comparison.json")
+# Progress of passes over a large log, while they run.
+PASSES = "passes.npz"
+_PASSES = re.compile(r"\.?passes(_\d+)?\.npz(\.tmp)?")
 _PICTURE = re.compile(r"(rates|(reward|values|gains|influence|support)(_\d+)?)\.png")
 _SCHEMAS = ("cesaro-evaluation/", "cesaro-comparison/")
 
 
 class ReportFolder(OutFolder):
-    """The folder of one answer. There is nothing to resume: what an interrupted run leaves is removed or written anew."""
+    """The folder of one answer. Progress of passes stays in `OUT.partial/` until the answer is written; nothing else resumes."""
 
     def refusal(self) -> str | None:
         if not any(_is_answer(self.out / name) for name in ANSWERS):
@@ -35,7 +37,14 @@ class ReportFolder(OutFolder):
         if (other := _not_ours(self.path)) is not None:
             raise InputError(f"'{self.path}' holds '{other}' and is in the way; delete that folder or {ELSEWHERE}.")
         for file in self.path.iterdir():
-            file.unlink()
+            if not _PASSES.fullmatch(file.name):
+                file.unlink()
+
+    def rename(self) -> Path:
+        for file in self.path.iterdir():
+            if _PASSES.fullmatch(file.name):
+                file.unlink()
+        return super().rename()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -43,8 +52,15 @@ class ReportFolder(OutFolder):
         if kind is not None:
             if self.replaced.exists() and not self.out.exists():
                 self.replaced.rename(self.out)
-            shutil.rmtree(self.path, ignore_errors=True)
+            self._remove_all_but_progress()
         super().__exit__(kind, error, traceback)
+
+    def _remove_all_but_progress(self) -> None:
+        with suppress(OSError):
+            for file in self.path.iterdir():
+                if not _PASSES.fullmatch(file.name):
+                    file.unlink()
+            self.path.rmdir()  # where there is no progress either
 
 
 def write_evaluation(evaluation: "Evaluation", folder: ReportFolder) -> list[str]:
@@ -105,5 +121,10 @@ def _not_ours(folder: Path) -> str | None:
     written = ("report.html", "report.txt", *ANSWERS)
     known = {*written, *(temporary(Path(name)).name for name in written)}
     return next(
-        (entry for entry in sorted(os.listdir(folder)) if entry not in known and not _PICTURE.fullmatch(entry)), None
+        (
+            entry
+            for entry in sorted(os.listdir(folder))
+            if entry not in known and not _PICTURE.fullmatch(entry) and not _PASSES.fullmatch(entry)
+        ),
+        None,
     )

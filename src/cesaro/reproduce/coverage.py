@@ -21,7 +21,8 @@ from cesaro.checks import Array
 from cesaro.data import FeatureTransitions
 from cesaro.errors import InputError
 from cesaro.estimators import DiffLSTD, Estimate
-from cesaro.estimators.influence import COSINES, ENOUGH_CLUSTERS, independent
+from cesaro.estimators.influence import ENOUGH_CLUSTERS, independent
+from cesaro.estimators.projection import COSINES, project
 from cesaro.estimators.tabular import NotIdentified
 from cesaro.reproduce import study
 from cesaro.reproduce.coverage_chains import CHAINS, SERIES, Known, expected_features, known, quantities, simulate
@@ -115,7 +116,11 @@ def intervals(problem: Known, pairs: NDArray[np.intp]) -> dict[tuple[str, str], 
 
 
 def _by_rule(fitted: DiffLSTD, value: float, series: Array) -> tuple[Estimate, ...]:
-    return fitted.sampling_.over_time().estimate(value, series), batch_means(value, series), independent(value, series)
+    return (
+        fitted.sampling_.over_time().estimate(value, series),
+        batch_means(value, series),
+        independent(value, project(fitted.sampling_.layout, 0, series)),
+    )
 
 
 def batch_means(value: float, series: Array) -> Estimate:

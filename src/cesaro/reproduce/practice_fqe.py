@@ -18,7 +18,7 @@ from cesaro.algorithms.saddle_point import Target
 from cesaro.approximators import Approximator
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions, Transitions
-from cesaro.estimators.learned_rows import network_rows
+from cesaro.estimators.learned_rows import dense
 from cesaro.estimators.learned_run import seed_numbers
 from cesaro.estimators.learned_settings import adam
 from cesaro.estimators.neural import standardized
@@ -50,9 +50,7 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
 def inputs_of(log: Transitions, policy: Policy, random_state: int) -> FeatureTransitions:
     """A log as the inputs that `Learned` gives its networks: standardized columns, `[s, a]` and `[s', π(s')]`."""
     inputs = NetworkInputs.of(log, random_state)
-    return network_rows(
-        Prepared(log, policy, features=inputs, dual_features="same", draws=1, random_state=random_state), log
-    )
+    return dense(Prepared(log, policy, features=inputs, dual_features="same", draws=1, random_state=random_state))
 
 
 def moved(curves: Array) -> Array:

@@ -7,9 +7,9 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,30 +126,27 @@ def check_workers(workers: int) -> None:
 def compute(
     work: Workspace, jobs: Mapping[str, Callable[[], Arrays]], *, label: str, workers: int = 1, quiet: bool = False
 ) -> dict[str, Arrays]:
-    """Every piece, in the order of `jobs`: read where stored, else computed on `workers` threads and stored.
+    """Every piece, in the order of `jobs`: read where stored, else computed and stored.
 
-    Each job computes one piece and depends on nothing but its own settings. BLAS runs on one thread meanwhile, since
-    the pieces themselves are what runs in parallel.
+    Each job computes one piece and depends on nothing but its own settings. They run on `workers` threads, or as tasks of the
+    cluster in use (`engines.using`); BLAS runs on one thread meanwhile, since the pieces themselves are what runs in parallel.
     """
-    from threadpoolctl import threadpool_limits
+    from cesaro.engines import in_use, map_completed
 
     pieces = {name: piece for name in jobs if (piece := work.load(name)) is not None}
-    with (
-        progress(label, total=len(jobs), done=len(pieces), quiet=quiet) as advance,
-        threadpool_limits(limits=1, user_api="blas"),
-        ThreadPoolExecutor(workers) as pool,
-    ):
-        futures = {pool.submit(job): name for name, job in jobs.items() if name not in pieces}
-        try:
-            for future in as_completed(futures):
-                name = futures[future]
-                pieces[name] = future.result()
-                work.store(name, pieces[name])
-                advance()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    names = [name for name in jobs if name not in pieces]
+    engine, address = in_use()
+    with progress(label, total=len(jobs), done=len(pieces), quiet=quiet) as advance:
+        found = map_completed(partial(_piece, jobs), names, engine=engine, address=address, workers=workers)
+        for number, piece in found:
+            pieces[names[number]] = piece
+            work.store(names[number], piece)
+            advance()
     return {name: pieces[name] for name in jobs}
+
+
+def _piece(jobs: Mapping[str, Callable[[], Arrays]], name: str) -> Arrays:
+    return jobs[name]()
 
 
 def manifest(

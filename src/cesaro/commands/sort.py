@@ -1,0 +1,40 @@
+"""`cesaro sort`: a log that is larger than memory, sorted so that it can be read in blocks."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cesaro.commands.errors import one_line_errors
+
+
+def sort(
+    log: Annotated[
+        str,
+        typer.Argument(
+            metavar="LOG", help="A Parquet, CSV or Arrow file, a folder of such files, a pattern or an address."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The sorted log, a .parquet file.", show_default=False)],
+    trajectory: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Ids that say which rows belong together.", show_default=False)
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Times that order the rows of a trajectory.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what an earlier run wrote.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Sort a log by trajectory and time, whatever its size, so that `cesaro evaluate` can read it in blocks."""
+    with one_line_errors(resumes=lambda: False, words=_options):
+        from cesaro.data.sorting import sort as sort_log
+        from cesaro.report.escape import visible
+
+        rows = sort_log(log, out, trajectory=trajectory, time=time, force=force, quiet=quiet)
+        typer.echo(visible(f"{rows:,} rows, sorted: {out}"))
+
+
+def _options(message: str) -> str:
+    """The message with options where it names arguments of the function."""
+    return message.replace("trajectory=", "--trajectory").replace("time=", "--time")

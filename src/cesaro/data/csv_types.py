@@ -1,0 +1,261 @@
+"""Types of CSV columns: those that the whole column allows, found part by part, and text that is more likely a mistake."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cesaro.data.addresses import File
+from cesaro.data.columns import EXACT, empty
+from cesaro.data.roles import Roles
+from cesaro.data.sources import reading
+from cesaro.errors import InputError
+
+WHAT = "a CSV file with a header"
+_COMMA = re.compile(r"[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?")  # a number with a decimal comma
+_CLOCK = (pa.date32(), pa.timestamp("s"), pa.timestamp("ns"))
+_ZONED = (pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC"))
+# What Arrow makes of a column whose parts, taken alone, would get types of one of these families: the last one of them,
+# unless some entry forbids it. Everything else is text.
+_FAMILIES = ((pa.int64(), pa.float64()), (pa.int64(), pa.bool_()), _CLOCK, _ZONED)
+
+
+class Spot(NamedTuple):
+    """An entry of a column: number of the file, and row in it."""
+
+    file: int
+    row: int
+
+
+@dataclass
+class Part:
+    """Some rows of one file that are parsed at once.
+
+    Attributes:
+        number: of the file.
+        read: gives some columns, with given types and decimal mark.
+        rows: how many there are; known after the first reading.
+    """
+
+    number: int
+    file: File
+    read: Callable[[Sequence[str], Mapping[str, pa.DataType], str], pa.Table]
+    rows: int = 0
+
+
+@dataclass
+class Seen:
+    """What the rows of one column have shown so far."""
+
+    kinds: set[pa.DataType] = field(default_factory=set)
+    empty: Spot | None = None
+    empties: int = 0
+    number: bool = False
+    other: tuple[str, Spot] | None = None  # the first entry that is no number
+    comma: bool = False
+    numeric: bool = True  # numbers alone, if decimal commas count as such
+    marked: dict[str, str] = field(default_factory=dict)  # decimal mark → the first entry that holds it
+    largest: float = 0.0
+    whole: bool = True
+
+    @property
+    def kind(self) -> pa.DataType:
+        """The type of all of it: the only one, or the first that Arrow would try for all."""
+        kinds = self.kinds - {pa.null()}
+        if len(kinds) <= 1:
+            return next(iter(kinds), pa.null())
+        for family in _FAMILIES:
+            if kinds.issubset(family):
+                return max(kinds, key=family.index)
+        return pa.binary() if pa.binary() in kinds else pa.string()
+
+    def has_large_whole(self) -> bool:
+        return self.kind == pa.float64() and self.whole and self.largest > EXACT
+
+    def has_decimal_commas(self) -> bool:
+        return self.kind == pa.string() and self.comma and self.numeric
+
+    def add(self, values: pa.ChunkedArray, start: Spot) -> None:
+        if not len(values):
+            return
+        self.kinds.add(values.type)
+        if pa.types.is_string(values.type):
+            self._add_text(values, start)
+        elif pa.types.is_floating(values.type):
+            numbers = values.to_numpy()
+            finite = numbers[np.isfinite(numbers)]
+            self.largest = max(self.largest, float(np.abs(finite).max(initial=0.0)))
+            self.whole = self.whole and bool((finite == np.round(finite)).all())
+
+    def _add_text(self, values: pa.ChunkedArray, start: Spot) -> None:
+        levels = values.unique().to_pylist()
+        if "" in levels:
+            self.empties += pc.sum(pc.equal(values, "")).as_py()
+            self.empty = self.empty or _spot(values, "", start)
+        for level in levels:
+            if is_number(level):
+                self.number = True
+            else:
+                comma = has_comma(level)
+                self.comma, self.numeric = self.comma or comma, self.numeric and comma
+                if self.other is None:
+                    self.other = level, _spot(values, level, start)
+            for mark in ",.":
+                if mark in level:
+                    self.marked.setdefault(mark, level)
+
+
+def _spot(values: pa.ChunkedArray, level: str, start: Spot) -> Spot:
+    return Spot(start.file, start.row + pc.index(values, pa.scalar(level, values.type)).as_py())
+
+
+class Survey:
+    """Reads all parts of a CSV log, more than once where one time does not tell, and keeps what it learned.
+
+    Attributes:
+        types: per column.
+        commas: columns whose decimal mark is a comma.
+        columns: per column its data, one array per part; None where they shall not be kept.
+        rows: of every file.
+    """
+
+    def __init__(
+        self, log: str, files: Sequence[str], parts: Callable[[], Iterable[Part]], keep: bool, semicolons: bool
+    ) -> None:
+        self.types: dict[str, pa.DataType] = {}
+        self.commas: set[str] = set()
+        self.columns: dict[str, list[pa.ChunkedArray]] | None = {} if keep else None
+        self.rows = [0] * len(files)
+        self._log, self._files, self._parts, self._semicolons = log, files, parts, semicolons
+        self._seen: dict[str, Seen] = {}
+
+    def run(self, roles: Roles, kinds: Mapping[str, str], checked: bool = True) -> None:
+        columns, owners = roles.columns(), _owners(roles)
+        text = {roles.trajectory} if roles.trajectory is not None else set()
+        labels = text | {column for column, owner in owners.items() if kinds.get(owner) == "category"}
+        self._find(columns, text, ".")
+        others = [column for column in columns if column not in labels]
+        if self._semicolons and any(self._seen[column].has_decimal_commas() for column in others):
+            # Labels stay as they were: a comma or a point in them is no decimal mark.
+            self._find(others, text, ",")
+            self.commas = set(others)
+        if not checked:
+            return
+        large = {column for column in columns if self._seen[column].has_large_whole()}
+        exact = {column for column in large if kinds.get(column) == "category"}
+        if exact:
+            self._find(sorted(exact), exact, ".")
+        for column in (*roles.observation.columns, *roles.action.columns):
+            if column in large - exact and kinds.get(column) is None:
+                raise InputError(
+                    f'{self._log}: column "{column}" must be clear about its kind. Got whole numbers over 2**53; pass '
+                    f'kinds={{"{column}": "category"}} for ids or kinds={{"{column}": "number"}} for numbers.'
+                )
+        for column in columns:
+            if self.types[column] == pa.string() and column not in exact:
+                self._check_text(column, column in labels, owners.get(column))
+
+    def _find(self, columns: Sequence[str], text: set[str], mark: str) -> None:
+        """Types of some columns, in as many passes as it takes until all their parts agree."""
+        types = {column: pa.string() for column in columns if column in text}
+        while columns:
+            seen = self._pass(columns, types, text, mark)
+            self._seen |= seen
+            self.types |= {column: seen[column].kind for column in columns}
+            columns = [column for column in columns if len(seen[column].kinds) > 1]
+            types = {column: self.types[column] for column in columns}
+
+    def _pass(
+        self, columns: Sequence[str], types: dict[str, pa.DataType], text: set[str], mark: str
+    ) -> dict[str, Seen]:
+        seen = {column: Seen() for column in columns}
+        if self.columns is not None:
+            self.columns |= {column: [] for column in columns}
+        rows = [0] * len(self._files)
+        for part in self._parts():
+            with reading(part.file.name, WHAT, address=part.file.address):
+                table = self._read(part, columns, types, text, mark)
+            for column in columns:
+                seen[column].add(table[column], Spot(part.number, rows[part.number]))
+                if self.columns is not None:
+                    self.columns[column].append(table[column])
+            part.rows = len(table)
+            rows[part.number] += part.rows
+        self.rows = rows
+        return seen
+
+    def _read(
+        self, part: Part, columns: Sequence[str], types: dict[str, pa.DataType], text: set[str], mark: str
+    ) -> pa.Table:
+        """One part; a type that it contradicts gives way to text for this part and all that follow."""
+        try:
+            return part.read(columns, types, mark)
+        except pa.ArrowInvalid:
+            doubtful = [column for column in types if column not in text]
+            for column in doubtful:
+                try:
+                    part.read([column], {column: types[column]}, mark)
+                except pa.ArrowInvalid:
+                    types[column] = pa.binary() if types[column] == pa.string() else pa.string()
+                    return self._read(part, columns, types, text, mark)
+            raise
+
+    def _check_text(self, column: str, labels: bool, owner: str | None) -> None:
+        """Empty text is a missing entry; numbers and text in one column are more likely a mistake than labels.
+
+        `owner`: the column of the observation or the action whose kind decides; None where `kinds` has no say.
+        """
+        seen = self._seen[column]
+        if seen.empty is not None:
+            got, remedy = empty(self._row(seen.empty), seen.empties)
+            raise InputError(f'{self._log}: column "{column}" must not have missing entries. Got {got}; {remedy}.')
+        if labels:
+            return
+        choice = "" if owner is None else f', or pass kinds={{"{owner}": "category"}} if these are labels'
+        self._check_decimals(column, seen, choice)
+        if seen.number and seen.other is not None:
+            wrong, spot = seen.other
+            raise InputError(
+                f'{self._log}: column "{column}" must hold numbers or text, not both. Got {wrong!r} at {self._row(spot)}; '
+                f"correct that entry{choice}."
+            )
+
+    def _check_decimals(self, column: str, seen: Seen, choice: str) -> None:
+        """Numbers whose decimal mark is not that of the file must not become labels."""
+        other = "." if self.commas else ","
+        if not seen.numeric or other not in seen.marked:
+            return
+        what = {",": "a decimal comma", ".": "a decimal point in a file whose other columns have decimal commas"}[other]
+        remedy = "write it with a decimal point" if other == "," else "write all columns alike"
+        raise InputError(
+            f'{self._log}: column "{column}" must hold numbers that can be read. Got {seen.marked[other]!r}, {what}; '
+            f"{remedy}{choice}."
+        )
+
+    def _row(self, spot: Spot) -> str:
+        of = f" of {self._files[spot.file]}" if len(self._files) > 1 else ""
+        return f"row {spot.row}{of} (counted from 0)"
+
+
+def _owners(roles: Roles) -> dict[str, str]:
+    """Per column the column by which `kinds` names it: its own, or that of the observation for a next one."""
+    used = (*roles.observation.columns, *roles.action.columns)
+    after = () if roles.next_observation is None else zip(roles.next_observation.columns, roles.observation.columns)
+    return dict(after) | dict(zip(used, used))
+
+
+def has_comma(text: str) -> bool:
+    return _COMMA.fullmatch(text.strip()) is not None
+
+
+def is_number(text: str) -> bool:
+    """Whether Python reads it as one."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

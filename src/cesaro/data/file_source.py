@@ -1,0 +1,251 @@
+"""Logs in files of one format and one schema, read as a whole or in pieces, here or over a network."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import ClassVar, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from cesaro.data.addresses import File, resumed, retried
+from cesaro.data.roles import Roles
+from cesaro.data.settings import carried_settings
+from cesaro.data.sources import Files, Source, UnreadableError, check_names, reading
+from cesaro.errors import InputError
+
+_BLOCK = 65_536  # rows
+_NAMED = 3  # files that a note names
+
+T = TypeVar("T")
+
+
+class Header(NamedTuple):
+    """What opening a file tells: its columns, and its rows where that is known before it is read."""
+
+    schema: pa.Schema
+    rows: int | None = None
+
+
+class FilesSource(Source):
+    """One or several files of one schema, in order.
+
+    Args:
+        name: what messages call them together.
+        files: in the order of their rows.
+        skip_bad_files: whether a file that cannot be read is left out, in `table` and in pieces alike.
+    """
+
+    what: ClassVar[str]  # a file that can be read, in words
+    is_typed: ClassVar[bool] = True  # whether opening a file tells the types of its columns
+    files: tuple[str, ...]
+
+    def __init__(self, name: str, files: Sequence[File], skip_bad_files: bool = False) -> None:
+        self.name = name
+        self._skip = skip_bad_files
+        self._files = list(files)
+        self._rows: dict[str, int] = {}
+        self._columns: dict[str, list[str]] = {}  # of each file, in its order
+        self._verified: set[str] = set()
+        first: tuple[File, pa.Schema] | None = None
+        for file in files:
+            header = self._tried(file, partial(self._header, file))
+            if header is None:
+                continue
+            self._columns[file.path] = header.schema.names
+            check_names(file.name, header.schema.names)
+            if first is None:
+                first = file, header.schema
+            else:
+                _same_schema(*first, file, header.schema)
+            if header.rows is not None:
+                self._rows[file.path] = header.rows
+        assert first is not None
+        super().__init__(name, first[1].names, carried_settings(name, first[1].metadata))
+        self._schema = first[1]
+        self.types = self._schema if self.is_typed else None
+        self._tell()
+
+    @abstractmethod
+    def _header(self, file: File) -> Header:
+        """Columns and rows of one file; opens it."""
+
+    @abstractmethod
+    def _pieces(self, file: File, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
+        """Some columns of one file from row `start`, in batches of any size."""
+
+    def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
+        tables = self._wholes(roles.columns())
+        files = tuple((file.name, len(table)) for file, table in zip(self._files, tables))
+        with reading(self.name, "files of one schema"):
+            return pa.concat_tables(tables, promote_options="default"), files
+
+    def head(self, columns: Sequence[str], rows: int) -> pa.Table:
+        return first_rows((b for file in self._files for b in self._pieces(file, list(columns), 0)), rows)
+
+    def piece_types(self, roles: Roles, kinds: Mapping[str, str], *, checked: bool = True) -> pa.Schema:
+        self._settle(roles.columns())
+        return self._types(roles.columns())
+
+    def file_rows(self) -> tuple[int, ...]:
+        for file in [file for file in self._files if file.path not in self._rows]:
+            rows = self._tried(file, partial(self._count, file))
+            if rows is not None:
+                self._rows[file.path] = rows
+                self._tell()
+        return tuple(self._rows[file.path] for file in self._files)
+
+    def nbytes(self, roles: Roles) -> int:
+        types = self._types(roles.columns())
+        widths = {field.name: _width(field.type) for field in types}
+        unknown = [name for name, width in widths.items() if width is None]
+        known = sum(width for width in widths.values() if width is not None)
+        return int((known + self._look(unknown)) * sum(self.file_rows()))
+
+    def _look(self, columns: list[str]) -> float:
+        """Bytes per row of some columns, from the first batch there is."""
+        for file in list(self._files) if columns else ():
+            batch = self._tried(file, partial(self._first, file, columns))
+            if batch is not None:
+                return batch.nbytes / len(batch)
+        return 0.0
+
+    def _first(self, file: File, columns: list[str]) -> pa.RecordBatch | None:
+        return next(self._pieces(file, columns, 0), None)
+
+    def batches(self, file: int, columns: Sequence[str], start: int = 0) -> Iterator[pa.Table]:
+        from cesaro.data.log import BLOCK_ROWS
+
+        return self._blocks(self._files[file], list(columns), start, BLOCK_ROWS)
+
+    def _blocks(self, file: File, columns: list[str], start: int, rows: int) -> Iterator[pa.Table]:
+        """Blocks of one file; where a request fails, the next try goes on at the block that it was for."""
+        with self._reading(file):
+            yield from resumed(file, lambda row: in_blocks(self._pieces(file, columns, row), rows), start)
+
+    def _wholes(self, columns: list[str]) -> list[pa.Table]:
+        """One table per file that can be read."""
+        found = [self._tried(file, partial(self._whole, file, columns)) for file in list(self._files)]
+        return [table for table in found if table is not None]
+
+    def _whole(self, file: File, columns: list[str]) -> pa.Table:
+        """Some columns of a file."""
+        blocks = list(self._blocks(file, columns, 0, _BLOCK))
+        return pa.concat_tables(blocks) if blocks else self._types(columns).empty_table()
+
+    def _settle(self, columns: list[str]) -> None:
+        """Leave out the files that cannot be read, if that is wanted."""
+        if self._skip and not self._verified.issuperset(columns):
+            for file in list(self._files):
+                self._tried(file, partial(self._verify, file, columns))
+            self._verified.update(columns)
+
+    def _verify(self, file: File, columns: list[str]) -> None:
+        for _ in self._blocks(file, columns, 0, _BLOCK):
+            pass
+
+    def _count(self, file: File) -> int:
+        return sum(map(len, self._pieces(file, [self.names[0]], 0)))
+
+    def _types(self, columns: list[str]) -> pa.Schema:
+        return pa.schema([self._schema.field(column) for column in columns])
+
+    def _reading(self, file: File) -> AbstractContextManager[None]:
+        """Whatever goes wrong names the file, and how to go on without it where there are others."""
+        remedy = "check that it is complete and has the format its name says"
+        if len(self._files) > 1:
+            remedy += ", or leave such files out (skip_bad_files=True, --skip-bad-files)"
+        return reading(file.name, self.what, remedy=remedy, address=file.address)
+
+    def _tried(self, file: File, use: Callable[[], T]) -> T | None:
+        """What `use` gives; None where the file cannot be read and is left out."""
+        try:
+            with self._reading(file):
+                return retried(use) if file.is_remote else use()
+        except UnreadableError as error:
+            if not self._skip:
+                raise
+            self._leave_out(file, error)
+            return None
+
+    def _leave_out(self, file: File, error: UnreadableError) -> None:
+        self._files.remove(file)
+        self.skipped = (*self.skipped, f"{file.name}: {error.reason}")
+        if not self._files:
+            count = len(self.skipped)
+            raise InputError(
+                f"{self.name} must hold a file that can be read. Got {count} that cannot, the last because: {error}"
+            ) from None
+        self._tell()
+
+    def _tell(self) -> None:
+        """What others see of the files that are left."""
+        self.files = tuple(file.name for file in self._files)
+        known = all(file.path in self._rows for file in self._files)
+        self.num_rows = sum(self._rows[file.path] for file in self._files) if known else None
+        self.notes = self._sentences()
+
+    def _sentences(self) -> tuple[str, ...]:
+        if not self.skipped:
+            return ()
+        named = [f"{name} ({reason})" for name, _, reason in (text.partition(": ") for text in self.skipped[:_NAMED])]
+        more = f" and {len(self.skipped) - _NAMED} more" if len(self.skipped) > _NAMED else ""
+        count = len(self.skipped) + len(self._files)
+        return (f"Left out {len(self.skipped)} of {count} files that cannot be read: {', '.join(named)}{more}.",)
+
+
+def _same_schema(file: File, first: pa.Schema, other: File, schema: pa.Schema) -> None:
+    if sorted(first.names) == sorted(schema.names):
+        for name in first.names:
+            mine, theirs = first.field(name).type, schema.field(name).type
+            if mine != theirs:
+                raise InputError(
+                    f"{other.name} must have the schema of {file.name}. Got type {theirs} instead of {mine} in column "
+                    f'"{name}"; write both alike.'
+                )
+        return
+    name = sorted(set(first.names) ^ set(schema.names) or {schema.names[0]})[0]
+    has = other.name if name in schema.names else file.name
+    raise InputError(
+        f'{other.name} must have the columns of {file.name}. Got "{name}" only in {has}; '
+        "write both alike or read them apart."
+    )
+
+
+def first_rows(batches: Iterable[pa.RecordBatch], rows: int) -> pa.Table:
+    """The first rows of what comes in batches, and no batch more than that takes."""
+    found: list[pa.RecordBatch] = []
+    for batch in batches:
+        found.append(batch)
+        if sum(map(len, found)) >= rows:
+            break
+    return pa.Table.from_batches(found).slice(0, rows)
+
+
+def in_blocks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of `rows` each, the last one shorter."""
+    held: list[pa.RecordBatch] = []
+    missing = rows
+    for batch in batches:
+        while len(batch) >= missing:
+            yield pa.Table.from_batches([*held, batch.slice(0, missing)])
+            batch, held, missing = batch.slice(missing), [], rows
+        if len(batch):
+            held.append(batch)
+            missing -= len(batch)
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _width(kind: pa.DataType) -> float | None:
+    """Bytes per row; None where only the data tell."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _width(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _width(kind.index_type)
+    if pa.types.is_fixed_size_list(kind):
+        inner = _width(kind.value_type)
+        return None if inner is None else inner * kind.list_size
+    if pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind):
+        return kind.bit_width / 8
+    return 0.0 if pa.types.is_null(kind) else None

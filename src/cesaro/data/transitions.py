@@ -1,0 +1,234 @@
+"""Transitions in memory."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cesaro.data import log as logs
+from cesaro.data.assemble import Whole, assemble
+from cesaro.data.log import Array, Block, Log, Sample, Stretch, sample_rows
+from cesaro.data.parts import narrowed
+from cesaro.data.roles import Chosen, Roles, check_kinds
+from cesaro.data.schema import Schema
+from cesaro.data.settings import GAP, check_settings
+from cesaro.data.sources import ArraySource
+from cesaro.data.values import Categories, Index, Values
+from cesaro.errors import InputError
+
+
+class Transitions(Log):
+    """Transitions `(S, A, R, S')` in memory.
+
+    Args:
+        observations: `[N]` (integers, text or true/false: discrete states; floats: one number), `[N, d]`, or a dict of
+            named columns `[N]`.
+        actions: `[N]` (integers, text or true/false: discrete; floats: continuous) or `[N, d]`.
+        rewards: `[N]`.
+        next_observations: like `observations`; None: the next row of the same trajectory.
+        trajectory: ids, `[N]`; None: one trajectory, or one per episode where flags are given.
+        time: numbers, dates or timestamps, `[N]`; rows are sorted by it, see `gap`. None: rows are in order.
+        terminated: flags, `[N]`: the episode ended with this row by itself.
+        truncated: flags, `[N]`: a time limit ended the episode with this row.
+        weights: non-negative weight of each row, `[N]`.
+        available: actions that were possible: per row a list of labels.
+        kinds: "number" or "category" per column name ("observation" and "action" for lone ones).
+        reward_lag: 1 where the reward of a row is logged on the next one.
+        on_termination: "restart" (default: the next observation is the first one of the next episode), "keep", "drop".
+        on_truncation: "keep" (default: the transition stays as it is), "restart", "drop".
+        gap: rows are sorted by time, and a trajectory is cut where a step takes more than `gap` times its median step (that
+            of all trajectories, where it has fewer than 3 steps). None: time orders the rows and never cuts, for logs whose
+            steps take irregular times by nature, such as calls.
+
+    Example:
+        >>> import numpy as np
+        >>> from cesaro.data import Transitions
+        >>> log = Transitions(["a", "b", "a"], [0, 1, 1], [1.0, 0.0, 2.0], terminated=[0, 0, 1])
+        >>> log
+        Transitions(3 transitions, 3 rows)
+        >>> log.next_observations.plain().tolist()
+        ['b', 'a', 'a']
+    """
+
+    def __init__(
+        self,
+        observations: Any,
+        actions: ArrayLike,
+        rewards: ArrayLike,
+        next_observations: Any = None,
+        *,
+        trajectory: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        terminated: ArrayLike | None = None,
+        truncated: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        available: Any = None,
+        kinds: Mapping[str, str] | None = None,
+        reward_lag: int = 0,
+        on_termination: str | None = None,
+        on_truncation: str | None = None,
+        gap: float | None = GAP,
+    ) -> None:
+        settings = check_settings("Transitions", reward_lag, on_termination, on_truncation, gap)
+        columns: dict[str, Any] = {}
+        roles = Roles(
+            _put(columns, "observation", observations),
+            _put(columns, "action", actions),
+            _put(columns, "reward", rewards).columns[0],
+            None if next_observations is None else _put(columns, "next_observation", next_observations, observations),
+        )
+        singles = {
+            "trajectory": trajectory,
+            "time": time,
+            "terminated": terminated,
+            "truncated": truncated,
+            "weight": weights,
+        }
+        given = {role: _put(columns, role, values).columns[0] for role, values in singles.items() if values is not None}
+        chosen = None if available is None else _put(columns, "available", available)
+        roles = Roles(**{**vars(roles), **given, "available": chosen})
+        source = ArraySource("Transitions", columns)
+        checked = check_kinds("Transitions", kinds, roles)
+        self._set(assemble(source, roles, checked, settings, ()))
+
+    @classmethod
+    def _of(cls, whole: Whole) -> "Transitions":
+        transitions = cls.__new__(cls)
+        transitions._set(whole)
+        return transitions
+
+    def _set(self, whole: Whole) -> None:
+        self.name = whole.name
+        self._whole, self._parts = whole, whole.parts
+
+    @property
+    def schema(self) -> Schema:
+        return self._whole.schema
+
+    @property
+    def num_rows(self) -> int:
+        return len(self._parts.rewards)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return dict(self._whole.counts)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._whole.notes
+
+    @property
+    def action_levels(self) -> NDArray[Any] | None:
+        column = self._parts.actions.columns[0]
+        return column.levels if isinstance(column, Categories) else None
+
+    @property
+    def observations(self) -> Values:
+        """`S` of every transition."""
+        return self._parts.observations.take(self._kept)
+
+    @property
+    def actions(self) -> Values:
+        """`A` of every transition."""
+        return self._parts.actions.take(self._kept)
+
+    @property
+    def rewards(self) -> Array:
+        """`R` of every transition, `[n]`."""
+        return self._parts.rewards[self._kept]
+
+    @property
+    def next_observations(self) -> Values:
+        """`S'` of every transition, after restarts."""
+        return self._parts.next_observations(self._kept)
+
+    @property
+    def weights(self) -> Array | None:
+        """The weight of every transition, `[n]`; None: all alike."""
+        return None if self._parts.weights is None else self._parts.weights[self._kept]
+
+    @property
+    def trajectory(self) -> NDArray[np.int64] | None:
+        """The trajectory of every transition, `[n]`, in order of first appearance; None: there are neither ids nor flags."""
+        return self._parts.codes(self._kept)
+
+    @property
+    def segment(self) -> NDArray[np.int64]:
+        """The contiguous piece of every transition, `[n]`: it increases at every border, cut and dropped successor."""
+        return np.cumsum(~self._parts.follows) - 1
+
+    @property
+    def available(self) -> NDArray[np.bool_] | None:
+        """Which actions were possible, `[n, A]` in the order of `action_levels`; None: all, or not logged."""
+        return None if self._parts.available is None else self._parts.available[self._kept]
+
+    @property
+    def _kept(self) -> Index:
+        return narrowed(self._parts.kept)
+
+    def opened(self, *, quiet: bool = True) -> "Transitions":
+        return self
+
+    def load(self) -> "Transitions":
+        return self
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        return logs.stretches(self._whole.file_rows)
+
+    @property
+    def lengths(self) -> NDArray[np.int64] | None:
+        codes = self.trajectory
+        if codes is None:
+            return None
+        return np.diff(np.flatnonzero(codes[1:] != codes[:-1]) + 1, prepend=0, append=len(codes))
+
+    def blocks(self, stretch: Stretch | None = None) -> Iterator[Block]:
+        parts, file_rows = self._parts, self._whole.file_rows
+        for one in self.stretches if stretch is None else (stretch,):
+            first = sum(file_rows[: one.file])
+            end = first + file_rows[one.file]
+            for number in one.blocks:
+                start = first + number * logs.BLOCK_ROWS
+                low, high = np.searchsorted(parts.kept, (start, min(start + logs.BLOCK_ROWS, end)))
+                if low < high:
+                    yield parts.block((one.file, number), np.arange(low, high))
+
+    def sample(self, random_state: int) -> Sample:
+        index = sample_rows(len(self), random_state)
+        return Sample(index, self._parts.block((0, 0), index))
+
+    def __len__(self) -> int:
+        return len(self._parts.kept)
+
+    def __repr__(self) -> str:
+        return f"Transitions({len(self)} transitions, {self.num_rows} rows)"
+
+
+def _put(columns: dict[str, Any], role: str, values: Any, like: Any = None) -> Chosen:
+    """Register the arrays of one role under column names; a dict keeps its names."""
+    if role == "next_observation" and isinstance(values, Mapping) != isinstance(like, Mapping):
+        raise InputError(
+            "next_observations must be like observations. Got a dict for one of the two; write both alike."
+        )
+    if not isinstance(values, Mapping):
+        columns[role] = values
+        return Chosen((role,))
+    if role not in ("observation", "next_observation"):
+        raise InputError(f"{role} must be one array. Got a dict; only observations may have named columns.")
+    if not values:
+        raise InputError(f"{role} must have at least one column. Got an empty dict.")
+    names = [str(name) for name in (values if like is None else like)]
+    if sorted(names) != sorted(str(name) for name in values):
+        raise InputError(
+            f"{role} must have the columns of observations ({', '.join(names)}). Got {', '.join(map(str, values))}; "
+            "name both alike."
+        )
+    prefix = "next_" if role == "next_observation" else ""
+    by_name = {str(name): array for name, array in values.items()}
+    for name in names:
+        if prefix + name in columns:
+            raise InputError(f'observations must not have a column "{prefix}{name}" beside "{name}"; rename it.')
+        columns[prefix + name] = by_name[name]
+    return Chosen(tuple(prefix + name for name in names), "several")

@@ -1,0 +1,219 @@
+"""Pieces as tasks of a Ray cluster. The only module that knows Ray."""
+
+import logging
+import socket
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from cesaro.engines import sending
+from cesaro.errors import ClusterError, InputError
+from cesaro.versions import versions
+
+# Pieces under way per worker: one that runs and one that is there when it ends.
+_AHEAD = 2
+# How often the same piece may lose its worker.
+_RETRIES = 8
+_POLL_SECONDS = 1.0
+_RECOUNT_SECONDS = 10.0
+# Without an answer of the head node. Ray ends this process after 60.
+_LOST_SECONDS = 20.0
+# Without any node that could take a piece: a cluster that grows on demand needs minutes for its first.
+_NODELESS_SECONDS = 300.0
+
+
+def ray_module() -> Any:
+    """Ray, or one sentence."""
+    try:
+        import ray
+    except ImportError:
+        raise InputError("engine 'ray' needs Ray; install it with: pip install 'cesaro[ray]'.") from None
+    return ray
+
+
+class _Connection:
+    """The connection of this process, shared by everybody inside a session."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users = 0
+        self.is_own = False
+        self.address: str | None = None
+
+
+_CONNECTION = _Connection()
+
+
+@contextmanager
+def session(engine: str = "local", address: str | None = None) -> Iterator[None]:
+    """Stay connected to a cluster between calls; what was started or connected here ends with the last one inside."""
+    if engine != "ray":
+        yield
+        return
+    ray, connection = ray_module(), _CONNECTION
+    with connection.lock:
+        if not ray.is_initialized():
+            _connect(address)
+            connection.users, connection.is_own, connection.address = 0, True, address
+        elif connection.users == 0:  # the caller's own
+            connection.is_own, connection.address = False, None
+        known = (None, "auto", connection.address, ray.get_runtime_context().gcs_address)
+        if address not in known:
+            raise InputError(
+                f"address must be that of the cluster in use, {known[-1]}. Got {address!r}; leave it out, or end that "
+                "connection first."
+            )
+        connection.users += 1
+    try:
+        yield
+    finally:
+        with connection.lock:
+            connection.users -= 1
+            if connection.users <= 0 and connection.is_own:
+                ray.shutdown()
+
+
+def _connect(address: str | None) -> None:
+    """To the cluster there; without an address, to that of this machine or to one that is started now."""
+    host, _, port = (address or "").rpartition(":")
+    try:
+        if host and port.isdecimal() and "/" not in host:  # Ray would try for minutes
+            socket.create_connection((host.strip("[]"), int(port)), timeout=10 * _POLL_SECONDS).close()
+        with warnings.catch_warnings():
+            # JAX warns of forks, and those that start Ray's processes are harmless.
+            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+            ray_module().init(
+                address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR
+            )
+    except (OSError, OverflowError, RuntimeError, ValueError) as error:
+        raise InputError(
+            f"address must be that of a running Ray cluster, host:port or 'auto'. Got {address!r} "
+            f"({' '.join(str(error).split())[:300]}); start one with: ray start --head."
+        ) from error
+
+
+class Tasks:
+    """Runs pieces as tasks that need `num_cpus` and `num_gpus` each."""
+
+    def __init__(self, function: Callable[[Any], Any], address: str | None, num_cpus: float, num_gpus: float) -> None:
+        self._function = function
+        self._address = address
+        self._needs = {"CPU": num_cpus, "GPU": num_gpus} if num_gpus else {"CPU": num_cpus}
+        self._pending: set[Any] = set()
+
+    def __enter__(self) -> "Tasks":
+        ray = ray_module()
+        key, sent = sending.pickled(self._function, ray.cloudpickle)
+        with ExitStack() as stack:
+            stack.enter_context(session("ray", self._address))
+            self._head = _head()
+            self._slots, self._counted = 0, -float("inf")
+            self._answered = self._had_slots = time.monotonic()
+            with _losses_told():
+                self._arguments = (key, ray.put(sent), versions(), "GPU" in self._needs)
+            self._task = ray.remote(sending.run).options(
+                num_cpus=self._needs["CPU"],
+                num_gpus=self._needs.get("GPU", 0),
+                max_retries=_RETRIES,
+                retry_exceptions=False,
+            )
+            self._session = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        ray = ray_module()
+        for reference in self._pending if ray.is_initialized() else ():
+            with suppress(Exception):  # it has ended, or the cluster has
+                ray.cancel(reference)
+        self._session.close()
+
+    def room(self) -> int:
+        if time.monotonic() - self._counted > _RECOUNT_SECONDS:
+            self._count()
+        return _AHEAD * max(self._slots, 1)
+
+    def start(self, item: Any) -> Any:
+        with _losses_told():
+            reference = self._task.remote(*self._arguments, item)
+        self._pending.add(reference)
+        return reference
+
+    def first_ended(self, handles: list[Any]) -> tuple[Any, Any]:
+        ray = ray_module()
+        while True:
+            failure, result = None, None
+            with _losses_told():
+                ended, _ = ray.wait(handles, num_returns=1, timeout=_POLL_SECONDS)
+                try:
+                    result = ray.get(ended[0], timeout=_POLL_SECONDS) if ended else None
+                except ray.exceptions.GetTimeoutError:
+                    ended = []
+                except ray.exceptions.RayTaskError as error:
+                    failure = error
+            if not ended:
+                self._check_cluster()
+                continue
+            self._pending.discard(ended[0])
+            if failure is not None:
+                raise failure.cause from failure
+            return ended[0], result
+
+    def _check_cluster(self) -> None:
+        """Ray waits for lost nodes for ever, and ends this process when the head node stays away: rather say it in time."""
+        now = time.monotonic()
+        if self._head is not None and not _answers(self._head):
+            if now - self._answered > _LOST_SECONDS:
+                ray_module().shutdown()
+                raise _lost(f"its head node has not answered for {_LOST_SECONDS:.0f} seconds")
+            return
+        self._answered = now
+        self._count()
+        if self._slots:
+            self._had_slots = now
+        elif now - self._had_slots > _NODELESS_SECONDS:
+            needs = " and ".join(f"{count:g} {name}" for name, count in self._needs.items())
+            raise _lost(f"no node has offered {needs} for {_NODELESS_SECONDS:.0f} seconds")
+
+    def _count(self) -> None:
+        with _losses_told():
+            there = ray_module().cluster_resources()
+        self._slots = min(int(there.get(name, 0) // count) for name, count in self._needs.items())
+        self._counted = time.monotonic()
+
+
+def _head() -> tuple[str, int] | None:
+    """Where the head node answers; None where Ray's client speaks for this process and notices a loss itself."""
+    with suppress(Exception):
+        host, _, port = ray_module().get_runtime_context().gcs_address.rpartition(":")
+        return host.strip("[]"), int(port)
+    return None
+
+
+def _answers(head: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(head, timeout=_POLL_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _lost(reason: str) -> ClusterError:
+    return ClusterError(
+        f"The Ray cluster was lost: {reason}. What came back is in the checkpoint, if there is one: the same call with the "
+        "local engine finishes it."
+    )
+
+
+@contextmanager
+def _losses_told() -> Iterator[None]:
+    """What Ray raises about itself, in one sentence."""
+    ray = ray_module()
+    if not ray.is_initialized():  # it would start another one by itself
+        raise _lost("its connection was ended")
+    try:
+        yield
+    except (ray.exceptions.RayError, ConnectionError) as error:
+        raise _lost(f"{type(error).__name__} ({' '.join(str(error).split())[:300]})") from error

@@ -1,0 +1,150 @@
+"""Sums and cosine transforms of a series over contiguous pieces of its rows, block by block."""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro.checks import Array
+
+# Cosines of the long-run variance, over all pieces together.
+COSINES = 24
+# Rows whose angles stand in one table.
+_TABLE = 4_096
+
+
+class Layout:
+    """Contiguous pieces of a series, such as trajectories.
+
+    Attributes:
+        starts, lengths: first row and rows of each piece, in row order; no piece is empty.
+        rows: of all pieces.
+        cosines: piece to the number of its cosine transforms, for those that are long enough.
+    """
+
+    def __init__(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
+        self.starts, self.lengths = starts, lengths
+        self.stops = starts + lengths
+        self.rows = int(lengths.sum())
+        share = min(COSINES, max(1, self.rows // 8)) * lengths / max(1, self.rows)
+        used = np.minimum(np.round(share).astype(np.int64), lengths // 2)
+        least = 1 if len(lengths) == 1 else 2
+        self.cosines = {int(j): int(used[j]) for j in np.flatnonzero(used >= least)}
+
+    @staticmethod
+    def of(lengths: NDArray[np.int64]) -> "Layout":
+        """Pieces that follow each other without gaps."""
+        return Layout(np.cumsum(lengths) - lengths, lengths)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+@dataclass
+class Projection:
+    """What a series adds up to over the pieces of a layout, from piece `first` on.
+
+    Attributes:
+        sums: over each piece.
+        squares: sums of squares over each piece.
+        cosines: piece to its first cosine transforms (orthonormal, the constant left out).
+    """
+
+    layout: Layout
+    first: int
+    sums: Array
+    squares: Array
+    cosines: dict[int, Array] = field(default_factory=dict)
+
+    @staticmethod
+    def zero(layout: Layout) -> "Projection":
+        """Of no rows yet."""
+        return Projection(layout, 0, np.zeros(len(layout)), np.zeros(len(layout)))
+
+    @property
+    def rows(self) -> int:
+        """Of all pieces of the layout."""
+        return self.layout.rows
+
+    def add(self, other: "Projection") -> None:
+        """Count in rows that follow those counted so far."""
+        if not len(other.sums):
+            return
+        if not len(self.sums):
+            self.first, self.sums, self.squares = other.first, other.sums.copy(), other.squares.copy()
+        else:
+            missing = other.first + len(other.sums) - (self.first + len(self.sums))
+            if missing > 0:
+                self.sums, self.squares = (np.append(part, np.zeros(missing)) for part in (self.sums, self.squares))
+            here = slice(other.first - self.first, other.first - self.first + len(other.sums))
+            self.sums[here] += other.sums
+            self.squares[here] += other.squares
+        for j, piece in other.cosines.items():
+            self.cosines[j] = self.cosines[j] + piece if j in self.cosines else piece
+
+    def minus(self, other: "Projection") -> "Projection":
+        """Of the difference of two series over the same rows; squares are not known and left at infinity."""
+        cosines = {j: piece - other.cosines[j] for j, piece in self.cosines.items()}
+        return Projection(self.layout, 0, self.sums - other.sums, np.full(len(self.layout), np.inf), cosines)
+
+    def scaled(self, factor: float) -> "Projection":
+        """Of the series times a number."""
+        cosines = {j: factor * piece for j, piece in self.cosines.items()}
+        return Projection(self.layout, 0, factor * self.sums, factor**2 * self.squares, cosines)
+
+    @property
+    def mean(self) -> float:
+        """Over all rows of the layout."""
+        return float(self.sums.sum()) / self.rows
+
+    def centered(self, means: Array | float | None = None) -> "Projection":
+        """Of the series less its mean, or less a number per piece; cosines do not see constants."""
+        level = self.mean if means is None else means
+        lengths = self.layout.lengths
+        squares = np.maximum(self.squares - 2 * level * self.sums + level**2 * lengths, 0.0)
+        return Projection(self.layout, 0, self.sums - level * lengths, squares, self.cosines)
+
+
+def project(layout: Layout, start: int, series: Array) -> Projection:
+    """What rows `start`, `start + 1`, … of a series add to the pieces of a layout."""
+    stop = start + len(series)
+    first, last = np.searchsorted(layout.stops, start, side="right"), np.searchsorted(layout.starts, stop)
+    low = np.maximum(layout.starts[first:last] - start, 0)
+    high = np.minimum(layout.stops[first:last] - start, len(series))
+    if first >= last:
+        return Projection(layout, int(first), np.zeros(0), np.zeros(0))
+    bounds = np.stack([low, high], axis=1).ravel()  # sums between pieces are computed too, and dropped
+    sums, squares = (np.add.reduceat(np.append(part, 0.0), bounds)[::2] for part in (series, series * series))
+    cosines = {}
+    for j in range(first, last) if last - first < len(layout.cosines) else layout.cosines:
+        if first <= j < last and j in layout.cosines:
+            piece = series[low[j - first] : high[j - first]]
+            at = start + int(low[j - first]) - int(layout.starts[j])
+            cosines[int(j)] = _cosines(piece, at, int(layout.lengths[j]), layout.cosines[j])
+    return Projection(layout, int(first), sums, squares, cosines)
+
+
+def _cosines(series: Array, at: int, length: int, count: int) -> Array:
+    """What rows `at`, … of a piece of `length` rows add to its first `count` cosine transforms.
+
+    `cos(π j (2t + 1) / 2n)` for `t = t₀ + s` is the real part of a factor for `t₀` times one for `s`, and those stand in a table.
+    """
+    table = _angles(min(_TABLE, length), length, count)  # [s, 2 count]
+    size = len(table)
+    even = len(series) // size * size
+    sums = series[:even].reshape(-1, size) @ table
+    if even < len(series):
+        sums = np.concatenate([sums, (series[even:] @ table[: len(series) - even])[None]])
+    order = np.arange(1, count + 1)
+    begins = at + size * np.arange(len(sums))
+    turn = np.exp(1j * np.pi / (2 * length) * (2 * begins[:, None] + 1) * order)
+    found = turn.real * sums[:, :count] - turn.imag * sums[:, count:]
+    return np.asarray(np.sqrt(2 / length) * found.sum(axis=0))
+
+
+@lru_cache(maxsize=64)
+def _angles(rows: int, length: int, count: int) -> Array:
+    """Cosines and sines of `π j s / n`, `[rows, 2 count]`."""
+    angles = np.pi / length * np.arange(rows)[:, None] * np.arange(1, count + 1)
+    return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)

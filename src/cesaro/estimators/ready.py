@@ -1,0 +1,87 @@
+"""Rows that are not read from a log, in the form that passes take: ready features, and excerpts."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro.checks import Array
+from cesaro.data import Block, FeatureTransitions, Sample, Stretch
+from cesaro.data import log as logs
+from cesaro.data.values import Index
+from cesaro.errors import InputError
+
+
+@dataclass(frozen=True)
+class ReadyBlock:
+    """Rows whose features are ready; `follows` is not known of them."""
+
+    key: tuple[int, int]
+    start: int
+    x: Array
+    x_next: Array
+    rewards: Array
+    weights: Array | None
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    @property
+    def follows(self) -> NDArray[np.bool_]:
+        return np.zeros(len(self), dtype=np.bool_)
+
+    def part(self, rows: Index) -> "ReadyBlock":
+        """Some of its rows."""
+        start = self.start + ((rows.start or 0) if isinstance(rows, slice) else 0)
+        weights = None if self.weights is None else self.weights[rows]
+        return ReadyBlock(self.key, start, self.x[rows], self.x_next[rows], self.rewards[rows], weights)
+
+
+class Excerpt:
+    """One block as a log of its own."""
+
+    is_streamed = False
+    lengths: NDArray[np.int64] | None = None
+
+    def __init__(self, rows: Block | ReadyBlock) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        return logs.stretches((len(self),))
+
+    def blocks(self, stretch: Stretch | None = None) -> Iterator[Block | ReadyBlock]:
+        for one in self.stretches if stretch is None else (stretch,):
+            for number in one.blocks:
+                yield self._rows.part(slice(number * logs.BLOCK_ROWS, (number + 1) * logs.BLOCK_ROWS))
+
+
+class ReadyLog(Excerpt):
+    """Ready features as a log."""
+
+    def __init__(self, data: FeatureTransitions) -> None:
+        self.lengths = None if data.trajectory is None else trajectory_lengths(data.trajectory)
+        super().__init__(ReadyBlock((0, 0), 0, data.x, data.x_next, data.rewards, data.weights))
+
+    def blocks(self, stretch: Stretch | None = None) -> Iterator[Block | ReadyBlock]:
+        for number, block in enumerate(super().blocks(stretch), 0 if stretch is None else stretch.blocks.start):
+            assert isinstance(block, ReadyBlock)
+            yield ReadyBlock((0, number), block.start, block.x, block.x_next, block.rewards, block.weights)
+
+    def sample(self, random_state: int) -> Sample:
+        index = logs.sample_rows(len(self), random_state)
+        return Sample(index, self._rows.part(index))  # type: ignore[arg-type] # a block in all that is asked of it
+
+
+def trajectory_lengths(trajectory: NDArray[np.generic]) -> NDArray[np.int64]:
+    """Rows of each trajectory; they must stand together."""
+    change = np.flatnonzero(trajectory[1:] != trajectory[:-1]) + 1
+    if len(np.unique(trajectory[np.concatenate([[0], change])])) != len(change) + 1:
+        raise InputError(
+            "The rows of a trajectory must stand together; sort them by trajectory, and by time within each."
+        )
+    return np.diff(change, prepend=0, append=len(trajectory))

@@ -1,0 +1,267 @@
+"""`Totals`: what the second pass adds up, so that no series over rows need be kept.
+
+Everything here is a sum, a maximum or a few sampled rows: blocks are merged in their order, in every mode alike.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cesaro.checks import Array
+from cesaro.data import Block
+from cesaro.estimators.facts import Plan
+from cesaro.estimators.projection import Layout, Projection, project
+from cesaro.estimators.ready import ReadyBlock
+
+# A reward this many robust standard deviations from the median is an outlier: of a million exponential ones the largest is at 13.
+OUTLIER = 30.0
+
+
+class Series(NamedTuple):
+    """One number per row.
+
+    Attributes:
+        influence: of each row on the rate, `[n]`, the row's weight over the mean weight counted in.
+        ratio: the estimated density ratio `d_π/d_μ`, `[n]`.
+        errors: TD errors, `[n]`.
+    """
+
+    influence: Array
+    ratio: Array
+    errors: Array
+
+    @staticmethod
+    def joined(parts: "list[Series]") -> "Series":
+        """One after the other."""
+        return parts[0] if len(parts) == 1 else Series(*(np.concatenate(part) for part in zip(*parts)))
+
+
+@dataclass
+class Threefold:
+    """A series over all rows, over the earlier half and over the later half, as its sampling divides them."""
+
+    whole: Projection
+    first: Projection
+    second: Projection
+
+    @staticmethod
+    def zero(plan: Plan) -> "Threefold":
+        return Threefold(*(Projection(layout, 0, np.zeros(0), np.zeros(0)) for layout in _layouts(plan)))
+
+    @staticmethod
+    def of(plan: Plan, start: int, series: Array) -> "Threefold":
+        return Threefold(*(project(layout, start, series) for layout in _layouts(plan)))
+
+    def add(self, other: "Threefold") -> None:
+        for mine, theirs in zip(vars(self).values(), vars(other).values()):
+            mine.add(theirs)
+
+    def state(self) -> dict[str, Any]:
+        return {name: {**vars(part), "layout": None} for name, part in vars(self).items()}
+
+    @staticmethod
+    def of_state(plan: Plan, state: dict[str, Any]) -> "Threefold":
+        parts = zip(_layouts(plan), state.values())
+        return Threefold(*(Projection(**{**part, "layout": layout}) for layout, part in parts))
+
+
+def _layouts(plan: Plan) -> tuple[Layout, Layout, Layout]:
+    return plan.sampling.layout, *plan.sampling.halves
+
+
+@dataclass
+class Totals:
+    """Over the rows counted so far.
+
+    Attributes:
+        target: the influence on the target's rate; None where the estimator has no series.
+        behavior: the influence on the mean logged reward.
+        sums: by name, see `_sums`.
+        largest: by name: sizes of errors, and distance of a reward from the median.
+        outlier: (row, reward) of the latter.
+        half_weights: sums of weights in the earlier and in the later half, where rows have weights.
+        over_time: sums of weight times reward, of weight and of influence in the stretches of the plan.
+        sampled: influence, ratio and errors at sampled rows, `[3, m]`.
+        ends: (error, whether the ratio is not zero, whether it goes on from the row before) of the first and of the last row.
+        kept: the series themselves, where the plan keeps them.
+    """
+
+    plan: Plan
+    target: Threefold | None
+    behavior: Threefold
+    sums: dict[str, float] = field(default_factory=dict)
+    largest: dict[str, float] = field(default_factory=dict)
+    outlier: tuple[int, float] = (0, 0.0)
+    half_weights: Array = field(default_factory=lambda: np.zeros(2))
+    over_time: Array = field(default_factory=lambda: np.zeros((3, 0)))
+    sampled: list[Array] = field(default_factory=list)
+    ends: tuple[tuple[float, bool, bool], tuple[float, bool, bool]] | None = None
+    kept: list[Series] = field(default_factory=list)
+
+    @staticmethod
+    def zero(plan: Plan, has_target: bool) -> "Totals":
+        """Of no rows yet."""
+        target = Threefold.zero(plan) if has_target else None
+        return Totals(plan, target, Threefold.zero(plan), over_time=np.zeros((3, len(plan.edges) - 1)))
+
+    @staticmethod
+    def of(plan: Plan, block: Block | ReadyBlock, series: Series | None, level: float = 0.0) -> "Totals":
+        """Of one block; `level`: the sum over its rows of weight times ratio times value."""
+        facts, start = plan.facts, block.start
+        rows = slice(start, start + len(block))
+        rewards, weights = block.rewards, block.weights
+        behavior = rewards - facts.mean
+        if weights is not None:
+            behavior = behavior * (weights * (facts.rows / facts.weight))
+        distance = np.abs(rewards - plan.median)
+        far = distance > OUTLIER * plan.width if plan.width > 0 else np.zeros(len(block), dtype=np.bool_)
+        deviations = (rewards - facts.rewards / facts.rows) / plan.unit
+        row = int(np.argmax(distance))
+        found = Totals(
+            plan,
+            None if series is None else Threefold.of(plan, start, series.influence),
+            Threefold.of(plan, start, behavior),
+            {
+                "rewards2": float(deviations @ deviations),
+                "far": float(far.sum()),
+                "far2": float(deviations[far] @ deviations[far]) if far.any() else 0.0,
+                "level": level,
+            },
+            {"distance": float(distance[row])},
+            (start + row, float(rewards[row])),
+        )
+        parts = [rewards if weights is None else rewards * weights, np.ones(len(block)) if weights is None else weights]
+        found.over_time = np.stack(
+            [
+                _binned(plan, rows, part)
+                for part in (*parts, np.zeros(len(block)) if series is None else series.influence)
+            ]
+        )
+        if weights is not None:
+            found.half_weights = np.array([project(half, start, weights).sums.sum() for half in plan.sampling.halves])
+        if series is not None:
+            found._count(block, series)
+        return found
+
+    def _count(self, block: Block | ReadyBlock, series: Series) -> None:
+        """The sums over the series of the target; squares in units of the plan."""
+        plan = self.plan
+        weighted = series.ratio if block.weights is None else series.ratio * block.weights
+        size = np.abs(weighted)
+        errors, squares = series.errors / plan.unit, (series.influence / plan.unit) ** 2
+        used = series.ratio != 0
+        pairs = used[1:] & used[:-1] & block.follows[1:]
+        first, second = np.where(pairs, errors[:-1], 0.0), np.where(pairs, errors[1:], 0.0)
+        self.sums |= {
+            "ratio": float(weighted.sum()),
+            "ratio2": float(weighted @ weighted),
+            "ratio_size": float(size.sum()),
+            "ratio_negative": float(size[weighted < 0].sum()),
+            "influence4": float(squares @ squares),
+            "errors2": float(errors @ errors),
+            **_pair_sums(first, second, int(pairs.sum())),
+        }
+        self.largest["error"] = float(np.abs(series.errors).max())
+        low, high = np.searchsorted(plan.sampled, (block.start, block.start + len(block)))
+        self.sampled = [np.stack(series)[:, plan.sampled[low:high] - block.start]] if low < high else []
+        self.ends = (
+            (float(errors[0]), bool(used[0]), bool(block.follows[0])),
+            (float(errors[-1]), bool(used[-1]), bool(block.follows[-1])),
+        )
+        self.kept = [series] if plan.keeps else []
+
+    def add(self, other: "Totals") -> None:
+        """Count in the rows that follow."""
+        if self.target is not None and other.target is not None:
+            self.target.add(other.target)
+        self.behavior.add(other.behavior)
+        for name, value in other.sums.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+        if self.ends is not None and other.ends is not None:
+            (before, used, _), (after, also, follows) = self.ends[1], other.ends[0]
+            if used and also and follows:
+                for name, value in _pair_sums(np.array([before]), np.array([after]), 1).items():
+                    self.sums[name] += value
+        if other.largest["distance"] > self.largest.get("distance", -1.0):
+            self.outlier = other.outlier
+        for name, value in other.largest.items():
+            self.largest[name] = max(self.largest.get(name, 0.0), value)
+        self.over_time = self.over_time + other.over_time
+        self.half_weights = self.half_weights + other.half_weights
+        self.sampled.extend(other.sampled)
+        self.kept.extend(other.kept)
+        if other.ends is not None:
+            self.ends = other.ends if self.ends is None else (self.ends[0], other.ends[1])
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {
+            "target": None if self.target is None else self.target.state(),
+            "behavior": self.behavior.state(),
+            "sums": self.sums,
+            "largest": self.largest,
+            "outlier": self.outlier,
+            "half_weights": self.half_weights,
+            "over_time": self.over_time,
+            "sampled": self.sampled,
+            "ends": self.ends,
+            "kept": [np.stack(part) for part in self.kept],
+        }
+
+    @staticmethod
+    def of_state(plan: Plan, state: dict[str, Any]) -> "Totals":
+        """What `state` gave."""
+        target = None if state["target"] is None else Threefold.of_state(plan, state["target"])
+        kept = [Series(*part) for part in state["kept"]]
+        return Totals(
+            plan, **{**state, "target": target, "behavior": Threefold.of_state(plan, state["behavior"]), "kept": kept}
+        )
+
+    @property
+    def influence(self) -> Projection:
+        """On the target's rate, centered."""
+        assert self.target is not None
+        return self.target.whole.centered()
+
+    def halves(self, series: Threefold) -> tuple[Projection, Projection]:
+        """Of the earlier and the later half, as deviations from a mean over that half's weights."""
+        facts, parts = self.plan.facts, (series.first, series.second)
+        if not self.half_weights.any():
+            return parts
+        per_row = facts.weight / facts.rows
+        scales = [per_row * part.rows / weight if weight > 0 else 0.0 for part, weight in zip(parts, self.half_weights)]
+        return parts[0].scaled(scales[0]), parts[1].scaled(scales[1])
+
+    @property
+    def correction(self) -> float:
+        """The mean of the influence: what rounding of the moments left of the rate."""
+        return 0.0 if self.target is None else self.target.whole.mean
+
+    @property
+    def at_sample(self) -> Series:
+        """Of the sampled rows, centered like the whole."""
+        influence, ratio, errors = np.concatenate(self.sampled, axis=1)
+        return Series(influence - self.correction, ratio, errors)
+
+
+def _pair_sums(first: Array, second: Array, count: int) -> dict[str, float]:
+    """Of successive errors."""
+    product = first * second
+    return {
+        "pairs": float(count),
+        "product": float(product.sum()),
+        "product2": float(product @ product),
+        "first2": float(first @ first),
+        "second2": float(second @ second),
+    }
+
+
+def _binned(plan: Plan, rows: slice, values: Array) -> Array:
+    """Sums of some rows in the stretches of the plan."""
+    result = np.zeros(len(plan.edges) - 1)
+    first = int(np.searchsorted(plan.edges, rows.start, side="right")) - 1
+    last = int(np.searchsorted(plan.edges, rows.stop))
+    inside = np.maximum(plan.edges[first:last] - rows.start, 0)
+    result[first:last] = np.add.reduceat(values, inside)
+    return result

@@ -1,0 +1,161 @@
+"""`sweep`: all seeds × settings of a method."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from cesaro.algorithms.dynamics import Dynamics, mean_dynamics
+from cesaro.algorithms.saddle_point import CURRENT, Target
+from cesaro.approximators import Approximator
+from cesaro.data import FeatureTransitions
+from cesaro.engines import check_engine, session
+from cesaro.learning import assembly
+from cesaro.learning.arguments import (
+    Method,
+    all_settings,
+    as_objective,
+    as_seeds,
+    as_shape,
+    check_choices,
+    check_range,
+)
+from cesaro.learning.checkpoints import identity
+from cesaro.learning.engine import built, divided, on_threads, run
+from cesaro.learning.feed import Feed, Still
+from cesaro.learning.job import Job, Recipe
+from cesaro.learning.remote import on_cluster
+from cesaro.learning.result import Sweep
+from cesaro.learning.run import Recorder
+from cesaro.learning.source import rows_of
+from cesaro.linear import LinearProblem
+
+# A run counts as diverged once |r̂| exceeds this times 1 + max |R|.
+DIVERGED = 1e6
+
+
+def sweep(
+    method: Method,
+    data: LinearProblem | FeatureTransitions | Feed,
+    *,
+    settings: Sequence[Mapping[str, float]] | None = None,
+    seeds: int | Sequence[int] = 30,
+    budget: int = 5_000,
+    record_every: int = 100,
+    window: int = 100,
+    record: Sequence[str] | Mapping[str, Recorder] = ("reward_rate",),
+    batch_size: int = 1,
+    approximator: str | Approximator = "linear",
+    schedule: str = "constant",
+    radius: float | None = None,
+    optimizer: optax.GradientTransformation | None = None,
+    target: Target = CURRENT,
+    dtype: str = "float32",
+    keep_final: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    quiet: bool = False,
+) -> Sweep:
+    """Run a method with every setting and seed, from i.i.d. samples of a known problem or of transitions.
+
+    Samples belong to the seed: all settings of a seed see the same stream. A run's result depends on its seed and its setting
+    only, to rounding, and on nothing that runs beside it.
+
+    Args:
+        method: a name (`diff-sgq diff-gq1 diff-gq2 diff-gq3 diff-gq4 gradient-dice`), or your own `Objective` (or a function
+            `(approximator, num_inputs) -> Objective`).
+        data: a `LinearProblem`, `FeatureTransitions`, or a `Feed` whose rows change from record to record.
+        settings: numbers to vary, from `cesaro.grid(step_size=…, ridge=…)`; what is not named takes the method's default.
+        seeds: how many (0, 1, …), or which.
+        budget: samples per run. A step of Diff-GQ2 consumes two minibatches.
+        record_every: samples between records.
+        window: the rate is averaged over this many samples before each record; a divisor or a multiple of `record_every`.
+        record: what to keep beside the rate, at the end of each record: "weights" (without the rate), "last_reward_rate" (the raw
+            iterate, where `reward_rate` is an average), or a mapping from names to functions of the `State`.
+        batch_size: transitions per minibatch.
+        approximator: "linear" (started at zero), "linear-random" (started uniformly in ±1/√inputs), "mlp" (the paper's network),
+            `cesaro.approximators.MLP(widths=…)`, or your own.
+        schedule: "constant" or "robbins-monro", `step_size/(k + offset)^power`, whose `offset` and `power` can be swept.
+        radius: makes the projected variant of Diff-GQ1 and Diff-GQ2, and reports averaged iterates.
+        optimizer: an Optax transformation without learning rate; default plain gradients.
+        target: what the objective sees as its target: `CURRENT`, `copied(every)` or `tracked(mixing)`.
+        dtype: "float32" or "float64".
+        keep_final: also keep what every run ended at, as `Sweep.final`.
+        checkpoint: a file to keep progress in; the same call resumes from it, bit for bit.
+        workers: chunks that run at the same time on a CPU of this machine; default one per core. Results do not depend on it.
+        engine: "local", or "ray": chunks of settings and seeds become tasks of a Ray cluster, which may lose workers and nodes
+            meanwhile. The result is the same, bit for bit on machines of one kind, and a checkpoint can be finished by the
+            other engine.
+        address: of a running cluster, `host:port` or "auto"; None: that of this machine, or one that is started for the sweep.
+        quiet: no progress bar on stderr (elsewhere than on a terminal: no line every few seconds).
+
+    Example:
+        >>> import cesaro as cs
+        >>> chain = cs.problems.boyan_chain(pi0=0.1, mu0=0.5)
+        >>> result = cs.sweep("diff-gq1", chain, settings=cs.grid(step_size=[0.03, 0.1]), seeds=3, budget=2000)
+        >>> result.reward_rate.shape
+        (2, 3, 20)
+        >>> bool(result.best(truth=1.9).error < 0.2)
+        True
+    """
+    check_choices(dtype, target, optimizer, record, workers, checkpoint)
+    check_engine(engine, address)
+    with jax.enable_x64(dtype == "float64"):
+        feed = data if isinstance(data, Feed) else Still(data)
+        origin = feed.source(0, dtype)
+        recipe = Recipe(
+            method, approximator, origin.features.shape[1], schedule, radius is not None, optimizer, target, record
+        )
+        objective, label = as_objective(method, approximator, recipe.inputs)
+        chosen = all_settings(objective, settings, schedule, radius, label)
+        shape, blocks = as_shape(objective, budget, record_every, window, batch_size)
+        compiled = built(recipe, objective)
+        seed_numbers = as_seeds(seeds)
+        check_range(chosen, dtype)
+        bound = min(DIVERGED * (1 + float(jnp.max(jnp.abs(origin.rewards)))), float(np.finfo(dtype).max))
+        records, threads = int(budget // record_every), workers or os.cpu_count() or 1
+        job = Job(compiled, shape, chosen, seed_numbers, records, bound, dtype, threads)
+        mine = {} if checkpoint is None else identity(job, origin, label, schedule, approximator, radius, record)
+        del origin  # of the first record alone, where rows change
+        chunks = divided(job)
+        with session(engine, address):
+            carries, kept = run(
+                job,
+                feed,
+                chunks,
+                on_cluster(job, recipe, feed, chunks, address) if engine == "ray" else on_threads(job, feed, chunks),
+                label=label,
+                checkpoint=None if checkpoint is None else Path(checkpoint),
+                identity=mine,
+                is_remote=engine == "ray",
+                quiet=quiet,
+            )
+    found = assembly.result(job, chunks, label, settings or [{}], carries, kept, blocks)
+    return replace(found, final=assembly.final(job, chunks, carries)) if keep_final else found
+
+
+def dynamics(
+    method: Method,
+    data: LinearProblem | FeatureTransitions,
+    *,
+    approximator: str | Approximator = "linear",
+    **hyper: float,
+) -> Dynamics:
+    """`G` and `h` of a method's expected update, exactly on a known problem, as a plug-in on transitions.
+
+    Example:
+        >>> import cesaro as cs
+        >>> cs.learning.dynamics("diff-sgq", cs.problems.two_state_counterexample()).eigenvalues.real.round(9).tolist()
+        [3.0, 2.0]
+    """
+    rows = rows_of(data)
+    objective, label = as_objective(method, approximator, rows.x.shape[1])
+    chosen = all_settings(objective, [{"step_size": 1.0, **hyper}], "constant", None, label)
+    return mean_dynamics(objective, rows, {name: float(values[0]) for name, values in chosen.items()})

@@ -1,0 +1,275 @@
+"""Passes over a log: the same bits in memory, streamed, in any number of threads, interrupted and resumed."""
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import cesaro as cs
+from cesaro.data import log as logs
+from cesaro.errors import ClusterError
+from cesaro.estimators import pass_checkpoint, passes, pipeline
+from cesaro.estimators.projection import Layout, Projection, project
+
+Policy = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several stretches of several blocks of several pieces, of a few thousand rows."""
+    monkeypatch.setattr(logs, "BLOCK_ROWS", 256)
+    monkeypatch.setattr(logs, "STRETCH_BLOCKS", 3)
+    monkeypatch.setattr(pipeline, "PIECE", 64)
+    monkeypatch.setattr(pipeline, "PIECE_ROWS", 100)
+
+
+def continuous(rows: int, *, ids: bool = False, weights: bool = False, after: bool = False) -> pa.Table:
+    rng = np.random.default_rng(5)
+    action = rng.normal(size=rows)
+    state = np.zeros((rows + 1, 2))
+    for t in range(rows):
+        state[t + 1] = 0.8 * state[t] + [0.3 * np.tanh(action[t]), 0.0] + 0.4 * rng.normal(size=2)
+    columns: dict[str, Any] = {"obs_0": state[:-1, 0], "obs_1": state[:-1, 1], "action": action}
+    columns["reward"] = np.sin(state[:-1, 0]) - 0.1 * action**2
+    if after:
+        columns |= {"next_obs_0": state[1:, 0], "next_obs_1": state[1:, 1]}
+    if ids:
+        columns["trajectory"] = np.repeat(np.arange(40), rng.multinomial(rows, np.ones(40) / 40))
+    if weights:
+        columns["weight"] = rng.uniform(0.5, 2.0, rows)
+    return pa.table(columns)
+
+
+def discrete(rows: int) -> pa.Table:
+    rng = np.random.default_rng(6)
+    action = rng.integers(0, 2, rows)
+    state = np.cumsum(action * rng.integers(0, 2, rows)) % 5
+    return pa.table(
+        {
+            "state": state,
+            "weekday": rng.choice(["mo", "tu"], rows),
+            "action": np.array(["stay", "go"])[action],
+            "reward": (state == 2) - 0.1 * action,
+            "terminated": rng.uniform(size=rows) < 0.01,
+        }
+    )
+
+
+def drawn(observations: Any, rng: np.random.Generator) -> Any:
+    return 0.5 * observations[:, 0] + 0.2 * rng.normal(size=len(observations))
+
+
+def write(table: pa.Table, folder: Path) -> Path:
+    """In three files, whose row groups have other sizes than blocks."""
+    folder.mkdir(exist_ok=True)
+    cuts = [0, table.num_rows // 2 + 7, table.num_rows // 2 + 60, table.num_rows]
+    for number, (start, stop) in enumerate(pairwise(cuts)):
+        pq.write_table(table.slice(start, stop - start), folder / f"{number}.parquet", row_group_size=333)
+    return folder
+
+
+CASES: dict[str, tuple[Callable[[], pa.Table], Any, dict[str, Any], dict[str, Any]]] = {
+    "one trajectory": (lambda: continuous(3000), drawn, {"features": "fourier:12"}, {}),
+    "clusters": (lambda: continuous(3000, ids=True), drawn, {"features": "fourier:12"}, {}),
+    "weights and next columns": (
+        lambda: continuous(2500, weights=True, after=True),
+        "constant:0.3",
+        {"features": "polynomial:2", "ridge": 1e-3},
+        {"weight": "weight"},
+    ),
+    "independent": (
+        lambda: continuous(2500, ids=True, after=True),
+        drawn,
+        {"features": "linear", "standard_errors": "independent", "dual_features": "polynomial:2"},
+        {},
+    ),
+    "discrete": (
+        lambda: discrete(3000),
+        "uniform",
+        {},
+        {"observation": ["state", "weekday"], "kinds": {"state": "category"}},
+    ),
+    "logged": (lambda: continuous(2500, ids=True), "logged", {}, {}),
+}
+
+
+def told(answer: cs.Evaluation) -> str:
+    """All that an answer says, but for when it was made."""
+    views = answer.views
+    shown = [views.over_time, views.places, views.actions, views.total_gain]
+    return json.dumps({**answer.to_dict(), "run": None}) + repr(shown)
+
+
+@pytest.mark.filterwarnings("ignore::cesaro.errors.EvaluationWarning")
+@pytest.mark.parametrize("case", CASES)
+def test_streamed_answers_are_those_in_memory(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, policy, settings, roles = CASES[case]
+    folder = write(make(), tmp_path / "log")
+
+    def answer(stream: bool, cores: int) -> str:
+        monkeypatch.setattr(passes, "cores", lambda: cores)
+        log = cs.read(folder, stream=stream, **roles)
+        assert log.opened().is_streamed is stream
+        return told(cs.evaluate(log, policy, name="target", quiet=True, **settings))
+
+    assert answer(False, 1) == answer(True, 3)
+
+
+def fitted(folder: Path, checkpoint: Path | None = None, policy: Policy = drawn, **settings: Any) -> cs.DiffLSTD:
+    estimator = cs.DiffLSTD(features="fourier:12", checkpoint=checkpoint, quiet=True, **settings)
+    return estimator.fit(cs.read(folder, stream=True), policy)
+
+
+def interrupting(monkeypatch: pytest.MonkeyPatch, after: int, error: BaseException) -> None:
+    """From now on, a step of a pass raises once so many were done."""
+    original, count = passes._blocks, 0
+
+    def steps(*arguments: Any) -> Any:
+        nonlocal count
+        for step in original(*arguments):
+            if count == after:
+                raise error
+            count += 1
+            yield step
+
+    monkeypatch.setattr(passes, "_blocks", steps)
+
+
+@pytest.mark.parametrize(
+    ("after", "error"),  # within the first pass, between its stretches, and within the second
+    [(2, KeyboardInterrupt()), (9, ClusterError("lost")), (26, KeyboardInterrupt())],
+)
+def test_interrupted_passes_go_on_where_they_were(
+    after: int, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, kept = write(continuous(3000, ids=True), tmp_path / "log"), tmp_path / "kept.npz"
+    whole = fitted(folder)
+    with monkeypatch.context() as patched:
+        interrupting(patched, after, error)
+        with pytest.raises(type(error)):
+            fitted(folder, kept)
+    done = 0
+    original = passes._blocks
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal done
+        for step in original(*arguments):
+            done += 1
+            yield step
+
+    monkeypatch.setattr(passes, "_blocks", counted)
+    resumed = fitted(folder, kept)
+    log = cs.read(folder)
+    assert done == 2 * (len(list(log.blocks())) + len(log.stretches)) - after  # what was done is not done again
+    assert resumed.estimate_ == whole.estimate_
+    assert resumed.behavior_ == whole.behavior_
+    assert [str(one) for one in resumed.diagnostics_] == [str(one) for one in whole.diagnostics_]
+
+
+def test_progress_is_written_once_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, kept = write(continuous(1500), tmp_path / "log"), tmp_path / "kept.npz"
+    fitted(folder, kept)
+    assert not kept.exists()  # it took no minute
+    monkeypatch.setattr(pass_checkpoint, "SECONDS", 0.0)
+    whole = fitted(folder, kept)
+    assert kept.exists()
+
+    def never(*_: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(pipeline.Prepared, "parts", never)  # nothing is left to do
+    assert fitted(folder, kept).estimate_ == whole.estimate_
+
+
+def test_a_comparison_keeps_a_file_per_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pass_checkpoint, "SECONDS", 0.0)
+    log = cs.read(write(continuous(1500), tmp_path / "log"), stream=True)
+    policies = {"a": "constant:0.1", "b": "logged"}
+    settings: dict[str, Any] = {"features": "linear", "quiet": True, "checkpoint": tmp_path / "kept.npz"}
+    found = cs.compare(log, policies, **settings)
+    assert sorted(file.name for file in tmp_path.glob("*.npz")) == ["kept_1.npz", "kept_2.npz"]
+    assert cs.compare(log, policies, **settings).differences == found.differences
+    plain = cs.compare(log.load(), policies, features="linear", quiet=True)
+    assert plain.differences == found.differences
+
+
+def test_bad_data_leave_no_checkpoint(tmp_path: Path) -> None:
+    table, kept = continuous(1500), tmp_path / "kept.npz"
+    reward = table["reward"].to_numpy().copy()
+    reward[1400] = np.nan
+    folder = write(table.set_column(3, "reward", pa.array(reward, from_pandas=False)), tmp_path / "log")
+    with pytest.raises(cs.InputError, match=r'"reward" must be finite. Got nan at row 590 of 2.parquet'):
+        fitted(folder, kept)
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"random_state": 1}, "settings"),
+        ({"standard_errors": "independent"}, "settings"),
+        ({"policy": lambda observations, rng: 0.1 * observations[:, 1]}, "policy and features"),
+    ],
+)
+def test_checkpoint_of_another_run_is_refused(
+    change: dict[str, Any], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pass_checkpoint, "SECONDS", 0.0)
+    folder, kept = write(continuous(1500), tmp_path / "log"), tmp_path / "kept.npz"
+    fitted(folder, kept)
+    with pytest.raises(cs.InputError, match=f"belongs to another run: its {what} is"):
+        fitted(folder, kept, **change)
+    other = write(continuous(1400), tmp_path / "other")
+    with pytest.raises(cs.InputError, match="belongs to another run: its log is log, "):
+        fitted(other, kept)
+
+
+def test_checkpoint_needs_a_folder(tmp_path: Path) -> None:
+    folder = write(continuous(500), tmp_path / "log")
+    with pytest.raises(cs.InputError, match="folder of the checkpoint"):
+        fitted(folder, tmp_path / "no" / "such" / "kept.npz")
+
+
+def test_series_of_a_streamed_log_are_not_kept(tmp_path: Path) -> None:
+    estimator = fitted(write(continuous(500), tmp_path / "log"))
+    with pytest.raises(
+        cs.InputError, match="There is no density ratio here, because the 499 rows of the log are streamed"
+    ):
+        _ = estimator.density_ratio_
+
+
+def test_errors_of_a_policy_come_out_of_threads(tmp_path: Path) -> None:
+    folder = write(continuous(3000), tmp_path / "log")
+
+    def breaks(observations: Any) -> Any:
+        if len(observations) < 100:  # the last piece of a block
+            raise ValueError("no such state")
+        return observations[:, 0]
+
+    with pytest.raises(cs.InputError, match=r"'breaks' failed with ValueError .* no such state"):
+        fitted(folder, policy=breaks)
+
+
+@pytest.mark.parametrize("lengths", [[5000], [1200, 3, 1, 800, 2996], [7] * 60])
+def test_projections_add_up_and_are_cosine_transforms(lengths: list[int]) -> None:
+    from scipy.fft import dct
+
+    rng = np.random.default_rng(0)
+    layout = Layout.of(np.array(lengths))
+    series = rng.normal(size=layout.rows)
+    total = Projection.zero(layout)
+    cuts = np.unique([0, *rng.integers(0, layout.rows, 9), layout.rows])
+    for start, stop in pairwise(cuts):
+        total.add(project(layout, int(start), series[start:stop]))
+    parts = np.split(series, layout.starts[1:])
+    np.testing.assert_allclose(total.sums, [part.sum() for part in parts], atol=1e-11)
+    np.testing.assert_allclose(total.squares, [part @ part for part in parts], atol=1e-11)
+    assert len(total.cosines) == len(layout.cosines) == {1: 1, 5: 3, 60: 0}[len(lengths)]
+    for piece, found in total.cosines.items():
+        np.testing.assert_allclose(found, dct(parts[piece], norm="ortho")[1 : len(found) + 1], atol=1e-11)

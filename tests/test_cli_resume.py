@@ -1,0 +1,95 @@
+"""`cesaro evaluate` on a streamed log: killed in the middle, the same command goes on, and gives the same answer."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+# Small blocks, and progress after each of them; the last arguments are those of the command line.
+DRIVER = """
+import sys
+from cesaro.data import log
+from cesaro.estimators import pass_checkpoint
+log.BLOCK_ROWS, log.STRETCH_BLOCKS, pass_checkpoint.SECONDS = 512, 3, 0.0
+from cesaro.cli import main
+sys.argv = ["cesaro", *sys.argv[1:]]
+main()
+"""
+POLICY = """
+import os, time
+import numpy as np
+from cesaro.policies import Finite
+
+def chances(observations):
+    time.sleep(float(os.environ.get("SLOWLY", 0)))
+    return np.where(observations[:, None] > 0, [0.2, 0.8], [0.7, 0.3])
+
+target = Finite([0, 1], chances)
+"""
+
+
+def start(folder: Path, command: str, *arguments: str, slowly: float = 0.0) -> subprocess.Popen[str]:
+    line = [sys.executable, "-c", DRIVER, command, "log", "--observation", "level", "--stream", "--quiet", *arguments]
+    return subprocess.Popen(
+        line,
+        cwd=folder,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "SLOWLY": str(slowly)},
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    rows, level = 6_000, 0.0
+    levels, actions = np.empty(rows), rng.integers(0, 2, rows)
+    for t in range(rows):
+        levels[t] = level = 0.7 * level + 0.3 * actions[t] - 0.15 + rng.normal(0, 0.3)
+    (tmp_path / "log").mkdir()
+    table = pa.table({"level": levels, "action": actions, "reward": levels - 0.1 * actions})
+    for part in range(2):
+        pq.write_table(table.slice(3_000 * part, 3_000), tmp_path / "log" / f"{part}.parquet")
+    (tmp_path / "policy.py").write_text(POLICY)
+    return tmp_path
+
+
+def answer(text: str) -> dict[str, Any]:
+    return {**json.loads(text), "run": None}
+
+
+def test_killed_runs_resume(folder: Path) -> None:
+    options = ("--policy", "policy.py:target", "--features", "fourier:10")
+    plain = start(folder, "evaluate", *options, "--json")
+    slow = start(folder, "evaluate", *options, "--out", "killed", slowly=0.1)
+    expected, said = plain.communicate()
+    assert said == ""
+    kept = folder / "killed.partial" / "passes.npz"
+    deadline = time.monotonic() + 60
+    while not kept.exists():
+        assert slow.poll() is None, slow.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    slow.send_signal(signal.SIGKILL)
+    slow.communicate()
+    assert not (folder / "killed").exists()
+    assert kept.exists()
+    done = kept.stat().st_mtime_ns
+    other = start(folder, "evaluate", *options, "--seed", "1", "--out", "killed")
+    assert "belongs to another run: its settings" in other.communicate()[1]
+    assert kept.stat().st_mtime_ns == done  # and it is left alone
+    again = start(folder, "evaluate", *options, "--out", "killed")
+    assert again.communicate()[1] == ""
+    assert answer((folder / "killed" / "evaluation.json").read_text()) == answer(expected)
+    assert not kept.parent.exists()
+    assert not list((folder / "killed").glob("*.npz"))

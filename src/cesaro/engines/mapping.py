@@ -62,7 +62,7 @@ def map_ordered(
         engine: "local" or "ray".
         address: of a running Ray cluster, `host:port` or "auto"; None: that of this machine, or one that is started for it.
         workers: threads of the local engine; None: one per core.
-        num_cpus: what a piece occupies of a Ray node, above 0. BLAS and OpenMP take one thread in every engine.
+        num_cpus: what a piece occupies of a Ray node, above 0. BLAS takes one thread in every engine.
         num_gpus: the same for GPUs; a piece sees only its own. With 0 JAX computes on the CPU, whatever the node has.
 
     Example:

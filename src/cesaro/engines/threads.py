@@ -4,30 +4,35 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import cache
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 # Pieces under way per thread: one that runs and one that is there when it ends.
 _AHEAD = 2
+
+
+def cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Threads:
     """Runs pieces on `workers` threads; None: one per core that this process may use."""
 
     def __init__(self, function: Callable[[Any], Any], workers: int | None) -> None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._function = function
-        self._workers = workers or cores
+        self._workers = workers or cores()
 
     def __enter__(self) -> "Threads":
-        _LIMIT.enter()
+        ONE_THREAD.__enter__()
         self._pool = ThreadPoolExecutor(self._workers)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
-        _LIMIT.leave()
+        ONE_THREAD.__exit__()
 
     def room(self) -> int:
         return _AHEAD * self._workers
@@ -41,24 +46,30 @@ class Threads:
         return handle, handle.result()
 
 
+@cache
+def _controller() -> Any:
+    """Looking for libraries takes milliseconds, and NumPy's is there."""
+    return ThreadpoolController()
+
+
 class _OneThread:
-    """BLAS and OpenMP on one thread, as long as anybody is inside: their limit is one for the whole process."""
+    """BLAS on one thread, as long as anybody is inside: its limit is one for the whole process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
-                self._limits = threadpool_limits(limits=1)
+                self._limits = _controller().limit(limits=1, user_api="blas")
             self._inside += 1
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
                 self._limits.restore_original_limits()
 
 
-_LIMIT = _OneThread()
+ONE_THREAD = _OneThread()

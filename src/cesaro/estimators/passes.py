@@ -6,21 +6,19 @@ processes or machines did the work, nor on whether it was interrupted.
 """
 
 import copy
-import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from threadpoolctl import threadpool_limits
-
 from cesaro.data import Block, Stretch
 from cesaro.data import log as logs
+from cesaro.engines.threads import ONE_THREAD, cores
 from cesaro.errors import ClusterError
 from cesaro.estimators.pass_checkpoint import PassCheckpoint
 from cesaro.estimators.pipeline import Prepared
@@ -139,11 +137,6 @@ def _from(stretches: tuple[Stretch, ...], at: tuple[int, int]) -> list[Stretch]:
     return left
 
 
-def cores() -> int:
-    """That this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _blocks(work: Work[Any], prepared: Prepared, stretches: list[Stretch], workers: int) -> Generator[_Step]:
     """Pieces go to threads as blocks come in; what they find is taken in order, and few wait at a time."""
     waiting: deque[tuple[Stretch, Any, bool, Future[Any] | None]] = deque()
@@ -160,7 +153,8 @@ def _blocks(work: Work[Any], prepared: Prepared, stretches: list[Stretch], worke
         found, collected = work.of_block(prepared, block, collected), None
         return _Step((stretch.number, block.key[1] + 1 - _first(stretch)), found, len(block))
 
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(workers) as pool:
+    is_alone = workers == 1 or prepared.num_rows <= prepared.piece_rows
+    with ONE_THREAD, _Here() if is_alone else ThreadPoolExecutor(workers) as pool:
         try:
             for stretch, block in _ahead(prepared, stretches):
                 if block is None:
@@ -180,6 +174,21 @@ def _blocks(work: Work[Any], prepared: Prepared, stretches: list[Stretch], worke
             for *_, under_way in waiting:
                 if under_way is not None:
                     under_way.cancel()
+
+
+class _Here:
+    """Does the work at once: starting a thread takes longer than a small log, and one thread more gains nothing."""
+
+    def __enter__(self) -> "_Here":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(function(*arguments))
+        return done
 
 
 def _first(stretch: Stretch) -> int:

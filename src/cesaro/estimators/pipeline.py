@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.data import Block, FeatureTransitions, Log, Sample
+from cesaro.data import log as logs
 from cesaro.errors import InputError
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, RULES, Rule, Sampling
 from cesaro.estimators.moments import Rows
@@ -157,11 +158,15 @@ class Prepared:
 
     def parts(self, block: Block | ReadyBlock) -> list[Any]:
         """The block in cache-sized pieces; rows of sparse features stay together."""
-        if isinstance(self.map, OneHot) or (self.map is None and self.log is not None):
-            return [block]
-        widest = max(self.num_features, 1 if self.dual is None else self.dual.size, 1)
-        size = max(PIECE_ROWS, PIECE // widest)
+        size = self.piece_rows
         return [block.part(slice(start, start + size)) for start in range(0, len(block), size)]
+
+    @property
+    def piece_rows(self) -> int:
+        """Of a piece, at most."""
+        if isinstance(self.map, OneHot) or (self.map is None and self.log is not None):
+            return logs.BLOCK_ROWS
+        return max(PIECE_ROWS, PIECE // max(self.num_features, 1 if self.dual is None else self.dual.size, 1))
 
     def rows(self, repeat: int = 0) -> Iterator[Rows]:
         """All rows as features, piece by piece, in order."""

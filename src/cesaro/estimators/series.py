@@ -58,7 +58,12 @@ def influence(
     tests = dual[1:, None] if exact else np.stack([dual[1:], residual[1:]], axis=1)
     values = weights[:, None] if exact else np.stack([weights, primal[1:]], axis=1)
     rows = prepared.features_of(part, piece=number)
-    on_dual, here, there = rows.v @ tests, rows.x @ values, rows.x_next @ values
+    there = rows.x_next @ values
+    if rows.v is rows.x:  # one product, since it converts the features
+        both = rows.x @ np.concatenate([tests, values], axis=1)
+        on_dual, here = both[:, : tests.shape[1]], both[:, tests.shape[1] :]
+    else:
+        on_dual, here = rows.v @ tests, rows.x @ values
     change = there - here
     errors = rows.rewards - solution.reward_rate + change[:, 0]
     ratio = on_dual[:, 0] + dual[0]

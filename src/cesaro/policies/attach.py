@@ -176,7 +176,9 @@ class Attached:
                 f"{self._log.name}, whose actions are continuous. Got shape {values.shape} of {values.dtype}."
             )
         result = np.array(values, dtype=np.float64).reshape(rows, width)
-        if not np.isfinite(result).all():
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_finite = np.isfinite(result.sum())  # no sum with a NaN or an infinity is finite
+        if not is_finite and not np.isfinite(result).all():
             row, column = checks.first_index(~np.isfinite(result))
             raise InputError(
                 f"{self._who} must give finite actions. Got {result[row, column]} in dimension {column} "

@@ -30,6 +30,8 @@ import numpy as np
 from cesaro.policies import Finite
 
 def chances(observations):
+    with open(os.environ["CALLS"], "a") as calls:
+        calls.write(".")
     time.sleep(float(os.environ.get("SLOWLY", 0)))
     return np.where(observations[:, None] > 0, [0.2, 0.8], [0.7, 0.3])
 
@@ -37,7 +39,8 @@ target = Finite([0, 1], chances)
 """
 
 
-def start(folder: Path, command: str, *arguments: str, slowly: float = 0.0) -> subprocess.Popen[str]:
+def start(folder: Path, calls: str, command: str, *arguments: str, slowly: float = 0.0) -> subprocess.Popen[str]:
+    """`calls`: a file with a byte for every call of the policy."""
     line = [sys.executable, "-c", DRIVER, command, "log", "--observation", "level", "--stream", "--quiet", *arguments]
     return subprocess.Popen(
         line,
@@ -45,7 +48,7 @@ def start(folder: Path, command: str, *arguments: str, slowly: float = 0.0) -> s
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, "SLOWLY": str(slowly)},
+        env={**os.environ, "SLOWLY": str(slowly), "CALLS": calls},
     )
 
 
@@ -70,13 +73,12 @@ def answer(text: str) -> dict[str, Any]:
 
 def test_killed_runs_resume(folder: Path) -> None:
     options = ("--policy", "policy.py:target", "--features", "fourier:10")
-    plain = start(folder, "evaluate", *options, "--json")
-    slow = start(folder, "evaluate", *options, "--out", "killed", slowly=0.1)
-    expected, said = plain.communicate()
-    assert said == ""
+    plain = start(folder, "whole", "evaluate", *options, "--out", "plain")
+    slow = start(folder, "first", "evaluate", *options, "--out", "killed", slowly=0.1)
+    assert plain.communicate()[1] == ""
     kept = folder / "killed.partial" / "passes.npz"
     deadline = time.monotonic() + 60
-    while not kept.exists():
+    while not kept.exists() or (folder / "first").stat().st_size < 20:  # in the second pass
         assert slow.poll() is None, slow.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -84,8 +86,11 @@ def test_killed_runs_resume(folder: Path) -> None:
     slow.communicate()
     assert not (folder / "killed").exists()
     assert kept.exists()
-    again = start(folder, "evaluate", *options, "--out", "killed")
+    again = start(folder, "second", "evaluate", *options, "--out", "killed")
     assert again.communicate()[1] == ""
-    assert answer((folder / "killed" / "evaluation.json").read_text()) == answer(expected)
+    found, expected = (answer((folder / name / "evaluation.json").read_text()) for name in ("killed", "plain"))
+    assert found == expected
     assert not kept.parent.exists()
     assert not list((folder / "killed").glob("*.npz"))
+    calls = [(folder / name).stat().st_size for name in ("second", "whole")]
+    assert calls[0] <= calls[1] - 10  # it went on, and did not begin anew

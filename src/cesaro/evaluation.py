@@ -222,8 +222,7 @@ def evaluate(
     data = as_log(log)
     target = as_policy(policy, name=name, trust=trust)
     estimator = _estimator(method, features, random_state, quiet, settings)
-    with stage("reading the log", quiet=quiet):
-        opened = data.opened(quiet=quiet)
+    opened = data.opened(quiet=quiet)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(opened, target)

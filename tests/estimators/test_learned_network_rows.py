@@ -3,9 +3,11 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 import cesaro as cs
+from cesaro.estimators import neural_rows
 from cesaro.estimators.neural_rows import distinct, overlap, row_hashes
 
 Array = NDArray[np.float64]
@@ -25,3 +27,21 @@ def test_every_part_of_a_row_counts() -> None:
     # Numbers of few bits, in two columns: none collide.
     grid = np.stack(np.meshgrid(np.arange(300.0), np.arange(300.0)), axis=-1).reshape(-1, 2)
     assert len(distinct(hashed(np.concatenate([grid, 0 * grid, 0 * grid], axis=1)))) == 90_000
+
+
+def test_large_logs_are_compared_by_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 6,000 and of 3,000 rows about 500 hashes are kept; a third of the smaller log is in the larger one.
+
+    The share has a standard error of 0.021; five of them are exceeded once in a million tests.
+    """
+    monkeypatch.setattr(neural_rows, "MOST", 500)
+    x = np.random.default_rng(1).normal(size=(8_000, 4))
+
+    def hashed(rows: Any) -> Any:
+        return row_hashes(cs.Transitions(rows[:, :1], rows[:, 1], rows[:, 2], rows[:, 3:]))
+
+    large, small = hashed(x[:6_000]), hashed(x[5_000:])
+    assert 400 < len(large) < 600
+    assert overlap(small, distinct(large)) == pytest.approx(1 / 3, abs=0.11)
+    assert overlap(hashed(x[:900]), distinct(large)) == 1
+    assert overlap(hashed(x[6_000:]), distinct(large)) == 0

@@ -14,7 +14,7 @@ import pytest
 import cesaro as cs
 from cesaro.data import log as logs
 from cesaro.errors import ClusterError
-from cesaro.estimators import pass_checkpoint, passes, pipeline
+from cesaro.estimators import gathering, pass_checkpoint, passes, pipeline, totals
 from cesaro.estimators.projection import Layout, Projection, project
 
 Policy = Callable[..., Any]
@@ -44,6 +44,14 @@ def continuous(rows: int, *, ids: bool = False, weights: bool = False, after: bo
     if weights:
         columns["weight"] = rng.uniform(0.5, 2.0, rows)
     return pa.table(columns)
+
+
+def single_rows() -> pa.Table:
+    """Whose middle, of two stretches, and whose end are trajectories of one row, which have no successor."""
+    table = continuous(3000)
+    rows = np.arange(3000)
+    alone = ((rows > 500) & (rows < 1800)) | (rows > 2400)
+    return table.append_column("trajectory", pa.array(np.where(alone, rows, -(rows > 1500).astype(int))))
 
 
 def discrete(rows: int) -> pa.Table:
@@ -96,14 +104,16 @@ CASES: dict[str, tuple[Callable[[], pa.Table], Any, dict[str, Any], dict[str, An
         {"observation": ["state", "weekday"], "kinds": {"state": "category"}},
     ),
     "logged": (lambda: continuous(2500, ids=True), "logged", {}, {}),
+    "stretches without transitions": (single_rows, "constant:0.3", {"features": "linear"}, {}),
 }
 
 
 def told(answer: cs.Evaluation) -> str:
     """All that an answer says, but for when it was made."""
     views = answer.views
-    shown = [views.over_time, views.places, views.actions, views.total_gain]
-    return json.dumps({**answer.to_dict(), "run": None}) + repr(shown)
+    shown = [views.over_time, views.table, views.along, views.places, views.actions, views.total_gain, views.leverage]
+    with np.printoptions(precision=17, threshold=10**6):
+        return json.dumps({**answer.to_dict(), "run": None}) + repr(shown)
 
 
 @pytest.mark.filterwarnings("ignore::cesaro.errors.EvaluationWarning")
@@ -122,8 +132,18 @@ def test_streamed_answers_are_those_in_memory(case: str, tmp_path: Path, monkeyp
 
 
 def fitted(folder: Path, checkpoint: Path | None = None, policy: Policy = drawn, **settings: Any) -> cs.DiffLSTD:
-    estimator = cs.DiffLSTD(features="fourier:12", checkpoint=checkpoint, quiet=True, **settings)
-    return estimator.fit(cs.read(folder, stream=True), policy)
+    names = ("random_state", "standard_errors")
+    own = {name: settings.pop(name) for name in names if name in settings}
+    estimator = cs.DiffLSTD(features="fourier:12", checkpoint=checkpoint, quiet=True, **own)
+    return estimator.fit(cs.read(folder, **{"stream": True, **settings}), policy)
+
+
+def other_drawn(observations: Any, rng: np.random.Generator) -> Any:
+    """Like `drawn` but for few states."""
+    return drawn(observations, rng) + (observations[:, 0] > 1.0)
+
+
+other_drawn.__name__ = drawn.__name__
 
 
 def interrupting(monkeypatch: pytest.MonkeyPatch, after: int, error: BaseException) -> None:
@@ -141,35 +161,57 @@ def interrupting(monkeypatch: pytest.MonkeyPatch, after: int, error: BaseExcepti
     monkeypatch.setattr(passes, "_blocks", steps)
 
 
-@pytest.mark.parametrize(
-    ("after", "error"),  # within the first pass, between its stretches, and within the second
-    [(2, KeyboardInterrupt()), (9, ClusterError("lost")), (26, KeyboardInterrupt())],
-)
-def test_interrupted_passes_go_on_where_they_were(
-    after: int, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, kept = write(continuous(3000, ids=True), tmp_path / "log"), tmp_path / "kept.npz"
-    whole = fitted(folder)
-    with monkeypatch.context() as patched:
-        interrupting(patched, after, error)
-        with pytest.raises(type(error)):
-            fitted(folder, kept)
-    done = 0
+def test_interrupted_passes_go_on_where_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After every step of both passes: within and between stretches, and after the last block."""
+    folder, kept = write(continuous(1200, ids=True), tmp_path / "log"), tmp_path / "kept.npz"
+    whole, log = fitted(folder), cs.read(folder)
+    steps = 2 * (len(list(log.blocks())) + len(log.stretches))
     original = passes._blocks
+    for after in range(1, steps):
+        error = KeyboardInterrupt() if after % 2 else ClusterError("lost")
+        with monkeypatch.context() as patched:
+            interrupting(patched, after, error)
+            with pytest.raises(type(error)):
+                fitted(folder, kept)
+        done = 0
 
-    def counted(*arguments: Any) -> Any:
-        nonlocal done
-        for step in original(*arguments):
-            done += 1
-            yield step
+        def counted(*arguments: Any) -> Any:
+            nonlocal done
+            for step in original(*arguments):
+                done += 1
+                yield step
 
-    monkeypatch.setattr(passes, "_blocks", counted)
-    resumed = fitted(folder, kept)
-    log = cs.read(folder)
-    assert done == 2 * (len(list(log.blocks())) + len(log.stretches)) - after  # what was done is not done again
-    assert resumed.estimate_ == whole.estimate_
-    assert resumed.behavior_ == whole.behavior_
+        monkeypatch.setattr(passes, "_blocks", counted)
+        resumed = fitted(folder, kept)
+        monkeypatch.setattr(passes, "_blocks", original)
+        assert done == steps - after  # what was done is not done again
+        assert resumed.estimate_ == whole.estimate_
+        assert resumed.behavior_ == whole.behavior_
+        assert resumed.totals_.sums == whole.totals_.sums
+        kept.unlink()
     assert [str(one) for one in resumed.diagnostics_] == [str(one) for one in whole.diagnostics_]
+
+
+@pytest.mark.parametrize("kind", [gathering.Gathered, totals.Totals])
+def test_an_interruption_between_counting_and_noting_leaves_no_file(
+    kind: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is counted and not noted would be counted twice."""
+    folder, kept = write(continuous(1200), tmp_path / "log"), tmp_path / "kept.npz"
+    original, count = kind.add, 0
+
+    def add(self: Any, other: Any) -> None:
+        nonlocal count
+        original(self, other)
+        count += 1
+        if count == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, "add", add)
+        with pytest.raises(KeyboardInterrupt):
+            fitted(folder, kept)
+    assert fitted(folder, kept).estimate_ == fitted(folder).estimate_
 
 
 def test_progress_is_written_once_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,20 +256,26 @@ def test_bad_data_leave_no_checkpoint(tmp_path: Path) -> None:
     [
         ({"random_state": 1}, "settings"),
         ({"standard_errors": "independent"}, "settings"),
-        ({"policy": lambda observations, rng: 0.1 * observations[:, 1]}, "policy and features"),
+        ({"policy": lambda observations, rng: 0.1 * observations[:, 1]}, "policy"),
+        ({"policy": other_drawn}, "features"),
+        ({"weight": "weight"}, "log"),
+        ({"trajectory": False}, "log"),
+        ({"gap": None}, "log"),
+        ({"stream": False}, "reading"),
     ],
 )
 def test_checkpoint_of_another_run_is_refused(
     change: dict[str, Any], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pass_checkpoint, "SECONDS", 0.0)
-    folder, kept = write(continuous(1500), tmp_path / "log"), tmp_path / "kept.npz"
+    monkeypatch.setattr(logs, "SAMPLE", 500)
+    folder = write(continuous(1500, ids=True, weights=True, after=True), tmp_path / "log")
+    kept = tmp_path / "kept.npz"
     fitted(folder, kept)
-    with pytest.raises(cs.InputError, match=f"belongs to another run: its {what} is"):
+    with pytest.raises(
+        cs.InputError, match=f"belongs to another run: its {what} is .*; delete that file to start afresh"
+    ):
         fitted(folder, kept, **change)
-    other = write(continuous(1400), tmp_path / "other")
-    with pytest.raises(cs.InputError, match="belongs to another run: its log is log, "):
-        fitted(other, kept)
 
 
 def test_checkpoint_needs_a_folder(tmp_path: Path) -> None:

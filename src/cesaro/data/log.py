@@ -15,6 +15,7 @@ from cesaro.data.sources import Source
 from cesaro.data.unused import unused_ids
 from cesaro.data.values import Categories, Index, Values
 from cesaro.errors import InputError
+from cesaro.progress import stage
 
 if TYPE_CHECKING:
     from cesaro.data.streamed import Streamed
@@ -136,6 +137,7 @@ class Log:
 
     name: str
     is_streamed = False
+    _states: tuple[NDArray[np.int64] | None] | None = None
 
     def __init__(
         self,
@@ -205,7 +207,8 @@ class Log:
                 files = self._source.files is not None and self._loaded is None
                 stream = files and self._source.nbytes(self._roles) > STREAM_BYTES
             if not stream:
-                return self.load()
+                with stage("reading the log", quiet=quiet):
+                    return self.load()
             from cesaro.data.streamed import Streamed
 
             parts = self._source, self._roles, self._kinds, self._settings, self._notes, self._unused
@@ -232,20 +235,14 @@ class Log:
         return self.opened().sample(random_state)
 
     def states(self) -> NDArray[np.int64] | None:
-        """Numbers of the states that occur at S or S', sorted; None where observations are not labels.
+        """Numbers of the states that occur at S or S', sorted; None where observations are not labels. Read once.
 
         A state's number counts the levels of its columns, the last column's fastest.
         """
-        found: NDArray[np.int64] | None = None
-        for block in self.blocks():
-            both = (block.observations, block.next_observations)
-            if not block.observations.is_discrete or math.prod(state_sizes(block.observations)) > 2**62:
-                return None
-            numbers = np.concatenate([state_numbers(values) for values in both])
-            size = math.prod(state_sizes(block.observations))
-            used = np.flatnonzero(np.bincount(numbers, minlength=size)) if size <= _TABLE else np.unique(numbers)
-            found = used if found is None else np.union1d(found, used)
-        return found
+        opened = self.opened()
+        if opened._states is None:
+            opened._states = (_states(opened),)
+        return opened._states[0]
 
     def __len__(self) -> int:
         """Transitions."""
@@ -254,6 +251,20 @@ class Log:
     def __repr__(self) -> str:
         rows = self._source.num_rows
         return f"Log({self.name}{'' if rows is None else f', {rows} rows'})"
+
+
+def _states(log: Log) -> NDArray[np.int64] | None:
+    found: NDArray[np.int64] | None = None
+    for block in log.blocks():
+        sizes = state_sizes(block.observations)
+        if not block.observations.is_discrete or math.prod(sizes) > 2**62:
+            return None
+        both = (block.observations, block.next_observations)
+        numbers = np.concatenate([state_numbers(values) for values in both])
+        size = math.prod(sizes)
+        used = np.flatnonzero(np.bincount(numbers, minlength=size)) if size <= _TABLE else np.unique(numbers)
+        found = used if found is None else np.union1d(found, used)
+    return found
 
 
 def state_sizes(observations: Values) -> list[int]:

@@ -1,6 +1,7 @@
 """Transitions in memory."""
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -179,6 +180,10 @@ class Transitions(Log):
 
     @property
     def lengths(self) -> NDArray[np.int64] | None:
+        return self._lengths
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.int64] | None:
         codes = self.trajectory
         if codes is None:
             return None

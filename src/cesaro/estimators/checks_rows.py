@@ -165,7 +165,7 @@ def influential_rows(subject: Subject) -> Diagnostic:
     """How many rows the variance of the estimate rests on, `(ΣIF²)²/ΣIF⁴`: a normal limit needs many."""
     totals, rows = subject.totals, subject.num_rows
     total = float(totals.influence.squares.sum()) / totals.plan.unit**2
-    value = total**2 / totals.sums["influence4"] if total > 0 else float(rows)
+    value = float(total**2 / totals.sums["influence4"]) if total > 0 else float(rows)
     squares = (totals.at_sample.influence / totals.plan.unit) ** 2
     top = max(1, round(TOP * len(squares)))
     share = float(np.partition(squares, -top)[-top:].sum() / squares.sum()) if squares.any() else 0.0

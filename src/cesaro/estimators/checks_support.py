@@ -49,11 +49,13 @@ def never_logged(subject: Subject) -> Diagnostic | None:
     verdict = at_most(share, OUTSIDE_CAUTION, OUTSIDE_BAD)
     top = [table.label(pair) for pair in np.argsort(-mass, kind="stable")[:3] if mass[pair] > 0]
     where = f", first of all (s', a') = {', '.join(top)}" if top else ""
+    is_counted = subject.num_rows <= SAMPLE or isinstance(subject.prepared.map, OneHot)
+    never = "were never logged" if is_counted else f"none of {SAMPLE:,} sampled rows has"
     return finding(
         "support",
         share,
         verdict,
-        f"At the logged next states, {percent(share)} of the target's probability is on pairs that were never logged{where}.",
+        f"At the logged next states, {percent(share)} of the target's probability is on pairs that {never}{where}.",
         "Collect data there, or evaluate a policy closer to the log.",
     )
 

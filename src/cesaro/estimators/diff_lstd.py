@@ -119,6 +119,7 @@ class DiffLSTD(Estimator):
             dual_features=self.dual_features,
             draws=checks.count("draws", self.draws),
             random_state=checks.count("random_state", self.random_state, low=0),
+            quiet=self.quiet,
         )
         running = self._running(prepared)
         if prepared.is_logged:

@@ -1,6 +1,7 @@
 """What the first pass learns of the rows beside the moments, and what the second pass has to know before it starts."""
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,11 @@ class Plan:
     edges: NDArray[np.int64]
     sampled: NDArray[np.int64]
     keeps: bool
+
+    @cached_property
+    def over_time(self) -> Sampling:
+        """How rewards depend on each other."""
+        return self.sampling.over_time()
 
     @staticmethod
     def of(prepared: Prepared, sampling: Sampling, facts: Facts) -> "Plan":

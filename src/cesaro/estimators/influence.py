@@ -75,8 +75,13 @@ class Sampling:
 
     @cached_property
     def halves(self) -> tuple[Layout, Layout]:
-        """Earlier and later trajectories where each counts as one observation, else the earlier and later part of each."""
-        starts = self.layout.starts
+        """Earlier and later trajectories where each counts as one observation, rows where these are independent; else the
+        earlier and later part of each trajectory.
+        """
+        starts, rows = self.layout.starts, int(self.lengths.sum())
+        if self.rule == "independent" or not self.is_named:
+            borders = np.array([0, rows // 2, rows])
+            return Layout.between(borders[:2]), Layout.between(borders[1:])
         if self.rule == "clustered":
             late = starts + self.lengths / 2 >= self.lengths.sum() / 2
             return Layout(starts[~late], self.lengths[~late]), Layout(starts[late], self.lengths[late])

@@ -197,6 +197,7 @@ class Learned(Estimator):
             draws=checks.count("draws", self.draws),
             random_state=checks.count("random_state", self.random_state, low=0),
             most=MOST_AUTO,
+            quiet=self.quiet,
         )
         running = self._running()
         if prepared.is_logged:

@@ -122,18 +122,20 @@ def _sums(rows: Rows) -> dict[str, Any]:
         sums = {"v": v.T @ weights, "z": z.T @ weights, "vR": v.T @ (weights * rewards), "xx": (x * x).T @ weights}
         return result | products | sums
     # Features may be single precision; their products never are: in single precision, rounding moved rates by a standard error.
-    size = v.shape[1]
-    every = np.empty((len(rows), 2 + size + x.shape[1]))  # [1, v, z, R], so that one product gives all sums
+    size = 1 + v.shape[1]
+    every = np.empty((len(rows), size + x.shape[1] + 1))  # [1, v, z, R], times the root of the weight
     every[:, 0], every[:, -1] = 1.0, rewards
-    every[:, 1 : 1 + size] = v
-    np.subtract(rows.x_next, x, out=every[:, 1 + size : -1], dtype=np.float64)
-    tests = every[:, : 1 + size]
-    found = (tests if rows.weights is None else tests * weights[:, None]).T @ every
+    every[:, 1:size] = v
+    np.subtract(rows.x_next, x, out=every[:, size:-1], dtype=np.float64)
+    if rows.weights is not None:
+        every *= np.sqrt(weights)[:, None]
+    tests = every[:, :size]
+    square, cross = tests.T @ tests, tests.T @ every[:, size:]  # the first is symmetric, which halves its cost
     return result | {
-        "v": found[1:, 0],
-        "vR": found[1:, -1],
-        "z": found[0, 1 + size : -1],
-        "vz": found[1:, 1 + size : -1],
-        "vv": found[1:, 1 : 1 + size],
-        "xx": np.diag(found)[1:] if v is x else weights @ np.square(x),
+        "v": square[1:, 0],
+        "vv": square[1:, 1:],
+        "z": cross[0, :-1],
+        "vz": cross[1:, :-1],
+        "vR": cross[1:, -1],
+        "xx": np.diag(square)[1:] if v is x else weights @ np.square(x),
     }

@@ -13,16 +13,23 @@ FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 HALF, THIRD = np.uint64(32), np.uint64(29)
 # Rows at a time, so that columns stay in the cache.
 CHUNK = 8_192
+# Hashes that are kept of one log.
+MOST = 1 << 20
 
 
 def row_hashes(log: Log) -> Hashes:
-    """Of each row's observation, action, reward and next observation, sorted, `[n]`; labels count by their number.
+    """Of each row's observation, action, reward and next observation, sorted; labels count by their number.
 
-    Of a log that is streamed the sampled rows stand for all.
+    Of a log with more than a million rows only the smallest hashes are kept, about a million: which rows these are depends on
+    nothing but themselves, so that two logs can be compared.
     """
+    share = MOST / max(len(log), MOST)
+    limit = np.uint64(share * 2.0**64) if share < 1 else None
     found: list[Hashes] = []
-    for block in [log.sample(0).rows] if log.is_streamed else log.blocks():
-        found.extend(_hashed(block.part(slice(start, start + CHUNK))) for start in range(0, len(block), CHUNK))
+    for block in log.blocks():
+        for start in range(0, len(block), CHUNK):
+            hashes = _hashed(block.part(slice(start, start + CHUNK)))
+            found.append(hashes if limit is None else hashes[hashes < limit])
     result = np.concatenate(found)
     result.sort()
     return result
@@ -49,11 +56,14 @@ def distinct(hashes: Hashes) -> Hashes:
 
 
 def overlap(hashes: Hashes, known: Hashes) -> float:
-    """The share of rows that are among those known; both are sorted."""
-    if not len(known):
+    """The share of rows that are among those known, as far as both logs keep hashes; both are sorted."""
+    if not len(known) or not len(hashes):
         return 0.0
-    places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-    return float(np.mean(known[places] == hashes))
+    compared = hashes[: np.searchsorted(hashes, known[-1], side="right")]  # larger ones may have been left out
+    if not len(compared):
+        return 0.0
+    places = np.minimum(np.searchsorted(known, compared), len(known) - 1)
+    return float(np.mean(known[places] == compared))
 
 
 def _words(values: Values) -> list[Hashes]:

@@ -2,13 +2,14 @@
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cesaro import __version__, storage
+from cesaro.data.log import sample_rows
 from cesaro.errors import InputError
 from cesaro.estimators import stored
 from cesaro.estimators.pipeline import Prepared
@@ -43,12 +44,12 @@ class PassCheckpoint:
             raise InputError(f"The folder of the checkpoint '{path}' does not exist; create it or choose another path.")
 
     def _check(self, kept: Any) -> None:
-        for name, value in self.identity.items():
-            was = kept.get(name) if isinstance(kept, dict) else None
-            if was != value:
+        was = kept if isinstance(kept, dict) else {}
+        for name in [*self.identity, *was]:
+            if was.get(name) != self.identity.get(name):
                 raise InputError(
-                    f"The checkpoint '{self.path}' belongs to another run: its {name} is {was}, and here it is {value}; remove "
-                    "it, or choose another one."
+                    f"The checkpoint '{self.path}' belongs to another run: its {name} is {was.get(name)}, and here it is "
+                    f"{self.identity.get(name)}; delete that file to start afresh, or choose another one (--checkpoint, --out)."
                 )
 
     def begin(self) -> dict[str, Any] | None:
@@ -80,17 +81,27 @@ class PassCheckpoint:
 
 
 def identity(prepared: Prepared, settings: dict[str, Any]) -> dict[str, str]:
-    """What the passes of a fit depend on: the version, the log, the settings, and the features of some rows under the policy."""
-    sample = prepared.sample
-    digest = hashlib.sha256(np.ascontiguousarray(sample.index).tobytes())
-    digest.update(np.ascontiguousarray(sample.rows.rewards).tobytes())
-    log = f"{getattr(prepared.log, 'name', 'features')}, {prepared.num_rows:,} rows ({digest.hexdigest()[:12]})"
-    told = {"version": __version__, "log": log, "settings": repr(sorted(settings.items()))}
+    """What the passes of a fit depend on: version, log, settings, and the features of some rows under the policy."""
+    sample, log = prepared.sample, prepared.log
+    rows = sample.rows
+    numbers = [sample.index, rows.rewards, rows.follows, rows.weights, prepared.data.lengths]
+    name = "ready features" if log is None else f"{log.name}, {log.schema}, {log.counts}"
+    told = {
+        "version": __version__,
+        "log": f"{' '.join(name.split())} ({_digest(numbers)})",
+        "reading": "streamed" if prepared.data.is_streamed else "in memory",
+        "settings": repr(sorted(settings.items())),
+        "policy": "none" if prepared.policy is None else prepared.policy.name,
+    }
     if not prepared.is_logged:
-        rows = prepared.features_of(sample.rows.part(slice(0, _TOLD_BY)))
-        digest = hashlib.sha256()
-        for features in (rows.x, rows.x_next, rows.v):
-            digest.update(features.tobytes() if isinstance(features, np.ndarray) else features.toarray().tobytes())
-        name = "ready features" if prepared.policy is None else prepared.policy.name
-        told["policy and features"] = f"{name}, {prepared.description} ({digest.hexdigest()[:12]})"
+        found = prepared.features_of(rows.part(sample_rows(len(rows), 0, _TOLD_BY)))
+        told["features"] = f"{prepared.description} ({_digest([found.x, found.x_next, found.v])})"
     return told
+
+
+def _digest(arrays: Sequence[Any]) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        dense = array.toarray() if hasattr(array, "toarray") else array
+        digest.update(b"none" if dense is None else np.ascontiguousarray(dense).tobytes())
+    return digest.hexdigest()[:12]

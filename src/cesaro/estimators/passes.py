@@ -80,14 +80,14 @@ class Running:
 def run_pass(work: Work[P], prepared: Prepared, running: Running) -> P:
     """Everything that `work` adds up over all rows."""
     stretches = prepared.data.stretches
-    total, part, at, rows = work.zero(), work.zero(), (0, 0), 0
+    total, part, at, rows, before = work.zero(), work.zero(), (0, 0), 0, 0
     kept = None if running.checkpoint is None else running.checkpoint.begin()
     if kept is not None:
         total, part = work.restored(kept["total"]), work.restored(kept["part"])
-        at, rows = kept["at"], kept["rows"]
+        at, rows, before = kept["at"], kept["rows"], kept["before"]
     if running.engine != "local" and at[1]:  # workers do whole stretches
-        part, at, rows = work.zero(), (at[0], 0), kept["before"] if kept is not None else 0
-    before = rows
+        part, at, rows = work.zero(), (at[0], 0), before
+    is_whole = True  # not between counting a block and noting that it was counted
 
     def state() -> dict[str, Any]:
         return {"total": total.state(), "part": part.state(), "at": at, "rows": rows, "before": before}
@@ -97,17 +97,19 @@ def run_pass(work: Work[P], prepared: Prepared, running: Running) -> P:
         try:
             with closing(steps(work, prepared, _from(stretches, at), running)) as results:
                 for step in results:
+                    is_whole = False
                     if step.partial is not None:
                         part.add(step.partial)
                     at, rows = step.at, rows + step.rows
                     if at[1] == 0:
                         total.add(part)
                         part, before = work.zero(), rows
+                    is_whole = True
                     advance(step.rows)
                     if running.checkpoint is not None:
                         running.checkpoint.keep(state)
         except (KeyboardInterrupt, ClusterError):
-            if running.checkpoint is not None:
+            if running.checkpoint is not None and is_whole:
                 running.checkpoint.write(state)
             raise
     if running.checkpoint is not None:
@@ -201,7 +203,7 @@ def _ahead(prepared: Prepared, stretches: list[Stretch]) -> Iterator[tuple[Stret
 
     def every() -> Iterator[tuple[Stretch, Block | ReadyBlock | None]]:
         for stretch in stretches:
-            for block in prepared.data.blocks(stretch):
+            for block in prepared.data.blocks(stretch) if stretch.blocks else ():
                 yield stretch, block
             yield stretch, None
 

@@ -52,6 +52,7 @@ class Prepared:
         draws: int,
         random_state: int,
         most: int | None = None,
+        quiet: bool = True,
     ) -> None:
         self.draws, self.random_state = draws, random_state
         self.log: Log | None = None
@@ -74,7 +75,7 @@ class Prepared:
             )
         if policy is None:
             raise InputError("A log needs a target policy: fit(log, policy).")
-        self.data = self.log = data.opened()
+        self.data = self.log = data.opened(quiet=quiet)
         self.policy = attach(policy, self.log)
         self.num_rows = len(self.log)
         if self.policy.is_logged:

@@ -37,6 +37,12 @@ class Layout:
         """Pieces that follow each other without gaps."""
         return Layout(np.cumsum(lengths) - lengths, lengths)
 
+    @staticmethod
+    def between(borders: NDArray[np.int64]) -> "Layout":
+        """One piece, or none where it would be empty."""
+        lengths = np.diff(borders)
+        return Layout(borders[:-1][lengths > 0], lengths[lengths > 0])
+
     def __len__(self) -> int:
         return len(self.lengths)
 
@@ -100,9 +106,10 @@ class Projection:
 
     def centered(self, means: Array | float | None = None) -> "Projection":
         """Of the series less its mean, or less a number per piece; cosines do not see constants."""
-        level = self.mean if means is None else means
+        level = np.float64(self.mean) if means is None else means
         lengths = self.layout.lengths
-        squares = np.maximum(self.squares - 2 * level * self.sums + level**2 * lengths, 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):  # a standard error that is not finite is refused later
+            squares = np.maximum(self.squares - 2 * level * self.sums + level**2 * lengths, 0.0)
         return Projection(self.layout, 0, self.sums - level * lengths, squares, self.cosines)
 
 

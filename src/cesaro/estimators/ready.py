@@ -1,7 +1,7 @@
 """Rows that are not read from a log, in the form that passes take: ready features, and excerpts."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,8 @@ class Excerpt:
     def blocks(self, stretch: Stretch | None = None) -> Iterator[Block | ReadyBlock]:
         for one in self.stretches if stretch is None else (stretch,):
             for number in one.blocks:
-                yield self._rows.part(slice(number * logs.BLOCK_ROWS, (number + 1) * logs.BLOCK_ROWS))
+                part = self._rows.part(slice(number * logs.BLOCK_ROWS, (number + 1) * logs.BLOCK_ROWS))
+                yield replace(part, key=(0, number))
 
 
 class ReadyLog(Excerpt):
@@ -66,11 +67,6 @@ class ReadyLog(Excerpt):
     def __init__(self, data: FeatureTransitions) -> None:
         self.lengths = None if data.trajectory is None else trajectory_lengths(data.trajectory)
         super().__init__(ReadyBlock((0, 0), 0, data.x, data.x_next, data.rewards, data.weights))
-
-    def blocks(self, stretch: Stretch | None = None) -> Iterator[Block | ReadyBlock]:
-        for number, block in enumerate(super().blocks(stretch), 0 if stretch is None else stretch.blocks.start):
-            assert isinstance(block, ReadyBlock)
-            yield ReadyBlock((0, number), block.start, block.x, block.x_next, block.rewards, block.weights)
 
     def sample(self, random_state: int) -> Sample:
         index = logs.sample_rows(len(self), random_state)

@@ -11,6 +11,7 @@ import numpy as np
 from cesaro.checks import Array
 from cesaro.data import Block
 from cesaro.estimators.facts import Plan
+from cesaro.estimators.influence import Sampling
 from cesaro.estimators.projection import Layout, Projection, project
 from cesaro.estimators.ready import ReadyBlock
 
@@ -46,12 +47,12 @@ class Threefold:
     second: Projection
 
     @staticmethod
-    def zero(plan: Plan) -> "Threefold":
-        return Threefold(*(Projection(layout, 0, np.zeros(0), np.zeros(0)) for layout in _layouts(plan)))
+    def zero(sampling: Sampling) -> "Threefold":
+        return Threefold(*(Projection(layout, 0, np.zeros(0), np.zeros(0)) for layout in _layouts(sampling)))
 
     @staticmethod
-    def of(plan: Plan, start: int, series: Array) -> "Threefold":
-        return Threefold(*(project(layout, start, series) for layout in _layouts(plan)))
+    def of(sampling: Sampling, start: int, series: Array) -> "Threefold":
+        return Threefold(*(project(layout, start, series) for layout in _layouts(sampling)))
 
     def add(self, other: "Threefold") -> None:
         for mine, theirs in zip(vars(self).values(), vars(other).values()):
@@ -61,13 +62,13 @@ class Threefold:
         return {name: {**vars(part), "layout": None} for name, part in vars(self).items()}
 
     @staticmethod
-    def of_state(plan: Plan, state: dict[str, Any]) -> "Threefold":
-        parts = zip(_layouts(plan), state.values())
+    def of_state(sampling: Sampling, state: dict[str, Any]) -> "Threefold":
+        parts = zip(_layouts(sampling), state.values())
         return Threefold(*(Projection(**{**part, "layout": layout}) for layout, part in parts))
 
 
-def _layouts(plan: Plan) -> tuple[Layout, Layout, Layout]:
-    return plan.sampling.layout, *plan.sampling.halves
+def _layouts(sampling: Sampling) -> tuple[Layout, Layout, Layout]:
+    return sampling.layout, *sampling.halves
 
 
 @dataclass
@@ -80,7 +81,7 @@ class Totals:
         sums: by name, see `_sums`.
         largest: by name: sizes of errors, and distance of a reward from the median.
         outlier: (row, reward) of the latter.
-        half_weights: sums of weights in the earlier and in the later half, where rows have weights.
+        half_weights: sums of weights in the halves of the target's series and in those of the rewards, where rows have weights.
         over_time: sums of weight times reward, of weight and of influence in the stretches of the plan.
         sampled: influence, ratio and errors at sampled rows, `[3, m]`.
         ends: (error, whether the ratio is not zero, whether it goes on from the row before) of the first and of the last row.
@@ -93,7 +94,7 @@ class Totals:
     sums: dict[str, float] = field(default_factory=dict)
     largest: dict[str, float] = field(default_factory=dict)
     outlier: tuple[int, float] = (0, 0.0)
-    half_weights: Array = field(default_factory=lambda: np.zeros(2))
+    half_weights: Array = field(default_factory=lambda: np.zeros(4))
     over_time: Array = field(default_factory=lambda: np.zeros((3, 0)))
     sampled: list[Array] = field(default_factory=list)
     ends: tuple[tuple[float, bool, bool], tuple[float, bool, bool]] | None = None
@@ -102,8 +103,8 @@ class Totals:
     @staticmethod
     def zero(plan: Plan, has_target: bool) -> "Totals":
         """Of no rows yet."""
-        target = Threefold.zero(plan) if has_target else None
-        return Totals(plan, target, Threefold.zero(plan), over_time=np.zeros((3, len(plan.edges) - 1)))
+        target = Threefold.zero(plan.sampling) if has_target else None
+        return Totals(plan, target, Threefold.zero(plan.over_time), over_time=np.zeros((3, len(plan.edges) - 1)))
 
     @staticmethod
     def of(plan: Plan, block: Block | ReadyBlock, series: Series | None, level: float = 0.0) -> "Totals":
@@ -120,8 +121,8 @@ class Totals:
         row = int(np.argmax(distance))
         found = Totals(
             plan,
-            None if series is None else Threefold.of(plan, start, series.influence),
-            Threefold.of(plan, start, behavior),
+            None if series is None else Threefold.of(plan.sampling, start, series.influence),
+            Threefold.of(plan.over_time, start, behavior),
             {
                 "rewards2": float(deviations @ deviations),
                 "far": float(far.sum()),
@@ -139,7 +140,8 @@ class Totals:
             ]
         )
         if weights is not None:
-            found.half_weights = np.array([project(half, start, weights).sums.sum() for half in plan.sampling.halves])
+            halves = (*plan.sampling.halves, *plan.over_time.halves)
+            found.half_weights = np.array([project(half, start, weights).sums.sum() for half in halves])
         if series is not None:
             found._count(block, series)
         return found
@@ -172,7 +174,9 @@ class Totals:
         self.kept = [series] if plan.keeps else []
 
     def add(self, other: "Totals") -> None:
-        """Count in the rows that follow."""
+        """Count in the rows that follow, if there are any."""
+        if not other.largest:
+            return
         if self.target is not None and other.target is not None:
             self.target.add(other.target)
         self.behavior.add(other.behavior)
@@ -212,11 +216,10 @@ class Totals:
     @staticmethod
     def of_state(plan: Plan, state: dict[str, Any]) -> "Totals":
         """What `state` gave."""
-        target = None if state["target"] is None else Threefold.of_state(plan, state["target"])
+        target = None if state["target"] is None else Threefold.of_state(plan.sampling, state["target"])
+        behavior = Threefold.of_state(plan.over_time, state["behavior"])
         kept = [Series(*part) for part in state["kept"]]
-        return Totals(
-            plan, **{**state, "target": target, "behavior": Threefold.of_state(plan, state["behavior"]), "kept": kept}
-        )
+        return Totals(plan, **{**state, "target": target, "behavior": behavior, "kept": kept})
 
     @property
     def influence(self) -> Projection:
@@ -229,8 +232,11 @@ class Totals:
         facts, parts = self.plan.facts, (series.first, series.second)
         if not self.half_weights.any():
             return parts
-        per_row = facts.weight / facts.rows
-        scales = [per_row * part.rows / weight if weight > 0 else 0.0 for part, weight in zip(parts, self.half_weights)]
+        per_row, weights = (
+            facts.weight / facts.rows,
+            self.half_weights[:2] if series is self.target else self.half_weights[2:],
+        )
+        scales = [per_row * part.rows / weight if weight > 0 else 0.0 for part, weight in zip(parts, weights)]
         return parts[0].scaled(scales[0]), parts[1].scaled(scales[1])
 
     @property

@@ -73,12 +73,12 @@ def _over_time(subject: Subject) -> OverTime:
     else:
         influence = influence - totals.correction * np.diff(edges)
     named = subject.sampling.is_named
-    borders: list[int] = subject.sampling.layout.starts[1:].tolist() if named else []
+    borders = subject.sampling.layout.starts[1:] if named else np.zeros(0, dtype=np.int64)
     return OverTime(
         edges,
         np.where(weight > 0, earned / np.where(weight > 0, weight, 1.0), np.nan),
         influence / rows,
-        tuple(borders) if len(borders) <= BORDERS else (),
+        tuple(borders.tolist()) if len(borders) <= BORDERS else (),
         len(borders) + 1,
     )
 

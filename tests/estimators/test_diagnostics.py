@@ -421,6 +421,15 @@ def test_drift(trajectories: int) -> None:
         assert entry.verdict == ("bad" if name == "drift" else "caution")
 
 
+def test_drift_of_independent_rows_is_one_over_the_log() -> None:
+    """Between trajectories, not within them, where rows are asked to count as independent."""
+    trajectory = np.arange(6_000) // 600
+    log = chain_log(offset=np.where(trajectory >= 5, 1.0, 0.0), trajectory=trajectory)
+    entry = found(fit(log, standard_errors="independent"), "drift")
+    assert entry.verdict == "bad"
+    assert entry.value == pytest.approx(1.0, abs=0.2)
+
+
 def test_another_logging_policy_is_no_drift_of_the_target() -> None:
     rng = np.random.default_rng(1)
     rows = 20_000

@@ -1,16 +1,20 @@
 """What was done to the rows of a log, in words."""
 
+from cesaro.data.continuing import Tally
 from cesaro.data.settings import Settings
 from cesaro.errors import InputError
 
 
-def account(counts: dict[str, int], reset_after: int | None, has_next: bool, settings: Settings) -> list[str]:
-    """Sentences on cuts, dropped rows, restarts and resets; `counts` and `reset_after` are a `Tally`'s."""
+def account(tally: Tally, has_next: bool, settings: Settings) -> list[str]:
+    """Sentences on cuts, dropped rows, restarts and resets."""
     notes = []
-    if counts["cuts"]:
+    counts, reset_after = tally.counts, tally.reset_after
+    if tally.holes:
+        notes.append(f"Trajectories were cut at {_many(tally.holes, 'place')} where files were left out.")
+    if counts["cuts"] > tally.holes:
         notes.append(
-            f"Trajectories were cut at {_many(counts['cuts'], 'gap')} of more than {settings.gap:g} times their "
-            "median step in time; gap=None (--gap none) keeps the order and does not cut."
+            f"Trajectories were cut at {_many(counts['cuts'] - tally.holes, 'gap')} of more than {settings.gap:g} times "
+            "their median step in time; gap=None (--gap none) keeps the order and does not cut."
         )
     if counts["kept"] < counts["rows"]:
         dropped = counts["rows"] - counts["kept"]
@@ -47,6 +51,7 @@ def _reasons(counts: dict[str, int], has_next: bool, settings: Settings) -> str:
     without = "" if has_next else " without a next observation"
     why = {
         "cut": "before a gap in time without a next observation",
+        "left out": "before files that were left out",
         "trajectory end": "at the end of a trajectory without a next observation",
         "terminated": "terminated" + (without if settings.on_termination == "keep" else ""),
         "truncated": "truncated" + (without if settings.on_truncation == "keep" else ""),

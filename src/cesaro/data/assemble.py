@@ -45,6 +45,7 @@ class Outline:
         files: their names and rows.
         missing: counts the missing entries of a column, where the log is read in pieces.
         given: the path that the log was opened by.
+        holes: places in `files` before which one was left out.
     """
 
     name: str
@@ -55,10 +56,21 @@ class Outline:
     files: Files
     missing: Callable[[str], int] | None = None
     given: str | None = None
+    holes: tuple[int, ...] = ()
 
     @property
     def has_next(self) -> bool:
         return self.roles.next_observation is not None
+
+    def lost(self, first: int, rows: int) -> NDArray[np.bool_]:
+        """Which of some consecutive rows, in file order, stand before rows that were left out."""
+        found = np.zeros(rows, dtype=np.bool_)
+        if self.holes:
+            starts = np.cumsum([0, *(count for _, count in self.files)])
+            last = starts[list(self.holes)] - 1
+            last = last[(last >= 0) & (last < starts[-1] - 1)] - first
+            found[last[(last >= 0) & (last < rows)]] = True
+        return found
 
 
 class Whole(NamedTuple):
@@ -79,7 +91,7 @@ def assemble(
     table, files = source.table(roles, kinds)
     reject_empty(source.name, table.num_rows)
     schema = describe(source.name, roles, table.schema, kinds, settings)
-    outline = Outline(source.name, roles, kinds, settings, schema, files)
+    outline = Outline(source.name, roles, kinds, settings, schema, files, holes=source.holes)
     rows = Assembly(outline, table)
     is_large = table.nbytes > _LARGE
     del table  # columns go one by one
@@ -108,8 +120,8 @@ def _whole(outline: Outline, rows: "Assembly", notes: list[str]) -> Whole:
         roles = outline.roles
         by = "trajectory" if roles.time is None else "time" if roles.trajectory is None else "(trajectory, time)"
         notes.append(f"The rows were sorted by {by}.")
-    structure = find_structure(rows.rows, ordered.trajectory, terminated, truncated)
-    cut = cuts(ordered.time, ordered.trajectory, structure.ends_episode, settings.gap)
+    structure = find_structure(rows.rows, ordered.trajectory, terminated, truncated, _lost(outline, ordered, rows.rows))
+    cut = cuts(ordered.time, ordered.trajectory, structure.ends_steps, settings.gap)
     found = find_successors(structure, cut, has_next, settings)
     tally = Tally()
     tally.add(structure, found)
@@ -123,8 +135,20 @@ def _whole(outline: Outline, rows: "Assembly", notes: list[str]) -> Whole:
         tuple(count for _, count in outline.files) if order is None else (rows.rows,),
         parts,
         tally.counts | {"files": len(outline.files)},
-        (*notes, *account(tally.counts, tally.reset_after, has_next, settings)),
+        (*notes, *account(tally, has_next, settings)),
     )
+
+
+def _lost(outline: Outline, ordered: Ordered, rows: int) -> NDArray[np.bool_] | None:
+    """Rows before rows that were left out; where time has reordered them, it decides what belongs together."""
+    if not outline.holes or (ordered.order is not None and ordered.time is not None):
+        return None
+    lost = outline.lost(0, rows)
+    if ordered.order is None or ordered.trajectory is None:
+        return lost
+    region = np.append(0, np.cumsum(lost)[:-1])[ordered.order]
+    apart = (region[1:] != region[:-1]) & (ordered.trajectory[1:] == ordered.trajectory[:-1])
+    return np.append(apart, False)
 
 
 def no_weight(outline: Outline) -> InputError:

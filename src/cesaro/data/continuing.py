@@ -119,6 +119,7 @@ class Structure:
         terminated, truncated: a flag ends the row's episode; never both.
         ended: either of the two.
         ends_episode: the episode ends, by a flag or with its trajectory.
+        lost: the rows that came next are in a file that was left out.
     """
 
     ends_trajectory: Mask
@@ -126,10 +127,21 @@ class Structure:
     truncated: Mask
     ended: Mask
     ends_episode: Mask
+    lost: Mask
+
+    @property
+    def ends_steps(self) -> Mask:
+        """Rows from which no step leads to the row below."""
+        return self.ends_episode | self.lost
 
 
 def find_structure(
-    rows: int, trajectory: NDArray[Any] | None, terminated: Mask | None, truncated: Mask | None, is_last: bool = True
+    rows: int,
+    trajectory: NDArray[Any] | None,
+    terminated: Mask | None,
+    truncated: Mask | None,
+    lost: Mask | None = None,
+    is_last: bool = True,
 ) -> Structure:
     """Of ordered rows. Codes and flags have an entry more, of the row below, unless the rows are the last ones."""
     none = np.zeros(rows, dtype=np.bool_)
@@ -142,7 +154,9 @@ def find_structure(
     terminated = none if terminated is None else terminated[:rows]
     truncated = none if truncated is None else truncated[:rows] & ~terminated
     ended = terminated | truncated
-    return Structure(ends_trajectory, terminated, truncated, ended, ends_trajectory | ended)
+    return Structure(
+        ends_trajectory, terminated, truncated, ended, ends_trajectory | ended, none if lost is None else lost
+    )
 
 
 @dataclass(frozen=True)
@@ -155,7 +169,7 @@ class Successors:
             order, and after the last row the first.
         linked: rows from which the row below goes on, as far as ids, flags and times say.
         compared: rows from which it goes on where their next observation is the observation of the row below.
-        cut: rows before a gap in time.
+        cut: rows before a gap in time, or before rows of the same episode that were left out.
         dropped: rows that are no transitions, by reason.
     """
 
@@ -168,10 +182,12 @@ class Successors:
 
 
 def find_successors(found: Structure, cut: Mask, has_next: bool, settings: Settings) -> Successors:
-    """Keep, drop or restart: what the settings make of every row."""
-    ends = found.ends_episode | cut
+    """Keep, drop or restart: what the settings make of every row; `cut`: those before a gap in time."""
+    ends = found.ends_steps | cut
     dropped: dict[str, Mask] = {}
     restarted = np.zeros(len(ends), dtype=np.bool_)
+    broken = found.lost & ~found.ends_episode
+    unknown = np.zeros(len(ends), dtype=np.bool_) if has_next else broken  # rows whose successor was left out
     if not has_next:
         dropped["cut"] = cut
         dropped["trajectory end"] = found.ends_trajectory & ~found.ended
@@ -180,22 +196,24 @@ def find_successors(found: Structure, cut: Mask, has_next: bool, settings: Setti
         ("truncated", found.truncated, settings.on_truncation),
     ):
         if rule == "restart":
-            restarted |= where
+            restarted |= where & ~found.lost
+            unknown = unknown | (where & found.lost)
         elif rule == "drop" or not has_next:
             dropped[kind] = where
+    dropped["left out"] = unknown
     keep = np.ones(len(ends), dtype=np.bool_)
     for mask in dropped.values():
         keep &= ~mask
     if settings.reward_lag:
         dropped["reward lag"] = ends & keep
         keep &= ~ends
-    over = found.ended & keep & ~found.ends_trajectory  # the reset state is, or may be, that of the row below
+    over = found.ended & keep & ~found.ends_trajectory & ~found.lost  # the reset state is, or may be, that of the row below
     return Successors(
         keep,
         np.flatnonzero(restarted & keep),
         ~ends | (over & restarted),
         np.flatnonzero(over & ~restarted),
-        cut,
+        cut | broken,
         dropped,
     )
 
@@ -209,6 +227,7 @@ class Tally:
         self._end = -1  # the last row of the last episode
         self._lengths: set[int] = set()  # two at most
         self._resets = 0
+        self.holes = 0  # cuts where a file was left out
 
     def add(self, found: Structure, then: Successors) -> None:
         counts = self._counts
@@ -219,6 +238,7 @@ class Tally:
         counts["trajectories"] += int(np.count_nonzero(found.ends_trajectory))
         counts["episodes"] += len(ends)
         counts["cuts"] += int(np.count_nonzero(then.cut))
+        self.holes += int(np.count_nonzero(found.lost & ~found.ends_episode))
         counts["restarts"] += len(then.restarts)
         for reason, mask in then.dropped.items():
             self._dropped[reason] = self._dropped.get(reason, 0) + int(np.count_nonzero(mask))

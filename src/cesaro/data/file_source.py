@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import ClassVar, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from cesaro.data.addresses import File, resumed, retried
@@ -44,6 +45,7 @@ class FilesSource(Source):
         self.name = name
         self._skip = skip_bad_files
         self._files = list(files)
+        self._places = {file.path: place for place, file in enumerate(files)}  # before any was left out
         self._rows: dict[str, int] = {}
         self._columns: dict[str, list[str]] = {}  # of each file, in its order
         self._verified: set[str] = set()
@@ -181,6 +183,8 @@ class FilesSource(Source):
     def _tell(self) -> None:
         """What others see of the files that are left."""
         self.files = tuple(file.name for file in self._files)
+        steps = np.diff([self._places[file.path] for file in self._files], prepend=-1)
+        self.holes = tuple(map(int, np.flatnonzero(steps > 1)))
         known = all(file.path in self._rows for file in self._files)
         self.num_rows = sum(self._rows[file.path] for file in self._files) if known else None
         self.notes = self._sentences()

@@ -78,7 +78,8 @@ def shape(rows: Assembly, window: Window, code: int) -> Shape:
         none = np.zeros(window.table.num_rows, dtype=np.bool_)
         ended = (none if terminated is None else terminated) | (none if truncated is None else truncated)
         codes = episodes(ended) + np.int64(code)
-    structure = find_structure(window.rows, codes, terminated, truncated, window.is_last)
+    lost = rows.outline.lost(window.first, window.rows)
+    structure = find_structure(window.rows, codes, terminated, truncated, lost, window.is_last)
     return Shape(codes, ids, rows.time(), structure)
 
 
@@ -87,7 +88,7 @@ def successors(found: Shape, outline: Outline, usual: NDArray[np.float64] | None
     structure = found.structure
     cut = np.zeros(len(structure.ended), dtype=np.bool_)
     if usual is not None and found.time is not None and outline.settings.gap is not None:
-        at, steps = steps_within(found.time, structure.ends_episode)
+        at, steps = steps_within(found.time, structure.ends_steps)
         codes = np.zeros(len(at), dtype=np.int64) if found.codes is None else found.codes[at]
         cut[at] = are_long(steps, usual[codes], outline.settings.gap)
     return find_successors(structure, cut, outline.has_next, outline.settings)
@@ -115,7 +116,7 @@ def find_skeleton(outline: Outline, windows: Windows, *, quiet: bool) -> Skeleto
             found = first.add(table, window)
             order.add(found, window)
             if steps is not None and found.time is not None:
-                at, taken = steps_within(found.time, found.structure.ends_episode)
+                at, taken = steps_within(found.time, found.structure.ends_steps)
                 steps.add(taken, np.zeros(len(at), dtype=np.int64) if found.codes is None else found.codes[at])
             labelled.add(table)
             advance(window.rows)
@@ -168,18 +169,20 @@ class _Walk:
         return found
 
     def skip(self) -> None:
-        """The log tells nothing: all rows are one piece."""
-        blocks = len(self._windows)
-        for block in range(blocks - 1):
-            self._kept[block] = self._windows.rows(block)
-        self.tally.add_plain(int(self._kept.sum()))
-        structure = find_structure(self._windows.rows(blocks - 1), None, None, None)
-        then = find_successors(
-            structure, np.zeros_like(structure.ended), self._outline.has_next, self._outline.settings
-        )
-        self.tally.add(structure, then)
-        self._kept[-1] = np.count_nonzero(then.keep)
-        self._links[1:] = LINKED
+        """The log tells nothing: all rows are one piece, but for files that were left out."""
+        outline, first = self._outline, 0
+        for block in range(len(self._windows)):
+            rows, is_last = self._windows.rows(block), block == len(self._windows) - 1
+            lost = outline.lost(first, rows)
+            first += rows
+            if not is_last and not lost[-1]:
+                self.tally.add_plain(rows)
+                self._kept[block], self._links[block + 1] = rows, LINKED
+                continue
+            structure = find_structure(rows, None, None, None, lost, is_last)
+            then = find_successors(structure, np.zeros_like(lost), outline.has_next, outline.settings)
+            self.tally.add(structure, then)
+            self._kept[block] = np.count_nonzero(then.keep)
 
     def skeleton(self, levels: LevelsOfRoles) -> Skeleton:
         lengths = None

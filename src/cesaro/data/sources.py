@@ -44,6 +44,7 @@ class Source(ABC):
         roles, kinds: what the format itself says about its columns; the caller's choice goes before.
         files: names of the files, in order; None: it can only be read as a whole.
         skipped: files that were left out because they cannot be read: "name: reason".
+        holes: places in `files` before which one was left out.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Source(ABC):
     kinds: Mapping[str, str]
     files: tuple[str, ...] | None = None
     skipped: tuple[str, ...] = ()
+    holes: tuple[int, ...] = ()
 
     def __init__(self, name: str, names: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
         self.name = name

@@ -50,7 +50,9 @@ class Streamed(Log):
         reject_empty(self.name, sum(rows))
         windows = Windows(source, rows, logs.BLOCK_ROWS)
         files = tuple(zip(source.files or (), rows))
-        self._outline = Outline(self.name, roles, kinds, settings, self._schema, files, windows.missing, source.given)
+        self._outline = Outline(
+            self.name, roles, kinds, settings, self._schema, files, windows.missing, source.given, source.holes
+        )
         self._windows = windows
         self._first = next(windows.read(roles.columns(), 0, 1, below=False)).table.take([0])
         self._skeleton = find_skeleton(self._outline, windows, quiet=quiet)
@@ -59,7 +61,7 @@ class Streamed(Log):
         tally = self._skeleton.tally
         self._counts = tally.counts | {"files": len(files)}
         reject_nothing_left(self.name, self._counts, self._outline.has_next, settings)
-        said = account(self._counts, tally.reset_after, self._outline.has_next, settings)
+        said = account(tally, self._outline.has_next, settings)
         self._told = (*source.notes, *notes, *unused_ids(source, unused), *said)
         if roles.weight is not None and not any(
             block.weights is None or block.weights.any() for block in self.blocks()

@@ -16,7 +16,8 @@ worker are under way or wait for an earlier one. Leaving the loop early gives up
 `engine="local"` runs the function on `workers` threads. `engine="ray"` sends pieces to the cluster at `address`; without one, to
 the cluster that runs on this machine, or else to one that is started here and ended afterwards. Around several calls, `with
 session(engine, address):` keeps the connection. Pieces of workers and nodes that die are computed again. What the function raises
-comes out as itself; a cluster that is lost raises `ClusterError`, after what came back was handed out.
+comes out as itself; a cluster that is lost raises `ClusterError`, after what came back was handed out (in order: up to the first
+piece that is missing).
 
 `check_engine(engine, address)` refuses a wrong engine, or a missing package, before any work.
 """

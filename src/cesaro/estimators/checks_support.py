@@ -63,7 +63,8 @@ def never_logged(subject: Subject) -> Diagnostic | None:
 class Leverages(NamedTuple):
     """How far out pairs lie.
 
-    Discrete pairs: the log's rows per row of that pair, infinite where it has none. Other features: `xᵀC⁻¹x`.
+    Discrete pairs: the weight of the log over that of the pair (rows, where they have no weights), infinite where it has none.
+    Other features: `xᵀC⁻¹x`.
 
     Attributes:
         logged: of sampled rows of the log, `[n]`.

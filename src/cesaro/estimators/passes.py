@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
 from cesaro.data import Block, Stretch
@@ -202,10 +203,14 @@ def _ahead(prepared: Prepared, stretches: list[Stretch]) -> Iterator[tuple[Stret
     """Blocks in order, and None at the end of each stretch; those of a streamed log are read by a thread of its own."""
 
     def every() -> Iterator[tuple[Stretch, Block | ReadyBlock | None]]:
-        for stretch in stretches:
-            for block in prepared.data.blocks(stretch) if stretch.blocks else ():
-                yield stretch, block
-            yield stretch, None
+        for file, group in groupby(stretches, lambda stretch: stretch.file):
+            left = deque(group)
+            blocks = range(left[0].blocks.start, left[-1].blocks.stop)  # of all at once: a file is read in one go
+            for block in prepared.data.blocks(Stretch(left[0].number, file, blocks)) if blocks else ():
+                while block.key[1] >= left[0].blocks.stop:
+                    yield left.popleft(), None
+                yield left[0], block
+            yield from ((stretch, None) for stretch in left)
 
     if not prepared.data.is_streamed:
         yield from every()

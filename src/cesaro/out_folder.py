@@ -29,6 +29,9 @@ class OutFolder:
     """
 
     def __init__(self, out: str | os.PathLike[str], *, force: bool = False) -> None:
+        from cesaro.data.addresses import reject_address
+
+        reject_address("out (--out)", out)
         self.out = Path(os.path.abspath(out))
         self.path = self.out.parent / f"{self.out.name}.partial"
         self.replaced = self.out.parent / f".{self.out.name}.replaced"

@@ -6,10 +6,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 
 import cesaro as cs
-from cesaro.data.addresses import File, is_address, place, redacted
+from cesaro.commands.errors import one_line_errors
+from cesaro.data.addresses import File, is_address, place, redacted, shown_address
 from cesaro.data.sources import reading
+from cesaro.estimators.pass_checkpoint import PassCheckpoint
+from cesaro.out_folder import OutFolder
 
 
 @pytest.mark.parametrize(
@@ -44,6 +48,39 @@ def test_credentials_of_an_address_are_not_shown_without_it_either() -> None:
     assert str(error.value).startswith(
         "bucket must be there. Got: cannot open s3://…@bucket/logs?session_token=…&region=eu with …;"
     )
+
+
+QUOTED = "s3://KEY:TOP'SE CRET\"@bucket/a?region=eu"
+
+
+def test_credentials_may_hold_any_character() -> None:
+    assert shown_address(QUOTED) == "s3://…@bucket/a?region=eu"
+    assert shown_address(QUOTED.replace("//", "/")) == "s3:/…@bucket/a?region=eu"
+    assert shown_address("logs/a?/b=c") == redacted("logs/a?/b=c", "logs/a?/b=c") == "logs/a?/b=c"
+    for address in (QUOTED.replace("s3:", "ftp:"), QUOTED.replace("//", "/")):
+        with pytest.raises(cs.InputError) as error:
+            cs.read(address)
+        assert "SE CRET" not in str(error.value)
+        assert "@bucket/a" in str(error.value)
+
+
+def test_results_are_written_here() -> None:
+    with pytest.raises(cs.InputError, match=r"^out \(--out\) must be a path on this machine. Got s3:/…@bucket/a\?"):
+        OutFolder(Path(QUOTED))
+    with pytest.raises(cs.InputError, match=r"^checkpoint \(--checkpoint\) must be a path on this machine. Got s3:/…@"):
+        PassCheckpoint(Path(QUOTED), {})
+
+
+def test_no_message_of_a_command_shows_credentials(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["cesaro", "sort", "--out=" + QUOTED])
+    with pytest.raises(typer.Exit), one_line_errors():
+        raise OSError(f"no access to {QUOTED}, nor to s3://me:OTHERSECRET@b with TOP'SE CRET\"")
+    said = capsys.readouterr().err
+    assert "SECRET" not in said
+    assert "SE CRET" not in said
+    assert "@bucket/a" in said
 
 
 def test_files_do_not_show_their_address() -> None:

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import cesaro as cs
+from cesaro.data.addresses import File
+from cesaro.data.csv_file import _bytes
 from cesaro.data.files import open_path
 
 ROWS = [("a", "stop", 1.5), ("b", "go", -0.25), ("a", "go", 1e-3), ("b", "stop", 20.0)]
@@ -120,3 +122,12 @@ def test_lists_of_numbers_with_commas_stay_labels(tmp_path: Path) -> None:
 def test_broken_headers_get_a_sentence(tmp_path: Path, text: str) -> None:
     with pytest.raises(cs.InputError, match=r"log\.csv"):
         cs.read(written(tmp_path, text)).load()
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])
+def test_a_file_that_got_shorter(tmp_path: Path, name: str) -> None:
+    file = File(name, str(written(tmp_path, PLAIN, name)))
+    assert b"".join(_bytes(file, 10)) == PLAIN.encode()[10:]
+    assert list(_bytes(file, len(PLAIN))) == []
+    with pytest.raises(cs.InputError, match=rf"^{name} must not change while it is read. Got less text than before"):
+        list(_bytes(file, len(PLAIN) + 1))

@@ -294,13 +294,13 @@ def test_rows_are_counted_without_types(tmp_path: Path) -> None:
 
 
 def test_folders_hold_one_format(tmp_path: Path) -> None:
-    pq.write_table(table(), tmp_path / "a.parquet")
+    _arrow(table(), tmp_path / "a.arrow")
     _csv(table(), tmp_path / "b.csv")
-    with pytest.raises(InputError, match=r"must hold files of one format. Got a.parquet and b.csv; name one"):
+    with pytest.raises(InputError, match=r"must hold files of one format. Got a.arrow and b.csv; name one"):
         open_path(str(tmp_path))
     (tmp_path / "b.csv").rename(tmp_path / "_b.csv")
     (tmp_path / "notes.txt").write_text("no log")
-    assert open_path(str(tmp_path)).files == ("a.parquet",)
+    assert open_path(str(tmp_path)).files == ("a.arrow",)
 
 
 # Files that cannot be read
@@ -359,6 +359,22 @@ def test_files_that_cannot_be_read(name: str, tmp_path: Path) -> None:
     assert source.file_rows() == whole.file_rows() == (70, 70)
     assert [text.partition(": ")[0] for text in source.skipped] == [f"part-1.{ending}"]
     assert source.notes == whole.notes
+
+
+@pytest.mark.parametrize("name", ["file", "stream"])
+def test_a_huge_record_batch_takes_no_memory(name: str, tmp_path: Path) -> None:
+    rows = 300_000
+    batch = pa.record_batch({"x": np.arange(rows) * 1.0, "y": np.arange(rows), "z": np.arange(rows)})
+    path = tmp_path / "log.arrow"
+    writer = pyarrow.ipc.new_file if name == "file" else pyarrow.ipc.new_stream
+    with writer(str(path), batch.schema) as file:
+        file.write_batch(batch)
+    source = open_path(str(path))
+    before, found = pa.total_allocated_bytes(), []
+    for block in source.batches(0, ["y", "x"]):
+        assert pa.total_allocated_bytes() - before < batch.nbytes / 10
+        found.append(int(block["y"][-1].as_py()))
+    assert found == [*range(log.BLOCK_ROWS - 1, rows - 1, log.BLOCK_ROWS), rows - 1]
 
 
 def test_no_file_left(tmp_path: Path) -> None:

@@ -346,7 +346,7 @@ def test_text_from_data_is_written_out(tmp_path: Path) -> None:
         (r'column "state" must not have missing entries. Got an empty entry at row 2', {"state": ["a", "b", None]}),
         (r'column "state" must hold numbers. Got no entry at all', {"state": pa.nulls(3)}),
         (
-            r"must hold lists of one length \(most have 2\). Got 1 entries at row 1",
+            r"must hold lists of one length \(2 in the first row\). Got 1 entries at row 1",
             {"state": [[1.0, 2.0], [1.0], [1.0, 2.0]]},
         ),
         (r"must hold lists with at least one entry", {"state": pa.array([[], [], []], pa.list_(pa.float64()))}),

@@ -110,6 +110,25 @@ def test_weights_are_copies() -> None:
     assert np.abs(copies.mean(axis=0) - share).max() < 5 * 0.5 / np.sqrt(cycles - 2)
 
 
+def test_a_heavy_row_takes_no_memory() -> None:
+    """One row has nearly all of the weight: it comes in pieces, as often as its share."""
+    total, heavy = 20 * BLOCK, 100
+    weights = np.ones(total)
+    weights[heavy] = 1e9
+    turned = Turned()
+    log = make(np.arange(float(total)), weights)
+    shuffled = buffer(log, turned, weight=float(weights.mean()))
+    for renewal in range(0, 6 * total // shuffled.step, RENEWALS):
+        shuffled.after(renewal)
+    assert max(map(len, turned.rewards)) <= BLOCK
+    cycles = np.array(turned.visits) // shuffled.parts
+    found = np.concatenate([rewards for rewards, cycle in zip(turned.rewards, cycles) if 0 < cycle < 4])
+    assert abs(np.count_nonzero(found == heavy) - 3 * total) <= 3
+    assert np.count_nonzero(found != heavy) <= 3
+    leaps = [buffer(log, weight=float(weights.mean())).after(40)[0] for _ in range(2)]
+    np.testing.assert_array_equal(leaps[0], leaps[1])
+
+
 @pytest.mark.parametrize(("blocks", "groups", "most"), [(256, 32, 0.012), (250, 32, 0.06), (40, 40, 0.03)])
 def test_a_sorted_log_leaves_little(blocks: int, groups: int, most: float) -> None:
     """Rewards sorted from 0 to 1, the worst case: errors of the buffer's mean, in standard deviations of the reward.

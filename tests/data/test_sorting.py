@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.feather
+import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -144,13 +145,157 @@ def test_parts_of_an_interrupted_run_are_swept_up(tmp_path: Path, monkeypatch: p
         patch.setattr(sorting._Sorter, "_sorted", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             sort(log, out, trajectory="id")
-    assert not out.exists()
-    assert any((tmp_path / "out.parquet.partial").iterdir())
+    assert list(tmp_path.iterdir()) == [log]
+    (tmp_path / "out.parquet.partial").mkdir()
+    (tmp_path / "out.parquet.partial" / "part-000.arrows").write_text("of a run that was killed")
     sort(log, out, trajectory="id")
     assert not (tmp_path / "out.parquet.partial").exists()
     (tmp_path / "out.parquet.partial").mkdir()
     (tmp_path / "out.parquet.partial" / "mine.txt").write_text("keep me")
     refused("mine.txt' was not written by sort", log, out, trajectory="id", force=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "what"), [(None, "an empty entry at row 60 of 1.parquet"), (np.nan, "nan at row 60")]
+)
+@pytest.mark.parametrize("trajectory", ["id", None])
+def test_a_wrong_time_is_named_before_rows_are_distributed(
+    trajectory: str | None, value: float | None, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times: list[float | None] = [float(i) for i in range(ROWS)]
+    times[130] = times[150] = value
+    table = shuffled()
+    table = table.set_column(1, "t", pa.array(times, from_pandas=False))
+    log = split(table, tmp_path / "log", 70)
+    monkeypatch.setattr(sorting._Sorter, "_distribute", lambda *_: pytest.fail("too late"))
+    more = r" \(counted from 0\), 2 in all" if value is None else " of 1.parquet"
+    refused(f'"t" must .*Got {what}{more}', log, tmp_path / "out.parquet", trajectory=trajectory, time="t")
+    assert list(tmp_path.iterdir()) == [log]
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    table = shuffled()
+    table = table.set_column(0, "id", pa.array(np.arange(ROWS) // 50))
+    log, out = split(table, tmp_path / "log", 50, 120), tmp_path / "out.parquet"
+    (log / "1.parquet").write_bytes(b"PAR1 and no more")
+    refused("1.parquet must be .*--skip-bad-files", log, out, trajectory="id")
+    told: list[str] = []
+    assert sort(log, out, trajectory="id", skip_bad_files=True, tell=told.append) == 130
+    assert len(told) == 1
+    assert told[0].startswith("Left out 1 of 3 files that cannot be read: 1.parquet (")
+    pq.write_table(table.slice(40, 10), log / "2.parquet")
+    match = '"id" must end its trajectories before a file that is left out, .* Got 0 on both sides of one; give time='
+    refused(match, log, out, trajectory="id", skip_bad_files=True, force=True, tell=told.append)
+    arguments = ["sort", str(log), "--trajectory", "id", "--time", "t", "--out", str(out), "--quiet", "--force"]
+    result = CliRunner().invoke(app, [*arguments, "--skip-bad-files"])
+    assert result.exit_code == 0, result.output
+    assert "Left out 1 of 3 files" in result.output
+    assert f"60 rows, sorted: {out}" in result.output
+
+
+def test_the_command_that_sorts_leaves_out_the_same_files(tmp_path: Path) -> None:
+    log = split(shuffled(), tmp_path / "log", 50, 120)
+    offered = r"or, if the memory suffices, hold it there \(stream=False, --no-stream\)"
+    for skips in (False, True):
+        words = " --skip-bad-files" if skips else ""
+        with pytest.raises(InputError, match=f"--time t{words} --out SORTED.parquet, {offered}"):
+            read(log, trajectory="id", time="t", stream=True, skip_bad_files=skips).opened()
+        (log / "2.parquet").write_bytes(b"PAR1 and no more")
+
+
+def changed(**columns: Any) -> pa.Table:
+    table = shuffled().slice(70)
+    for name, column in columns.items():
+        table = table.set_column(table.column_names.index(name), name, pa.array(column))
+    return table
+
+
+@pytest.mark.parametrize(
+    ("after", "what"),
+    [
+        (shuffled().slice(71), "another number of rows in 1.parquet"),
+        (pa.concat_tables([shuffled().slice(70), shuffled()]), "another number of rows in 1.parquet"),
+        (changed(id=np.arange(130)), "other ids"),
+        (changed(reward=["x"] * 130), "other types"),
+        (changed(id=[0.0] * 130), "other types"),
+        (shuffled().slice(70).drop_columns(["reward"]), "other columns"),
+    ],
+)
+def test_a_log_that_changes(after: pa.Table, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, out = split(shuffled(), tmp_path / "log", 70), tmp_path / "out.parquet"
+    distribute = sorting._Sorter._distribute
+
+    def late(*arguments: Any) -> None:
+        pq.write_table(after, log / "1.parquet")
+        distribute(*arguments)
+
+    monkeypatch.setattr(sorting._Sorter, "_distribute", late)
+    refused(f"log must not change while it is read. Got {what}", log, out, trajectory="id", time="t")
+    assert list(tmp_path.iterdir()) == [log]
+
+
+def test_links_and_addresses_do_not_hide_the_log(tmp_path: Path) -> None:
+    log = split(shuffled(), tmp_path / "log", 70)
+    (tmp_path / "link").symlink_to(log)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "link.parquet").symlink_to(log / "0.parquet")
+    new, match = {"time": "t", "force": True}, "must not be part of the log"
+    before = (log / "0.parquet").read_bytes()
+    for given in (log, tmp_path / "link", f"file://{log}", f"file://{tmp_path}/link"):
+        for folder in (log, tmp_path / "link"):
+            refused(match, given, folder / "new.parquet", **new)
+            refused(match, f"{given}/*.parquet", folder / "new.parquet", **new)
+            refused(match, f"{given}/0.parquet", folder / "0.parquet", **new)
+    (log / "a").mkdir()
+    (log / "b").mkdir()
+    (log / "0.parquet").rename(log / "a" / "0.parquet")
+    for pattern in ("link/*/*.parquet", "link/**/*.parquet", "log/**/*.parquet"):
+        refused(match, tmp_path / pattern, log / "b" / "new.parquet", **new)
+    (log / "a" / "0.parquet").rename(log / "0.parquet")
+    refused(match, tmp_path / "other", log / "0.parquet", **new)
+    refused(match, log, tmp_path / "other" / "link.parquet", **new)
+    refused(match, tmp_path / "other" / "link.parquet", tmp_path / "other" / "link.parquet", **new)
+    assert (log / "0.parquet").read_bytes() == before
+    assert sort(f"file://{log}/0.parquet", tmp_path / "link" / "new.parquet", time="t") == 70
+
+
+def test_whole_numbers_of_csv_keep_their_digits(tmp_path: Path) -> None:
+    ids = [str(10**19 + i) if i % 9 else "" for i in range(ROWS)]
+    columns = {"t": np.arange(ROWS)[::-1], "user": ids, "far": [f"{i}e30" for i in range(ROWS)]}
+    lines = [",".join(columns), *(f"{t},{user},{far}" for t, user, far in zip(*columns.values()))]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    sort(tmp_path / "log.csv", tmp_path / "out.parquet", time="t")
+    result = pq.read_table(tmp_path / "out.parquet")
+    assert result["user"].to_pylist() == [text or None for text in reversed(ids)]
+    assert result["far"].to_pylist() == [float(f"{i}e30") for i in reversed(range(ROWS))]
+    (tmp_path / "log.csv").write_text("t\n" + "\n".join(str(10**20 * i) for i in (3, 1, 2)))
+    sort(tmp_path / "log.csv", tmp_path / "out.parquet", time="t", force=True)
+    assert pq.read_table(tmp_path / "out.parquet")["t"].to_pylist() == [1e20, 2e20, 3e20]
+
+
+def test_types_that_arrow_is_particular_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorting, "PART_BYTES", 1 << 20)
+    (tmp_path / "log").mkdir()
+    for number in range(2):  # more labels together than an int8 can count
+        rows = range(number * 100, number * 100 + 100)
+        few = pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), pa.array([f"label {i}" for i in rows]))
+        views = pa.array([f"a text of some length {i}" for i in rows], pa.string_view())
+        table = pa.table({"t": [-i for i in rows], "few": few, "view": views, "key": rows})
+        with pa.ipc.new_file(str(tmp_path / "log" / f"{number}.arrow"), table.schema) as file:
+            file.write_table(table)
+    sort(tmp_path / "log", tmp_path / "out.parquet", trajectory="view", time="t")
+    sort(tmp_path / "log", tmp_path / "out.parquet", time="t", force=True)
+    result = pq.read_table(tmp_path / "out.parquet")
+    assert result["key"].to_pylist() == list(reversed(range(ROWS)))
+    assert result["few"].to_pylist() == [f"label {i}" for i in reversed(range(ROWS))]
+    assert pa.types.is_dictionary(result["few"].type)
+    assert result["view"].to_pylist() == [f"a text of some length {i}" for i in reversed(range(ROWS))]
+    runs = pa.RunEndEncodedArray.from_arrays([3, 5], [1.5, 2.5])
+    table = pa.table({"t": range(5), "runs": runs})
+    with pa.ipc.new_file(str(tmp_path / "runs.arrow"), table.schema) as file:
+        file.write_table(table)
+    match = '"runs" must have a type that can be sorted and written. Got type run_end_encoded'
+    refused(match, tmp_path / "runs.arrow", tmp_path / "out.parquet", time="t", force=True)
 
 
 def test_command(tmp_path: Path) -> None:

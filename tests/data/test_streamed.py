@@ -449,11 +449,19 @@ def test_wrong_data_get_the_same_sentence(
     assert f"row {at[0] - 27} of b.parquet" in said[1]
 
 
-def test_lists_of_another_length_in_a_later_block(tmp_path: Path) -> None:
-    lists = [[1.0, 2.0]] * 32 + [[1.0]] * 28
-    log = read(split(plain(state=lists), tmp_path), stream=True).opened()
-    with pytest.raises(InputError, match=r"one length .most have 2.. Got 1 entries at row 5 of b.parquet"):
-        list(log.blocks())
+@pytest.mark.parametrize(
+    ("name", "said"), [("state", "hold lists of one length"), ("then", 'have the width of "state"')]
+)
+@pytest.mark.parametrize("short", [range(32, 60), [38], range(29, 60, 2)])
+def test_lists_of_another_length_in_a_later_block(name: str, said: str, short: Any, tmp_path: Path) -> None:
+    columns: dict[str, Any] = {other: [[1.0, 2.0]] * 60 for other in ("state", "then")}
+    columns[name] = [[1.0] if row in short else [1.0, 2.0] for row in range(60)]
+    split(plain(**columns), tmp_path)
+    for stream in (False, True):
+        with pytest.raises(
+            InputError, match=rf'"{name}" must {said} \(2.*Got 1 entries at row {short[0] - 27} of b.parq'
+        ):
+            list(read(tmp_path, next_observation="then", stream=stream).blocks())
 
 
 def test_nothing_is_left_and_no_weight(tmp_path: Path) -> None:

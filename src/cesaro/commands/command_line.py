@@ -11,7 +11,7 @@ _ELSEWHERE = ("out", "force", "json", "quiet", "checkpoint", "engine", "address"
 
 def repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:
     """`given` are the function's arguments; what has its default is left out, and credentials in addresses too."""
-    from cesaro.data.addresses import redacted
+    from cesaro.data.addresses import shown_address
 
     words = ["cesaro", name]
     for parameter in inspect.signature(function).parameters.values():
@@ -24,4 +24,4 @@ def repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any])
         option = f"--{parameter.name.replace('_', '-')}"
         for one in value if isinstance(value, list) else [value]:
             words += [option] if one is True else [option, str(one)]
-    return shlex.join(redacted(word) for word in words)
+    return shlex.join(shown_address(word) for word in words)

@@ -1,5 +1,7 @@
 """What a user can mend, in one line."""
 
+import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -37,6 +39,9 @@ def one_line_errors(*, resumes: bool | Callable[[], bool] = True, words: Callabl
 
 
 def _say(line: str) -> None:
+    from cesaro.data.addresses import redacted
     from cesaro.report.escape import visible
 
+    for word in sys.argv:
+        line = redacted(line, re.sub(r"^--[a-z-]+=", "", word))
     typer.echo(visible(line), err=True)

@@ -23,6 +23,9 @@ def sort(
         str | None,
         typer.Option(metavar="COLUMN", help="Times that order the rows of a trajectory.", show_default=False),
     ] = None,
+    skip_bad_files: Annotated[
+        bool, typer.Option("--skip-bad-files", help="Leave out files that cannot be read, and say which.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace what an earlier run wrote.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
@@ -31,7 +34,16 @@ def sort(
         from cesaro.data.sorting import sort as sort_log
         from cesaro.report.escape import visible
 
-        rows = sort_log(log, out, trajectory=trajectory, time=time, force=force, quiet=quiet)
+        rows = sort_log(
+            log,
+            out,
+            trajectory=trajectory,
+            time=time,
+            force=force,
+            skip_bad_files=skip_bad_files,
+            quiet=quiet,
+            tell=lambda note: typer.echo(visible(note), err=True),
+        )
         typer.echo(visible(f"{rows:,} rows, sorted: {out}"))
 
 

@@ -1,5 +1,6 @@
 """Addresses of object stores, and how they are written where others can read them: without credentials."""
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence, Sized
@@ -11,9 +12,13 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.fs
 
+from cesaro.data.printable import printable
+from cesaro.errors import InputError
+
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "az", "hdfs", "viewfs", "file")
 # One slash is left of two where an address was taken for a path.
-_ADDRESS = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*:/{1,2}[^\s'\"<>]+")
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.-]+:/{1,2}"
+_ADDRESS = re.compile(rf"\b{_SCHEME}[^\s'\"<>]+")
 _MAGIC = re.compile(r"[*\[]")
 # Query keys whose values say nothing secret.
 _HARMLESS = ("endpoint_override", "scheme", "region", "allow_bucket_creation", "allow_bucket_deletion", "replication")
@@ -28,6 +33,25 @@ Part = TypeVar("Part", bound=Sized)
 def is_address(text: str) -> bool:
     """Whether it names a place by a scheme, `s3://…`, and not by a path."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
+
+
+def shown_address(text: str) -> str:
+    """An address as a whole without its credentials, whatever characters these hold; other text as `redacted` gives it.
+
+    Example:
+        >>> from cesaro.data.addresses import shown_address
+        >>> shown_address("s3://me:my 'secret'@bucket/logs")
+        's3://…@bucket/logs'
+    """
+    return _without_credentials(text) if re.match(_SCHEME, text) else redacted(text)
+
+
+def reject_address(name: str, path: str | os.PathLike[str]) -> None:
+    """What is written must lie on this machine."""
+    text = os.fspath(path)
+    if re.match(_SCHEME, text):
+        shown = printable(shown_address(text))
+        raise InputError(f"{name} must be a path on this machine. Got {shown}; write it here, and copy it there.")
 
 
 def redacted(text: str, address: str = "") -> str:
@@ -60,8 +84,10 @@ def _shown_option(option: str) -> str:
 
 def _secrets(address: str) -> set[str]:
     """What of an address must never be shown, as it stands there and decoded."""
+    if not re.match(_SCHEME, address):
+        return set()
     start, _, query = address.partition("?")
-    user = start.partition("://")[2].rpartition("@")[0]
+    user = re.split(r":/{1,2}", start, maxsplit=1)[1].rpartition("@")[0]
     found = set(user.split(":", 1)[1:]) | {user if ":" in user else ""}
     found |= {option.partition("=")[2] for option in query.split("&") if option.partition("=")[0] not in _HARMLESS}
     return {secret for text in found for secret in (text, unquote(text)) if secret}

@@ -1,6 +1,6 @@
 """Arrow files and streams, also Feather, by record batches."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,11 +10,22 @@ import pyarrow.ipc
 from cesaro.data.addresses import File
 from cesaro.data.file_source import FilesSource, Header
 
+_PIECE = 65_536  # rows
+
 
 class ArrowSource(FilesSource):
-    """Arrow files or streams of one schema. The data are copied out of the file, never mapped."""
+    """Arrow files or streams of one schema.
+
+    As a whole the data are copied out of a file. In pieces a file on this machine is mapped, so that a record batch may be of
+    any size; one that is compressed or lies elsewhere is held in memory while its rows are read, so that such files should be
+    written in record batches of moderate size.
+    """
 
     what = "a complete Arrow file"
+
+    def __init__(self, name: str, files: Sequence[File], skip_bad_files: bool = False) -> None:
+        self._copied: dict[str, bool] = {}  # per file whether record batches are copied out of it
+        super().__init__(name, files, skip_bad_files)
 
     def _header(self, file: File) -> Header:
         with _opened(file) as data:
@@ -32,26 +43,32 @@ class ArrowSource(FilesSource):
         return table
 
     def _pieces(self, file: File, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
-        with _opened(file) as data:
-            first, start = _place(data, start)
-            opened = _open(data, self._fields(file, columns))
+        with _opened(file, mapped=True) as data:
+            if file.path not in self._copied:
+                self._copied[file.path] = file.is_remote or _is_copied(data)
+            # A choice of columns makes Arrow copy the record batches of a file.
+            fields = self._fields(file, columns) if self._copied[file.path] else None
+            first, start = _place(data, start, fields)
+            opened = _open(data, fields)
             batches = map(opened.get_batch, range(first, opened.num_record_batches)) if _is_file(opened) else opened
             for batch in batches:
-                cut = min(start, len(batch))
-                start -= cut
-                if cut < len(batch):
-                    batch.validate(full=True)
-                    yield batch.slice(cut).select(columns)
+                batch = batch.select(columns)
+                batch.validate()
+                for at in range(min(start, len(batch)), len(batch), _PIECE):
+                    piece = batch.slice(at, _PIECE)
+                    piece.validate(full=True)
+                    yield piece
+                start -= min(start, len(batch))
 
     def _fields(self, file: File, columns: list[str]) -> list[int]:
         return sorted(map(self._columns[file.path].index, columns))
 
 
 @contextmanager
-def _opened(file: File) -> Iterator[pa.NativeFile]:
+def _opened(file: File, mapped: bool = False) -> Iterator[pa.NativeFile]:
     """The file; Arrow takes a request that failed for a message that is broken, and it shall be made again."""
     try:
-        with file.opened() as data:
+        with pa.memory_map(file.path) if mapped and not file.is_remote else file.opened() as data:
             yield data
     except pa.ArrowInvalid as error:
         if file.is_remote:
@@ -67,9 +84,20 @@ def _open(data: pa.NativeFile, fields: list[int] | None = None) -> Any:
     return reader(data, options=pyarrow.ipc.IpcReadOptions(included_fields=fields))
 
 
-def _place(data: pa.NativeFile, start: int) -> tuple[int, int]:
-    """The record batch of a file that holds row `start`, and which row of it that is; only one column is looked at."""
-    opened = _open(data, [0]) if start else None
+def _is_copied(data: pa.MemoryMappedFile) -> bool:
+    """Whether the first record batch of a file is copied when it is read, as it is where it is compressed; not so a stream's."""
+    opened = _open(data)
+    if not _is_file(opened) or not opened.num_record_batches:
+        return True
+    data.seek(0)
+    whole = data.read_buffer()
+    found = [buffer for column in opened.get_batch(0).columns for buffer in column.buffers() if buffer and buffer.size]
+    return any(not 0 <= buffer.address - whole.address < whole.size for buffer in found)
+
+
+def _place(data: pa.NativeFile, start: int, fields: list[int] | None) -> tuple[int, int]:
+    """The record batch of a file that holds row `start`, and which row of it that is; of `fields` only one is looked at."""
+    opened = _open(data, None if fields is None else fields[:1]) if start else None
     if opened is None or not _is_file(opened):
         return 0, start
     for number in range(opened.num_record_batches):

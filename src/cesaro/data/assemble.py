@@ -46,6 +46,7 @@ class Outline:
         missing: counts the missing entries of a column, where the log is read in pieces.
         given: the path that the log was opened by.
         holes: places in `files` before which one was left out.
+        skips: whether one was left out at all.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Outline:
     missing: Callable[[str], int] | None = None
     given: str | None = None
     holes: tuple[int, ...] = ()
+    skips: bool = False
 
     @property
     def has_next(self) -> bool:

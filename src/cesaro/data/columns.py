@@ -109,6 +109,13 @@ def is_text(kind: pa.DataType) -> bool:
     return text or binary or types.is_fixed_size_binary(kind)
 
 
+def wide(kind: pa.DataType) -> pa.DataType:
+    """A dictionary with codes of 32 bits or more, so that dictionaries of several parts can become one; others as they are."""
+    if not pa.types.is_dictionary(kind) or kind.index_type.bit_width >= 32:
+        return kind
+    return pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
+
+
 def is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
@@ -207,8 +214,10 @@ def floats(column: pa.ChunkedArray, place: Place, *, missing: bool = False, exac
     return to_numpy(column)
 
 
-def vectors(column: pa.ChunkedArray, place: Place, *, missing: bool = False, width: int | None = None) -> NDArray[Any]:
-    """Lists of numbers of one length as `[n, d]`; `width`: what it is where every list is missing."""
+def vectors(
+    column: pa.ChunkedArray, place: Place, *, missing: bool = False, width: int | None = None, rule: str | None = None
+) -> NDArray[Any]:
+    """Lists of numbers of one length as `[n, d]`; `width`: what it must be, by a `rule`, where that is known."""
     column = unwrapped(column, place)
     if not missing:
         reject_missing(column, place)
@@ -216,7 +225,7 @@ def vectors(column: pa.ChunkedArray, place: Place, *, missing: bool = False, wid
     if not (is_number(inner) or pa.types.is_boolean(inner)):
         raise place.error("must hold lists of numbers", f"type {column.type}", "flatten it into lists of numbers")
     if width is None or column.null_count < len(column):
-        width = list_width(column, place)
+        width = list_width(column, place, width, rule)
     narrow = pa.types.is_float16(inner) or pa.types.is_float32(inner)
     result = None
     start = 0
@@ -234,24 +243,22 @@ def vectors(column: pa.ChunkedArray, place: Place, *, missing: bool = False, wid
     return result
 
 
-def list_width(column: pa.ChunkedArray, place: Place) -> int:
-    """The common length of all lists."""
+def list_width(column: pa.ChunkedArray, place: Place, known: int | None = None, rule: str | None = None) -> int:
+    """The common length of all lists; `known`: what it must be, by a `rule`, else that of the first row."""
+    lengths = None
     if pa.types.is_fixed_size_list(column.type):
         width = int(column.type.list_size)
     else:
         lengths = pc.list_value_length(column)
-        extremes = pc.min_max(lengths).as_py()
-        width = extremes["max"] or 0
-        if extremes["min"] != extremes["max"]:
-            usual = pc.mode(lengths)[0].as_py()["mode"]
-            row = first_true(pc.fill_null(pc.not_equal(lengths, usual), False))
-            raise place.error(
-                f"must hold lists of one length (most have {usual})",
-                f"{lengths[row].as_py()} entries at {place.row(row)}",
-                "pad or remove that row",
-            )
+        width = (pc.first(lengths).as_py() or 0) if known is None else known
     if width < 1:
         raise place.error("must hold lists with at least one entry", "empty lists", "name another column")
+    if lengths is not None and (row := first_true(pc.not_equal(lengths, width))) >= 0:
+        raise place.error(
+            rule or f"must hold lists of one length ({width} in the first row)",
+            f"{lengths[row].as_py()} entries at {place.row(row)}",
+            "pad, cut or remove rows",
+        )
     return width
 
 

@@ -207,7 +207,9 @@ def find_successors(found: Structure, cut: Mask, has_next: bool, settings: Setti
     if settings.reward_lag:
         dropped["reward lag"] = ends & keep
         keep &= ~ends
-    over = found.ended & keep & ~found.ends_trajectory & ~found.lost  # the reset state is, or may be, that of the row below
+    over = (
+        found.ended & keep & ~found.ends_trajectory & ~found.lost
+    )  # the reset state is, or may be, that of the row below
     return Successors(
         keep,
         np.flatnonzero(restarted & keep),

@@ -58,24 +58,29 @@ class CsvSource(FilesSource):
     def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
         survey = self._survey(roles, kinds, self._whole_files, keep=True)
         assert survey.columns is not None
-        columns = {name: _joined(survey.columns[name], survey.types[name]) for name in roles.columns()}
-        return pa.table(columns), tuple(zip(self.files, survey.rows))
+        own = self._own(roles.columns())
+        columns = {name: _joined(survey.columns[name], survey.types[name]) for name in own}
+        for name, constant in self._constants.items():
+            parts = [constant.column(file, rows) for file, rows in zip(self._files, survey.rows)]
+            columns[name] = pa.chunked_array(parts, constant.kind)
+        return pa.table(columns).select(roles.columns()), tuple(zip(self.files, survey.rows))
 
     def head(self, columns: Sequence[str], rows: int) -> pa.Table:
         """As text, so that no later row can contradict the type of the first ones."""
+        own, file = self._own(columns), self._files[0]
         options = {
             "parse_options": _parsing(self._separator),
-            "convert_options": _conversion(columns, dict.fromkeys(columns, pa.string()), "."),
+            "convert_options": _conversion(own, dict.fromkeys(own, pa.string()), "."),
         }
-        with _stream(self._files[0]) as stream, pyarrow.csv.open_csv(stream, **options) as opened:
-            return first_rows(opened, rows)
+        with _stream(file) as stream, pyarrow.csv.open_csv(stream, **options) as opened:
+            return first_rows((self._completed(file, pa.table(batch), columns) for batch in opened), rows)
 
     def piece_types(self, roles: Roles, kinds: Mapping[str, str], *, checked: bool = True) -> pa.Schema:
         if self._surveyed != (roles, dict(kinds)):
             survey = self._survey(roles, kinds, self._chunks_of_files, keep=False, checked=checked)
             self._found, self._commas = survey.types, survey.commas
             self._surveyed = (roles, dict(kinds)) if checked else None
-        return pa.schema([(column, self._found[column]) for column in roles.columns()])
+        return self._described(roles.columns(), pa.schema(list(self._found.items())))
 
     def nbytes(self, roles: Roles) -> int:
         """From the length of the first lines; an entry is taken for eight bytes."""
@@ -94,9 +99,10 @@ class CsvSource(FilesSource):
         keep: bool,
         checked: bool = True,
     ) -> Survey:
-        self._settle(roles.columns())
+        own = self._own(roles.columns())
+        self._settle(own)
         survey = Survey(self.name, self.files, parts, keep, self._separator == ";")
-        survey.run(roles, kinds, checked)
+        survey.run(own, roles, kinds, checked)
         self._rows.update(zip((file.path for file in self._files), survey.rows))
         self._has_commas = bool(survey.commas)
         self._tell()
@@ -105,6 +111,9 @@ class CsvSource(FilesSource):
     def _sentences(self) -> tuple[str, ...]:
         said = _DECIMALS if self._has_commas else _SEMICOLONS
         return (*super()._sentences(), *((said,) if self._separator == ";" else ()))
+
+    def _some_column(self) -> str:
+        return next(iter(self._found), super()._some_column())
 
     def _whole_files(self) -> Iterator[Part]:
         for number, file in enumerate(self._files):
@@ -217,12 +226,23 @@ def _bytes(file: File, place: int) -> Iterator[bytes]:
     """The text of a file from a byte on."""
     with _stream(file) as stream:
         if _codec(file) is None:
+            if stream.size() < place:
+                raise _changed(file)
             stream.seek(place)
         else:
             while place:
-                place -= len(stream.read(min(place, CHUNK)))
+                passed = len(stream.read(min(place, CHUNK)))
+                if not passed:
+                    raise _changed(file)
+                place -= passed
         while data := stream.read(CHUNK):
             yield data
+
+
+def _changed(file: File) -> InputError:
+    return InputError(
+        f"{file.name} must not change while it is read. Got less text than before; run it again when it is complete."
+    )
 
 
 def _separator(file: File) -> str:

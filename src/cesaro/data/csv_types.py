@@ -17,6 +17,7 @@ from cesaro.errors import InputError
 
 WHAT = "a CSV file with a header"
 _COMMA = re.compile(r"[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?")  # a number with a decimal comma
+_DIGITS = r"^\s*([+-]?\d+)?\s*$"
 _CLOCK = (pa.date32(), pa.timestamp("s"), pa.timestamp("ns"))
 _ZONED = (pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC"))
 # What Arrow makes of a column whose parts, taken alone, would get types of one of these families: the last one of them,
@@ -133,8 +134,8 @@ class Survey:
         self._log, self._files, self._parts, self._semicolons = log, files, parts, semicolons
         self._seen: dict[str, Seen] = {}
 
-    def run(self, roles: Roles, kinds: Mapping[str, str], checked: bool = True) -> None:
-        columns, owners = roles.columns(), _owners(roles)
+    def run(self, columns: Sequence[str], roles: Roles, kinds: Mapping[str, str], checked: bool = True) -> None:
+        owners = _owners(roles)
         text = {roles.trajectory} if roles.trajectory is not None else set()
         labels = text | {column for column, owner in owners.items() if kinds.get(owner) == "category"}
         self._find(columns, text, ".")
@@ -144,6 +145,8 @@ class Survey:
             self._find(others, text, ",")
             self.commas = set(others)
         if not checked:
+            ids = self._long_numbers([column for column in others if column != roles.time])
+            self._find(ids, set(ids), ".")
             return
         large = {column for column in columns if self._seen[column].has_large_whole()}
         exact = {column for column in large if kinds.get(column) == "category"}
@@ -158,6 +161,18 @@ class Survey:
         for column in columns:
             if self.types[column] == pa.string() and column not in exact:
                 self._check_text(column, column in labels, owners.get(column))
+
+    def _long_numbers(self, columns: Sequence[str]) -> list[str]:
+        """Columns of whole numbers, written out, whose digits a float64 would lose."""
+        large = [column for column in columns if self._seen[column].has_large_whole()]
+        for part in self._parts() if large else ():
+            if not large:
+                break
+            with reading(part.file.name, WHAT, address=part.file.address):
+                table = part.read(large, dict.fromkeys(large, pa.string()), ".")
+            part.rows = len(table)
+            large = [c for c in large if pc.all(pc.match_substring_regex(table[c], _DIGITS), min_count=0).as_py()]
+        return large
 
     def _find(self, columns: Sequence[str], text: set[str], mark: str) -> None:
         """Types of some columns, in as many passes as it takes until all their parts agree."""

@@ -10,6 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from cesaro.data.addresses import File, resumed, retried
+from cesaro.data.columns import wide
+from cesaro.data.partitions import Constant, partitions
+from cesaro.data.printable import printable
 from cesaro.data.roles import Roles
 from cesaro.data.settings import carried_settings
 from cesaro.data.sources import Files, Source, UnreadableError, check_names, reading
@@ -45,6 +48,9 @@ class FilesSource(Source):
         self.name = name
         self._skip = skip_bad_files
         self._files = list(files)
+        self._ignored: tuple[str, ...] = ()
+        self._constants: dict[str, Constant] = {}
+        self._unshared: list[str] = []  # keys of folders that are no columns
         self._places = {file.path: place for place, file in enumerate(files)}  # before any was left out
         self._rows: dict[str, int] = {}
         self._columns: dict[str, list[str]] = {}  # of each file, in its order
@@ -56,17 +62,30 @@ class FilesSource(Source):
                 continue
             self._columns[file.path] = header.schema.names
             check_names(file.name, header.schema.names)
+            schema = _widened(header.schema)
             if first is None:
-                first = file, header.schema
+                first = file, schema
             else:
-                _same_schema(*first, file, header.schema)
+                _same_schema(*first, file, schema)
             if header.rows is not None:
                 self._rows[file.path] = header.rows
         assert first is not None
-        super().__init__(name, first[1].names, carried_settings(name, first[1].metadata))
         self._schema = first[1]
-        self.types = self._schema if self.is_typed else None
+        self._constants, self._unshared = partitions(files, self._schema.names)
+        names = (*self._schema.names, *self._constants)
+        super().__init__(name, names, carried_settings(name, self._schema.metadata))
+        self.types = self._described(names, self._schema) if self.is_typed else None
         self._tell()
+
+    def ignore(self, files: Sequence[str]) -> None:
+        """Say that these files of the folder have another format."""
+        self._ignored = tuple(files)
+        self._tell()
+
+    @property
+    def local_paths(self) -> tuple[str, ...]:
+        """Where those of its files lie that are on this machine."""
+        return tuple(file.path for file in self._files if not file.is_remote)
 
     @abstractmethod
     def _header(self, file: File) -> Header:
@@ -77,17 +96,22 @@ class FilesSource(Source):
         """Some columns of one file from row `start`, in batches of any size."""
 
     def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
-        tables = self._wholes(roles.columns())
+        columns = roles.columns()
+        found = self._wholes(self._own(columns))
+        tables = [self._completed(file, table, columns) for file, table in zip(self._files, found)]
         files = tuple((file.name, len(table)) for file, table in zip(self._files, tables))
         with reading(self.name, "files of one schema"):
             return pa.concat_tables(tables, promote_options="default"), files
 
     def head(self, columns: Sequence[str], rows: int) -> pa.Table:
-        return first_rows((b for file in self._files for b in self._pieces(file, list(columns), 0)), rows)
+        own = self._own(columns)
+        pieces = ((file, piece) for file in self._files for piece in self._pieces(file, own, 0))
+        return first_rows((self._completed(file, pa.table(piece), columns) for file, piece in pieces), rows)
 
     def piece_types(self, roles: Roles, kinds: Mapping[str, str], *, checked: bool = True) -> pa.Schema:
-        self._settle(roles.columns())
-        return self._types(roles.columns())
+        own = self._own(roles.columns())
+        self._settle(own)
+        return self._described(roles.columns(), self._types(own))
 
     def file_rows(self) -> tuple[int, ...]:
         for file in [file for file in self._files if file.path not in self._rows]:
@@ -98,7 +122,8 @@ class FilesSource(Source):
         return tuple(self._rows[file.path] for file in self._files)
 
     def nbytes(self, roles: Roles) -> int:
-        types = self._types(roles.columns())
+        columns = roles.columns()
+        types = self._described(columns, self._types(self._own(columns)))
         widths = {field.name: _width(field.type) for field in types}
         unknown = [name for name, width in widths.items() if width is None]
         known = sum(width for width in widths.values() if width is not None)
@@ -118,7 +143,30 @@ class FilesSource(Source):
     def batches(self, file: int, columns: Sequence[str], start: int = 0) -> Iterator[pa.Table]:
         from cesaro.data.log import BLOCK_ROWS
 
-        return self._blocks(self._files[file], list(columns), start, BLOCK_ROWS)
+        one = self._files[file]
+        blocks = self._blocks(one, self._own(columns), start, BLOCK_ROWS)
+        return (self._completed(one, table, columns) for table in blocks)
+
+    def _own(self, columns: Sequence[str]) -> list[str]:
+        """Those that stand in the files, or another one, which tells the number of rows."""
+        return [column for column in columns if column not in self._constants] or [self._some_column()]
+
+    def _some_column(self) -> str:
+        return str(self._schema.names[0])
+
+    def _described(self, columns: Sequence[str], own: pa.Schema) -> pa.Schema:
+        """Fields of columns, also of those that stand in no file."""
+        kinds = {name: pa.field(name, constant.kind) for name, constant in self._constants.items()}
+        return pa.schema([kinds.get(name) or own.field(name) for name in columns], own.metadata)
+
+    def _completed(self, file: File, table: pa.Table, columns: Sequence[str]) -> pa.Table:
+        """Rows of a file with the columns that stand in no file, and with wide codes."""
+        if (schema := _widened(table.schema)) != table.schema:
+            table = table.cast(schema)
+        for name in columns:
+            if name in self._constants:
+                table = table.append_column(name, self._constants[name].column(file, len(table)))
+        return table.select(columns)
 
     def _blocks(self, file: File, columns: list[str], start: int, rows: int) -> Iterator[pa.Table]:
         """Blocks of one file; where a request fails, the next try goes on at the block that it was for."""
@@ -190,12 +238,28 @@ class FilesSource(Source):
         self.notes = self._sentences()
 
     def _sentences(self) -> tuple[str, ...]:
+        return (*self._said_of_folders(), *self._said_of_skipped())
+
+    def _said_of_folders(self) -> Iterator[str]:
+        if self._ignored:
+            more = f" and {len(self._ignored) - _NAMED} more" if len(self._ignored) > _NAMED else ""
+            named = ", ".join(map(printable, self._ignored[:_NAMED]))
+            yield f"The Parquet files of the folder were read, and not {named}{more}."
+        if self._unshared:
+            keys = ", ".join(f'"{printable(key)}"' for key in self._unshared)
+            yield f"The folders' names hold {keys}, which is no column because not all files have it."
+
+    def _said_of_skipped(self) -> tuple[str, ...]:
         if not self.skipped:
             return ()
         named = [f"{name} ({reason})" for name, _, reason in (text.partition(": ") for text in self.skipped[:_NAMED])]
         more = f" and {len(self.skipped) - _NAMED} more" if len(self.skipped) > _NAMED else ""
         count = len(self.skipped) + len(self._files)
         return (f"Left out {len(self.skipped)} of {count} files that cannot be read: {', '.join(named)}{more}.",)
+
+
+def _widened(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_type(wide(field.type)) for field in schema], schema.metadata)
 
 
 def _same_schema(file: File, first: pa.Schema, other: File, schema: pa.Schema) -> None:
@@ -216,14 +280,14 @@ def _same_schema(file: File, first: pa.Schema, other: File, schema: pa.Schema) -
     )
 
 
-def first_rows(batches: Iterable[pa.RecordBatch], rows: int) -> pa.Table:
-    """The first rows of what comes in batches, and no batch more than that takes."""
-    found: list[pa.RecordBatch] = []
-    for batch in batches:
-        found.append(batch)
+def first_rows(tables: Iterable[pa.Table], rows: int) -> pa.Table:
+    """The first rows of what comes in parts, and no part more than that takes."""
+    found: list[pa.Table] = []
+    for table in tables:
+        found.append(table)
         if sum(map(len, found)) >= rows:
             break
-    return pa.Table.from_batches(found).slice(0, rows)
+    return pa.concat_tables(found).slice(0, rows)
 
 
 def in_blocks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from cesaro.data.addresses import SCHEMES, File, is_address, is_hidden, listed, place, redacted
+from cesaro.data.addresses import SCHEMES, File, is_address, is_hidden, listed, place, shown_address
 from cesaro.data.array_files import Hdf5Source, NpzSource
 from cesaro.data.arrow_file import ArrowSource
 from cesaro.data.csv_file import CsvSource
@@ -34,7 +34,7 @@ def open_path(text: str, skip_bad_files: bool = False) -> Source:
         raise InputError(f"A log's path must not be empty. Got {text!r}; name a file, a folder or a pattern.")
     if is_address(text):
         return _open_address(text, skip_bad_files)
-    path, shown = Path(text), printable(redacted(text))
+    path, shown = Path(text), printable(shown_address(text))
     name = path.name or text
     try:
         exists, folder = path.exists(), path.is_dir()
@@ -43,7 +43,7 @@ def open_path(text: str, skip_bad_files: bool = False) -> Source:
     if folder:
         inside = [file for file in path.rglob("*") if not is_hidden(file.relative_to(path).as_posix())]
         found = sorted(file for file in inside if _format(file.name) is not None and file.is_file())
-        return _several(name, _local(found, path), skip_bad_files)
+        return _folder(name, _local(found, path), skip_bad_files)
     if not exists and glob.has_magic(text):
         found = sorted(map(Path, glob.glob(text, recursive=True)))
         other = next((file for file in found if _format(file.name) is not None and not file.is_file()), None)
@@ -61,7 +61,7 @@ def open_path(text: str, skip_bad_files: bool = False) -> Source:
 
 
 def _open_address(text: str, skip_bad_files: bool) -> Source:
-    shown = printable(redacted(text))
+    shown = printable(shown_address(text))
     if text.partition("://")[0].lower() not in SCHEMES:
         schemes = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         raise InputError(f"{shown} must be an address that Arrow can open. Got none of {schemes}; copy the files.")
@@ -77,7 +77,7 @@ def _open_address(text: str, skip_bad_files: bool) -> Source:
         return _matched(found.name, shown, files, skip_bad_files)
     if not files:
         raise InputError(f"{shown} must be an existing file or folder. Got nothing there; check the address.")
-    return _several(found.name, [file for file in files if _format(file.name) is not None], skip_bad_files)
+    return _folder(found.name, [file for file in files if _format(file.name) is not None], skip_bad_files)
 
 
 def _local(paths: Sequence[Path], folder: Path) -> list[File]:
@@ -100,6 +100,16 @@ def _matched(name: str, pattern: str, files: Sequence[File], skip_bad_files: boo
             f"{pattern} must match Parquet, CSV or Arrow files only. Got {other.name}; narrow the pattern."
         )
     return _several(name, files, skip_bad_files)
+
+
+def _folder(name: str, files: Sequence[File], skip_bad_files: bool) -> Source:
+    """Parquet files go before others that lie beside them."""
+    parquet = [file for file in files if _format(file.name) is ParquetSource]
+    if not 0 < len(parquet) < len(files):
+        return _several(name, files, skip_bad_files)
+    source = ParquetSource(name, parquet, skip_bad_files)
+    source.ignore([file.name for file in files if _format(file.name) is not ParquetSource])
+    return source
 
 
 def _several(name: str, files: Sequence[File], skip_bad_files: bool) -> Source:

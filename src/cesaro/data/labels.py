@@ -22,6 +22,7 @@ from cesaro.data.columns import (
     shown,
     to_numpy,
     unwrapped,
+    wide,
 )
 
 _UNITED = 1 << 16  # labels gathered before their union is made
@@ -122,7 +123,7 @@ def _encoded(column: pa.ChunkedArray, place: Place, kind: pa.DataType | None) ->
     if kind is None:
         reject_missing(column, place)
     if pa.types.is_dictionary(column.type):
-        whole = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        whole = column.cast(wide(column.type)).combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         codes = whole.indices.cast(pa.int64()).fill_null(-1).to_numpy()
         values = pa.chunked_array([whole.dictionary])
         used = np.zeros(len(values) + 1, dtype=np.bool_)

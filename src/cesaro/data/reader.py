@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from cesaro.data import minari_source
-from cesaro.data.addresses import redacted
+from cesaro.data.addresses import shown_address
 from cesaro.data.files import open_path
 from cesaro.data.log import Log
 from cesaro.data.minari_source import MinariSource
@@ -43,8 +43,9 @@ def read(
 
     Args:
         source: path of a Parquet, CSV or Arrow/Feather file, of a folder of such files or a pattern, all of one format and
-            one schema; the same in an object store (`s3://bucket/logs`, `gs://…`, `abfs://…`, `hdfs://…`; options go into
-            the query, `?region=…`, and credentials come from the environment); path of an NPZ or HDF5 file; the id of a
+            one schema (in a folder with Parquet files others are ignored; keys of folders, `agent=1/…`, are columns); the
+            same in an object store (`s3://bucket/logs`, `gs://…`, `abfs://…`, `hdfs://…`; options go into the query,
+            `?region=…`, and credentials come from the environment); path of an NPZ or HDF5 file; the id of a
             Minari data set on this machine (also `minari:ID`); a pyarrow table, a pandas or Polars frame, or a dict of
             arrays. A damaged HDF5 file can crash or hang the C library that reads it, which cannot be caught here, so
             convert HDF5 from sources that you do not trust to another format first.
@@ -67,8 +68,8 @@ def read(
         gap: rows are sorted by time, and a trajectory is cut where a step takes more than `gap` times its median step (that
             of all trajectories, where it has fewer than 3 steps). None: time orders the rows and never cuts, for logs whose
             steps take irregular times by nature, such as calls.
-        skip_bad_files: whether files that cannot be read are left out; `Log.notes` then names them. Without it they are an
-            error.
+        skip_bad_files: whether files that cannot be read are left out; `Log.notes` then names them, and trajectories are
+            cut there. Without it they are an error.
         stream: whether the log is read in blocks again and again and never held in memory; the answers are the same. None:
             where it would take more than 256 MiB of memory. Its rows must be sorted then; `cesaro sort` does that.
 
@@ -125,7 +126,7 @@ def _open(source: Any, skip_bad_files: bool) -> Source:
         if not os.path.lexists(path) and minari_source.local_path(path) is not None:
             return MinariSource(path)
         opened = open_path(path, skip_bad_files)
-        opened.given = redacted(path)
+        opened.given = shown_address(path)
         return opened
     if isinstance(source, pa.Table):
         return TableSource("table", source)

@@ -85,13 +85,11 @@ def _converted(
     arrays: list[NDArray[Any]] = []
     for i, (column, own) in enumerate(pair):
         if listed:
-            arrays.append(numbers.vectors(column, own, missing=i > 0, width=arrays[0].shape[1] if i else None))
+            width = arrays[0].shape[1] if i else known.widths.get(name)
+            rule = f'must have the width of "{name}" ({width})' if i else None
+            arrays.append(numbers.vectors(column, own, missing=i > 0, width=width, rule=rule))
         else:
             arrays.append(numbers.floats(column, own, missing=i > 0))
-    width = known.widths.get(name)
-    if width is not None and arrays[0].shape[1] != width:
-        got = f"{arrays[0].shape[1]} entries at {place.row(0)}"
-        raise place.error(f"must hold lists of one length (most have {width})", got, "pad or remove that row")
     numbers.reject_nonfinite(arrays[0], place)
     for (_, own), array in zip(pair[1:], arrays[1:]):
         if array.shape != arrays[0].shape:
@@ -130,11 +128,10 @@ def unlisted(column: pa.ChunkedArray, place: Place) -> pa.ChunkedArray:
         return column
     column = numbers.unwrapped(column, place)
     numbers.reject_missing(column, place)
-    width = numbers.list_width(column, place)
+    rule = "must have one entry per row to hold labels"
+    width = numbers.list_width(column, place, 1, rule)
     if width != 1:
-        raise place.error(
-            "must have one entry per row to hold labels", f"{width}", "split it into one column per entry"
-        )
+        raise place.error(rule, f"{width}", "split it into one column per entry")
     return pa.chunked_array([chunk.flatten() for chunk in column.chunks], column.type.value_type)
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from cesaro.data import log as logs
 from cesaro.data.log import Block, Log, Stretch
 
 # Blocks that the buffer holds rows of, where the log has as many.
@@ -99,8 +100,7 @@ class ShuffleBuffer:
         for visit in count():
             for number in self._order(visit):
                 for block in self._log.blocks(self._alone(number)):
-                    group = self._part(block, visit)
-                    if len(group):
+                    for group in self._parts(block, visit):
                         yield group, visit
 
     def _order(self, visit: int) -> Iterator[int]:
@@ -121,12 +121,21 @@ class ShuffleBuffer:
         place = len(stretch.blocks) - (int(self._ends[at]) - number)
         return stretch._replace(blocks=stretch.blocks[place : place + 1])
 
-    def _part(self, block: Block, visit: int) -> Block:
-        """The rows of a block that one visit takes; as many visits as there are parts take each row once."""
+    def _parts(self, block: Block, visit: int) -> Iterator[Block]:
+        """The rows of a block that one visit takes; as many visits as there are parts take each row once.
+
+        They come together, unless weights make so many copies that these would take more memory than a block or the buffer.
+        """
         rng = np.random.default_rng([self._seed, 2, *block.key, visit // self.parts])
         shuffled, first = rng.permutation(len(block)), int(rng.integers(self.parts))
         chosen = np.sort(shuffled[(first + visit) % self.parts :: self.parts])
-        if block.weights is not None and self._weight is not None:
-            copies = np.floor(block.weights[chosen] / self._weight + rng.random(len(chosen)))
-            chosen = np.repeat(chosen, copies.astype(np.int64))
-        return block.part(chosen)
+        if block.weights is None or self._weight is None:
+            if len(chosen):
+                yield block.part(chosen)
+            return
+        copies = np.floor(block.weights[chosen] / self._weight + rng.random(len(chosen)))
+        ends = np.cumsum(copies.astype(np.int64))
+        total, most = int(ends[-1]) if len(ends) else 0, min(self.rows, logs.BLOCK_ROWS)
+        for start in range(0, total, most):
+            places = np.arange(start, min(start + most, total))
+            yield block.part(chosen[np.searchsorted(ends, places, side="right")])

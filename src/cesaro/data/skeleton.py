@@ -311,9 +311,11 @@ class _Order:
             words += ["--trajectory", outline.roles.trajectory]
         if outline.roles.time is not None:
             words += ["--time", outline.roles.time]
+        words += ["--skip-bad-files"] * outline.skips
         place = Place(outline.name, column, outline.files)
         return place.error(
             f"must {rule}, where the log is too large to be sorted in memory",
             f"{got} at {place.row(row)}",
-            f"sort it: {shlex.join([*words, '--out', 'SORTED.parquet'])}",
+            f"sort it: {shlex.join([*words, '--out', 'SORTED.parquet'])}, or, if the memory suffices, hold it there "
+            "(stream=False, --no-stream)",
         )

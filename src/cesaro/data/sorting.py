@@ -1,11 +1,10 @@
 """Sort a log that is larger than memory, so that it can be read in blocks."""
 
-import fnmatch
 import os
-import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,17 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cesaro.data import labels
+from cesaro.data import log as logs
 from cesaro.data.account import reject_empty
-from cesaro.data.columns import Place
+from cesaro.data.columns import Place, shown
 from cesaro.data.continuing import sorting
+from cesaro.data.file_source import FilesSource
 from cesaro.data.files import open_path
 from cesaro.data.parts import Rows
 from cesaro.data.roles import Chosen, Roles
-from cesaro.data.sources import Source
+from cesaro.data.sorted_file import SortedFile
+from cesaro.data.windows import Window, Windows
 from cesaro.errors import InputError
-from cesaro.out_folder import OutFolder
 from cesaro.progress import row_progress
 
 PART_BYTES = 1 << 27  # sorted in memory at a time
@@ -34,6 +35,8 @@ _GROUP_BYTES = 1 << 26  # distributed over them at a time
 _GROUP_ROWS = 1 << 18  # in a row group of the result
 _GATHERED = 1 << 16  # ids before they are united
 _TIMES = 1 << 10  # per block, for borders between parts
+_KEY = "key"  # the last column of a part, known by its place: the log may have one of this name
+_WRITTEN: dict[str, Any] = {"write_page_checksum": True, "version": "2.6"}
 
 
 def sort(
@@ -43,14 +46,17 @@ def sort(
     trajectory: str | None = None,
     time: str | None = None,
     force: bool = False,
+    skip_bad_files: bool = False,
     quiet: bool = True,
+    tell: Callable[[str], object] = print,
 ) -> int:
     """Write a log of Parquet, CSV or Arrow files as one Parquet file whose rows are sorted by (trajectory, time).
 
     Trajectories come in the order in which they first appear, rows of one time in the order in which they are. That is how
     a log is ordered in memory, so that the sorted log gives the same answers. All columns are kept. Rows are distributed to
     parts of about 128 MiB in `OUT.partial/` (larger ones above 32 GiB, so that there are 256 at most), which are sorted in
-    memory one by one; a trajectory must fit in memory as a whole, and so must one id of each.
+    memory one by one; a trajectory must fit in memory as a whole, and so must one id of each. Whole numbers of a CSV file
+    that no int64 holds are kept as text.
 
     Args:
         log: path or address of a file, a folder or a pattern.
@@ -58,12 +64,14 @@ def sort(
         trajectory: the column of ids; None: the whole log is sorted by time.
         time: the column of times; None: the rows of a trajectory stay in their order.
         force: replace a Parquet file `out`.
+        skip_bad_files: whether files that cannot be read are left out.
         quiet: no progress bars.
+        tell: is called with each sentence on how the log was read, such as which files were left out.
 
     Returns:
         The number of rows.
     """
-    source = open_path(os.fspath(log))
+    source = open_path(os.fspath(log), skip_bad_files)
     for role, column in (("trajectory", trajectory), ("time", time)):
         if column is not None and column not in source.names:
             raise InputError(
@@ -72,98 +80,60 @@ def sort(
             )
     if trajectory is None and time is None:
         raise InputError("A log is sorted by trajectory=, time= or both. Got neither; name a column.")
-    if source.files is None:
+    if not isinstance(source, FilesSource):
         raise InputError(f"{source.name} must be Parquet, CSV or Arrow files to be sorted. Got another format.")
-    with _Sorted(out, os.fspath(log), force=force) as folder:
-        return _Sorter(source, trajectory, time, folder.path, quiet).run(folder)
-
-
-class _Sorted(OutFolder):
-    """The result, and `OUT.partial/` with the parts."""
-
-    def __init__(self, out: str | os.PathLike[str], log: str, *, force: bool) -> None:
-        super().__init__(out, force=force)
-        self.log = os.path.abspath(log)
-
-    def check(self) -> None:
-        parent = self.out.parent
-        if self.out.suffix != ".parquet":
-            raise InputError(f"out must end in .parquet. Got {self.out.name!r}.")
-        if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-            raise InputError(
-                f"'{parent}', which would hold the sorted log, is no folder one can write to; create it or mend that."
-            )
-        inside = os.path.isdir(self.log) and self.out.is_relative_to(os.path.realpath(self.log))
-        if inside or str(self.out) == self.log or fnmatch.fnmatch(str(self.out), self.log):
-            raise InputError(f"'{self.out}' must not be part of the log that is sorted; choose another file (--out).")
-        if not os.path.lexists(self.out):
-            return
-        if not self.force:
-            raise InputError(f"'{self.out}' exists; add --force to replace it, or choose another file (--out).")
-        if not _is_parquet(self.out):
-            raise InputError(
-                f"'{self.out}' is no Parquet file, so that --force leaves it alone; choose another file (--out)."
-            )
-
-    def prepare(self) -> None:
-        """Parts of a run that was interrupted are of no use."""
-        for file in self.path.iterdir():
-            if not file.name.startswith("part-") and file.name != "sorted.parquet":
-                raise InputError(f"'{file}' was not written by sort; choose another file (--out), or remove it.")
-            file.unlink()
-
-    def appear(self, file: Path) -> None:
-        with file.open("rb") as written:
-            os.fsync(written.fileno())
-        self.check()  # again: hours may have passed
-        os.replace(file, self.out)
-        shutil.rmtree(self.path)
-
-
-def _is_parquet(file: Path) -> bool:
-    if not file.is_file():
-        return False
-    with file.open("rb") as data:
-        return data.read(4) == b"PAR1"
+    with SortedFile(out, os.fspath(log), source.local_paths, force=force) as folder:
+        sorter = _Sorter(source, trajectory, time, folder.path, quiet)
+        for note in source.notes:
+            tell(note)
+        return sorter.run(folder)
 
 
 class _Sorter:
-    def __init__(self, source: Source, trajectory: str | None, time: str | None, folder: Path, quiet: bool) -> None:
+    def __init__(
+        self, source: FilesSource, trajectory: str | None, time: str | None, folder: Path, quiet: bool
+    ) -> None:
         self._source, self._trajectory, self._time = source, trajectory, time
         self._folder, self._quiet = folder, quiet
         names = tuple(name for name in source.names if name != trajectory)
-        roles = Roles(Chosen(names), Chosen(()), source.names[0], trajectory=trajectory)
+        roles = Roles(Chosen(names), Chosen(()), source.names[0], trajectory=trajectory, time=time)
         types = source.piece_types(roles, {}, checked=False)
-        self._files = tuple(zip(source.files or (), source.file_rows()))
-        self._rows = sum(rows for _, rows in self._files)
+        rows = source.file_rows()  # before the names: a file may be left out here
+        self._files = tuple(zip(source.files, rows))
+        self._rows = sum(rows)
         reject_empty(source.name, self._rows)
-        found = pa.schema([types.field(name) for name in source.names])
-        self._result = found if source.types is None else source.types
-        self._plain = pa.schema([field.with_type(_plain(field.type)) for field in self._result])
+        self._windows = Windows(source, rows, logs.BLOCK_ROWS)
+        found = source.types or pa.schema([types.field(name) for name in source.names])
+        self._plain = pa.schema([field.with_type(_plain(field.type)) for field in found])
+        self._result = pa.schema([field.with_type(_stored(field.type)) for field in found], found.metadata)
 
-    def run(self, folder: _Sorted) -> int:
-        block = next(self._blocks(self._source.names)).cast(self._plain)
+    def run(self, folder: SortedFile) -> int:
+        block = next(self._blocks(self._source.names)).table
+        self._reject_types(block.slice(0, 1))
+        block = block.cast(self._plain)
         rows = max(1, PART_BYTES * len(block) // max(1, block.nbytes), -(-self._rows // _PARTS))
         keys: _Keys
         if self._trajectory is not None:
-            keys = _Trajectories(self._trajectory, self._place, rows)
+            starts = np.cumsum([0, *(count for _, count in self._files)])
+            keys = _Trajectories(self._trajectory, self._place, rows, starts[list(self._source.holes)])
         else:
             keys = _Times(self._time or "", self._place, rows)
-        first = 0
         with row_progress("structure", total=self._rows, quiet=self._quiet) as advance:
-            for table in self._blocks([keys.column]):
-                keys.look(table, first)
-                first += len(table)
-                advance(len(table))
+            for window in self._blocks(list(dict.fromkeys(filter(None, (self._trajectory, self._time))))):
+                keys.look(window.table, window.first)
+                self._reject_times(window.table, window.first)
+                advance(window.rows)
+        if isinstance(keys, _Trajectories) and self._time is None:
+            keys.reject_torn()
         files = [self._folder / f"part-{number:03d}.arrows" for number in range(keys.finish())]
         self._distribute(keys, files)
         result = self._folder / "sorted.parquet"
         with (
             row_progress("sorting", total=self._rows, quiet=self._quiet) as advance,
-            pq.ParquetWriter(result, self._result, write_page_checksum=True, version="2.6") as writer,
+            pq.ParquetWriter(result, self._result, **_WRITTEN) as writer,
         ):
             for file in files:
-                table = self._sorted(keys, file)
+                table = self._sorted(file)
                 writer.write_table(table, row_group_size=_GROUP_ROWS)
                 file.unlink()
                 advance(len(table))
@@ -171,22 +141,55 @@ class _Sorter:
         return self._rows
 
     def _place(self, column: str, first: int) -> Place:
-        return Place(self._source.name, column, self._files, first=first)
+        missing = partial(self._windows.missing, column)
+        return Place(self._source.name, column, self._files, first=first, missing=missing)
 
-    def _blocks(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        for file in range(len(self._files)):
-            yield from self._source.batches(file, columns)
+    def _changed(self, what: str) -> InputError:
+        return InputError(
+            f"{self._source.name} must not change while it is read. Got {what} than before; run it again when it is complete."
+        )
 
-    def _groups(self) -> Iterator[pa.Table]:
-        """All columns, some blocks at a time."""
+    def _blocks(self, columns: Sequence[str]) -> Iterator[Window]:
+        """Some columns of all rows, as many as there were and of the types that they had."""
+        types = [self._plain.field(column).type for column in columns]
+        try:
+            for window in self._windows.read(columns, below=False):
+                if list(map(_plain, window.table.schema.types)) != types:
+                    raise self._changed("other types")
+                yield window
+        except KeyError:
+            raise self._changed("other columns") from None
+
+    def _reject_types(self, table: pa.Table) -> None:
+        """A type that cannot be written is told before hours have passed."""
+        for field, plain, stored in zip(table.schema, self._plain, self._result):
+            one = pa.schema([plain])
+            try:
+                taken = table.select([field.name]).cast(one).take(pa.array([0]))
+                with pyarrow.ipc.new_stream(pa.BufferOutputStream(), one) as stream:
+                    stream.write_table(taken)
+                column = _typed(taken.column(0), stored.type)
+                pq.write_table(pa.table([column], pa.schema([stored])), pa.BufferOutputStream(), **_WRITTEN)
+            except pa.ArrowException:
+                kind = f"type {field.type}"
+                raise self._place(field.name, 0).error(
+                    "must have a type that can be sorted and written", kind, "convert it to numbers, text or lists"
+                ) from None
+
+    def _reject_times(self, table: pa.Table, first: int) -> None:
+        if self._time is not None:
+            labels.times(table[self._time], self._place(self._time, first))
+
+    def _groups(self) -> Iterator[tuple[int, pa.Table]]:
+        """All columns, some blocks at a time, and the row that they begin with."""
         held: list[pa.Table] = []
-        for block in self._blocks(self._source.names):
-            held.append(self._with_gaps(block.cast(self._plain)))
-            if sum(table.nbytes for table in held) >= _GROUP_BYTES:
-                yield pa.concat_tables(held)
-                held = []
-        if held:
-            yield pa.concat_tables(held)
+        first = 0
+        for window in self._blocks(self._source.names):
+            self._reject_times(window.table, window.first)
+            held.append(self._with_gaps(window.table.cast(self._plain)))
+            if sum(table.nbytes for table in held) >= _GROUP_BYTES or window.is_last:
+                yield first, pa.concat_tables(held)
+                first, held = window.first + window.rows, []
 
     def _with_gaps(self, table: pa.Table) -> pa.Table:
         """Empty text of a CSV file is a missing entry, which Parquet can say."""
@@ -202,7 +205,6 @@ class _Sorter:
     def _distribute(self, keys: "_Keys", files: Sequence[Path]) -> None:
         codec = "lz4" if pa.Codec.is_available("lz4") else None
         options = pyarrow.ipc.IpcWriteOptions(compression=codec)
-        first = 0
         with (
             row_progress("distributing", total=self._rows, quiet=self._quiet) as advance,
             ExitStack() as stack,
@@ -211,8 +213,11 @@ class _Sorter:
             writers = [
                 stack.enter_context(pyarrow.ipc.new_stream(str(file), schema, options=options)) for file in files
             ]
-            for table in self._groups():
-                codes, parts = keys.codes(table, first)
+            for first, table in self._groups():
+                found = keys.codes(table, first)
+                if found is None:
+                    raise self._changed("other ids")
+                codes, parts = found
                 table = table.append_column(_KEY, pa.array(codes))
                 order = np.argsort(parts, kind="stable")
                 counts = np.bincount(parts, minlength=len(files))
@@ -220,22 +225,19 @@ class _Sorter:
                 for part in np.flatnonzero(counts):
                     rows = order[stops[part] - counts[part] : stops[part]]
                     writers[part].write_table(table.take(pa.array(rows)))
-                first += len(table)
                 advance(len(table))
 
-    def _sorted(self, keys: "_Keys", file: Path) -> pa.Table:
+    def _sorted(self, file: Path) -> pa.Table:
         """One part in order, with the types of the log."""
         with pyarrow.ipc.open_stream(str(file)) as stream:
             table = stream.read_all()
-        codes, table = table[_KEY].to_numpy(), table.drop_columns([_KEY])
+        last = table.num_columns - 1
+        codes, table = table.column(last).to_numpy(), table.remove_column(last)
         time = None if self._time is None else labels.times(table[self._time], self._place(self._time, 0))
         order = sorting(codes, time)
         table = table.take(pa.array(order))
         columns = [_typed(column, field.type) for column, field in zip(table.columns, self._result)]
         return pa.Table.from_arrays(columns, schema=self._result)
-
-
-_KEY = "cesaro sort key"
 
 
 class _Keys(ABC):
@@ -254,15 +256,21 @@ class _Keys(ABC):
         """The number of parts, once all rows were looked at."""
 
     @abstractmethod
-    def codes(self, table: pa.Table, first: int) -> tuple[Rows, Rows]:
-        """Per row a code that orders trajectories, and the part that it goes to."""
+    def codes(self, table: pa.Table, first: int) -> tuple[Rows, Rows] | None:
+        """Per row a code that orders trajectories, and the part that it goes to; None: some row was not looked at."""
 
 
 class _Trajectories(_Keys):
-    """Trajectories in order of first appearance, so many to a part that its rows have about the size wanted."""
+    """Trajectories in order of first appearance, so many to a part that its rows have about the size wanted.
 
-    def __init__(self, column: str, place: Any, rows: int) -> None:
+    Args:
+        holes: rows before which a file was left out.
+    """
+
+    def __init__(self, column: str, place: Any, rows: int, holes: Rows) -> None:
         super().__init__(column, place, rows)
+        self._holes = holes
+        self._spans: list[Rows] = []  # per id the holes before its first row and before its last, `[ids, 2]`
         self._ids: list[pa.Array] = []
         self._counts: list[Rows] = []
         self._known = 0
@@ -272,14 +280,21 @@ class _Trajectories(_Keys):
         found = labels.identities(table[self.column], self._place(self.column, first))
         self._ids.append(found.values)
         self._counts.append(np.bincount(found.codes, minlength=len(found.values)))
+        self._spans.append(np.full((len(found.values), 2), np.searchsorted(self._holes, first, side="right")))
         if sum(map(len, self._ids)) > 2 * self._known + _GATHERED:
             self._unite()
 
     def _unite(self) -> None:
         found = pa.concat_arrays(self._ids).dictionary_encode()
         counts = np.zeros(len(found.dictionary), dtype=np.int64)
-        np.add.at(counts, found.indices.to_numpy(), np.concatenate(self._counts))
+        codes, spans = found.indices.to_numpy(), np.concatenate(self._spans)
+        np.add.at(counts, codes, np.concatenate(self._counts))
+        last = np.zeros(len(counts), dtype=np.int64)
+        np.maximum.at(last, codes, spans[:, 1])
+        first = np.copy(last)
+        np.minimum.at(first, codes, spans[:, 0])
         self._ids, self._counts, self._known = [found.dictionary], [counts], len(counts)
+        self._spans = [np.stack([first, last], axis=1)]
 
     def finish(self) -> int:
         self._unite()
@@ -287,10 +302,23 @@ class _Trajectories(_Keys):
         _, self._parts = np.unique(before // self._part_rows, return_inverse=True)
         return int(self._parts[-1]) + 1
 
-    def codes(self, table: pa.Table, first: int) -> tuple[Rows, Rows]:
+    def reject_torn(self) -> None:
+        """Refuse what goes on after rows that are missing, where no time will show that they are."""
+        self._unite()
+        torn = self._spans[0][:, 0] < self._spans[0][:, 1]
+        if torn.any():
+            raise self._place(self.column, 0).error(
+                "must end its trajectories before a file that is left out, because nothing would show the gap in them",
+                f"{shown(self._ids[0][int(np.argmax(torn))])} on both sides of one",
+                "give time=, or mend the file",
+            )
+
+    def codes(self, table: pa.Table, first: int) -> tuple[Rows, Rows] | None:
         found = labels.identities(table[self.column], self._place(self.column, first))
-        known = pc.index_in(found.values, value_set=self._ids[0]).cast(pa.int64()).to_numpy()
-        codes = known[found.codes]
+        known = pc.index_in(found.values, value_set=self._ids[0])
+        if known.null_count:
+            return None
+        codes = known.cast(pa.int64()).to_numpy()[found.codes]
         return codes, self._parts[codes]
 
 
@@ -321,17 +349,24 @@ class _Times(_Keys):
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type without a dictionary, which differs from block to block."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    """The type without a dictionary, which differs from block to block, and without views, which cannot be taken apart."""
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(kind) else kind
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """The type in the result; all files together may have more labels than the indices of one can tell apart."""
+    return pa.dictionary(pa.int32(), _plain(kind), kind.ordered) if pa.types.is_dictionary(kind) else _plain(kind)
 
 
 def _typed(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_dictionary(kind):
-        column = column.dictionary_encode()
-        indices = [chunk.indices.cast(kind.index_type) for chunk in column.chunks]
         chunks = [
-            pa.DictionaryArray.from_arrays(index, chunk.dictionary, ordered=kind.ordered)
-            for index, chunk in zip(indices, column.chunks)
+            pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary, ordered=kind.ordered)
+            for chunk in column.dictionary_encode().chunks
         ]
         return pa.chunked_array(chunks, kind)
     return column

@@ -50,9 +50,8 @@ class Streamed(Log):
         reject_empty(self.name, sum(rows))
         windows = Windows(source, rows, logs.BLOCK_ROWS)
         files = tuple(zip(source.files or (), rows))
-        self._outline = Outline(
-            self.name, roles, kinds, settings, self._schema, files, windows.missing, source.given, source.holes
-        )
+        told = (windows.missing, source.given, source.holes, bool(source.skipped))
+        self._outline = Outline(self.name, roles, kinds, settings, self._schema, files, *told)
         self._windows = windows
         self._first = next(windows.read(roles.columns(), 0, 1, below=False)).table.take([0])
         self._skeleton = find_skeleton(self._outline, windows, quiet=quiet)

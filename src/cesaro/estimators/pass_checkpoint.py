@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cesaro import __version__, storage
+from cesaro.data.addresses import reject_address
 from cesaro.data.log import sample_rows
 from cesaro.errors import InputError
 from cesaro.estimators import stored
@@ -32,6 +33,7 @@ class PassCheckpoint:
     """
 
     def __init__(self, path: Path, identity: dict[str, str]) -> None:
+        reject_address("checkpoint (--checkpoint)", path)
         self.path, self.identity = path, identity
         self._passes: list[dict[str, Any]] = []  # the state of each, the last one's perhaps unfinished
         self._number = -1

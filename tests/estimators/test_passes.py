@@ -194,7 +194,7 @@ def test_interrupted_passes_go_on_where_they_were(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("kind", [gathering.Gathered, totals.Totals])
 def test_an_interruption_between_counting_and_noting_leaves_no_file(
-    kind: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is counted and not noted would be counted twice."""
     folder, kept = write(continuous(1200), tmp_path / "log"), tmp_path / "kept.npz"

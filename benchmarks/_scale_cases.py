@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 import cesaro as cs
 from benchmarks._scale_log import ACTIONS, OBSERVATIONS, controller
 from cesaro import engines
-from cesaro.estimators import diff_lstd, pipeline
+from cesaro.estimators import diff_lstd, moments, pipeline
 from cesaro.estimators.passes import run_pass
 from cesaro.features.base import Fourier
 
@@ -244,3 +244,29 @@ def _in_order(seconds: Iterable[float], workers: int) -> float:
         free.sort()
         free[0] += one
     return max(free)
+
+
+def shift_of_single_products(rows: int = 5_000) -> float:
+    """By how many standard errors products in single precision move the rate, of a small log in the same features."""
+    rng = np.random.default_rng(1)
+    action, noise = rng.normal(size=(rows, 1)), 0.3 * rng.normal(size=(rows, 3))
+    state = np.zeros((rows + 1, 3))
+    for t in range(rows):
+        state[t + 1] = 0.9 * state[t] + 0.2 * np.tanh(action[t]) + noise[t] * np.cos(state[t])
+    reward = np.sin(state[:-1, 0]) + state[:-1, 1] ** 2 - 0.1 * action[:, 0] ** 2
+    log = cs.Transitions(state[:-1], action, reward, state[1:])
+
+    def fitted() -> cs.DiffLSTD:
+        return cs.DiffLSTD(features=f"fourier:{FEATURES}", quiet=True).fit(
+            log, lambda observations, rng: 0.5 * observations[:, :1] + 0.3 * rng.normal(size=(len(observations), 1))
+        )
+
+    def single(given: moments.Rows) -> dict[str, Any]:
+        sums = double(given)
+        change = np.asarray(given.x_next) - np.asarray(given.x)
+        v = np.asarray(given.v)
+        return sums | {"vz": (v.T @ change).astype(np.float64), "vv": (v.T @ v).astype(np.float64)}
+
+    double, exact = moments._sums, fitted()
+    with mock.patch.object(moments, "_sums", single):
+        return abs(fitted().reward_rate_ - exact.reward_rate_) / exact.standard_error_

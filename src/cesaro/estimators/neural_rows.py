@@ -59,7 +59,11 @@ def overlap(hashes: Hashes, known: Hashes) -> float:
     """The share of rows that are among those known, as far as both logs keep hashes; both are sorted."""
     if not len(known) or not len(hashes):
         return 0.0
-    compared = hashes[: np.searchsorted(hashes, known[-1], side="right")]  # larger ones may have been left out
+    compared = hashes
+    if (
+        float(known[-1]) < (1 - 64 / len(known)) * 2.0**64
+    ):  # larger ones were left out: the last of all hashes is hardly so small
+        compared = hashes[: np.searchsorted(hashes, known[-1], side="right")]
     if not len(compared):
         return 0.0
     places = np.minimum(np.searchsorted(known, compared), len(known) - 1)

@@ -4,7 +4,7 @@ BIN := .venv/bin
 # BLAS gains nothing from more threads than pytest has workers.
 WORKERS ?= auto
 
-.PHONY: demo test lint types check bench docs screenshots clean
+.PHONY: demo test lint types check slow bench docs screenshots clean
 .DELETE_ON_ERROR:
 
 demo: .venv/core
@@ -25,7 +25,11 @@ types: .venv/test
 	$(BIN)/mypy
 
 check: .venv/test
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow"
+
+# Another minute of tests, which continuous integration runs after the others.
+slow: .venv/test
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal -m slow
 
 bench: .venv/test
 	$(BIN)/python -m benchmarks

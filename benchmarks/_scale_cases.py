@@ -4,6 +4,7 @@ import os
 import pickle
 import resource
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from cesaro.estimators import diff_lstd, moments, pipeline
 from cesaro.estimators.passes import run_pass
 from cesaro.features.base import Fourier
 
-FEATURES = 64
+FEATURES, WIDE = 64, 256
 # How often single pieces and whole files are timed; the least time counts.
 TIMES, FILE_TIMES = 50, 5
 
@@ -244,6 +245,14 @@ def _in_order(seconds: Iterable[float], workers: int) -> float:
         free.sort()
         free[0] += one
     return max(free)
+
+
+def wide(path: str) -> float:
+    """Peak memory of a whole evaluation with many features, MiB."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cs.evaluate(read_log(path), controller, features=f"fourier:{WIDE}", quiet=True)
+    return peak()
 
 
 def shift_of_single_products(rows: int = 5_000) -> float:

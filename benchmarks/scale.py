@@ -33,6 +33,7 @@ RESIDUAL, FLAT, SHARE = 0.05, 1.2, 0.6
 MOMENTS_RATE, BOTH_RATE = 1e6, 0.5e6
 # What a prediction takes where nothing was measured: seconds per task outside of its work, seconds of the driver and bytes.
 UNMEASURED = {"task": 0.05, "merge": 0.001, "task_bytes": 70_000.0}
+MOST_MIB = 1_536
 NODE_BANDWIDTH = 1.25e9  # bytes per second that a node reads from an object store: 10 Gbit/s
 
 Case = Callable[..., Any]
@@ -172,6 +173,8 @@ def measure(options: argparse.Namespace, folder: Path, cores: int) -> dict[str, 
     found["pieces"] = run(cases.pieces, compared, features)
     write_log(folder / "ids", min(sizes[-1], LARGE), ids=True)
     found["structure"] = run(cases.structure, str(folder / "ids"))
+    if found["compared"] >= COMPARED:
+        found["wide_mib"] = run(cases.wide, compared)
     if options.ray:
         found["ray"] = measured_ray(run, folder, min(sizes, key=lambda rows: abs(rows - ON_RAY)), cores)
     return found
@@ -209,6 +212,12 @@ def judge(found: dict[str, Any]) -> None:
     print(
         f"peak memory from {rows[0]:,} to {rows[-1]:,} rows: {growth:.2f} ×; at most {FLAT} ×: {verdict(growth <= FLAT)}"
     )
+    if "wide_mib" in found:
+        wide = found["wide_mib"]
+        print(
+            f"peak of cs.evaluate with {cases.WIDE} primal and {2 * cases.WIDE} dual features, diagnostics included: {wide:.0f} "
+            f"MiB; at most {MOST_MIB}: {verdict(wide <= MOST_MIB)}"
+        )
     judge_rates(found)
     ours = next(one for one in found["sizes"] if one["rows"] == found["compared"])
     other = found["alternative"]

@@ -94,6 +94,7 @@ def test_values_and_rate_are_the_exact_ones(method: str) -> None:
     np.testing.assert_allclose(values - values.mean(), known - known.mean(), atol=0.1)
 
 
+@pytest.mark.slow
 def test_the_default_optimizer_does_without_momentum_where_there_is_a_dual() -> None:
     """It reaches the exact rate and values; with Adam's momentum the two sides circle, and no step size was chosen for that."""
     plain, heavy = (

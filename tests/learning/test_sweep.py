@@ -123,6 +123,7 @@ def _many_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "CPU_NUMBERS", 12)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_many_segments")
 def test_a_killed_sweep_resumes_bit_for_bit(tmp_path: Path) -> None:
     """kill -9 from outside in the middle, and again at the worst moment inside a write; one run diverges meanwhile."""

@@ -226,6 +226,7 @@ def test_results_do_not_depend_on_workers(small: tuple[Result, Path], tmp_path: 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_files(tmp_path: Path) -> None:
     config = replace(SMALL, methods=("diff-sgq", "diff-gq2"))
     run(config, tmp_path / "whole", quiet=True)

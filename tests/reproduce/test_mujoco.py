@@ -30,7 +30,7 @@ from cesaro.reproduce.mujoco import ENVS, QUICK, Config, collect, run
 from cesaro.reproduce.mujoco_data import Recording, find, load
 from cesaro.reproduce.mujoco_result import BASELINE, CLAIMED, METHODS, Cell, Place, Rate, Result
 
-pytestmark = pytest.mark.usefixtures("plain_starts")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plain_starts")]
 
 ENV, PLACE = "Pendulum-v1", ("Pendulum-v1", 0.5)
 # At the larger learning rate every method diverges.

@@ -40,6 +40,8 @@ SETTINGS: dict[str, Any] = {
 SMALL = Config(**SETTINGS)
 FILES = ["logs.csv", "manifest.json", "pendulum.csv", "pendulum.png", "settings.csv"]
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:

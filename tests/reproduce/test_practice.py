@@ -27,7 +27,7 @@ from cesaro.reproduce.practice_logs import Remembered, Subject, pendulum_case, t
 from cesaro.reproduce.practice_methods import FQE, GQ1, HIDDEN, SGQ, Method, _slowly, fits, methods
 from cesaro.reproduce.practice_result import Result, Truth
 
-pytestmark = pytest.mark.usefixtures("plain_starts")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plain_starts")]
 
 FILES = ["manifest.json", "methods.csv", "practice.csv", "practice.png", "seeds.csv"]
 SMALL: dict[str, Any] = {

@@ -21,7 +21,7 @@ from cesaro.reproduce.stall import HELD, Config, Key, Result, run
 from cesaro.reproduce.stall_networks import CURVES, METHODS, SHARES, rate_force
 from cesaro.reproduce.stall_problem import Problem
 
-pytestmark = pytest.mark.usefixtures("plain_starts")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plain_starts")]
 
 SMALL: dict[str, Any] = {
     **stall.QUICK,

@@ -21,6 +21,8 @@ from cesaro.learning.source import draw, source
 from cesaro.reproduce import counterexample, counterexample_figures, counterexample_tables
 from cesaro.reproduce.counterexample import (
     METHODS,
+
+pytestmark = pytest.mark.slow
     Config,
     Result,
     expected_exponent,

@@ -21,6 +21,8 @@ from cesaro.reproduce import coverage, coverage_figures, coverage_tables
 from cesaro.reproduce.coverage import RULES, Config, Result, batch_means, intervals, rows, run
 from cesaro.reproduce.coverage_chains import CHAINS, SERIES, Known, known, simulate
 
+pytestmark = pytest.mark.slow
+
 Array = NDArray[np.float64]
 SETTINGS: dict[str, Any] = {"logs": 12, "lengths": (40, 120), "trajectories": (1, 30)}
 SMALL = Config(**SETTINGS)

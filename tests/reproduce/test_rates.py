@@ -22,6 +22,8 @@ from cesaro.learning.source import draw, source
 from cesaro.reproduce import rates, rates_figures, rates_tables
 from cesaro.reproduce.rates import METHODS, Chosen, Config, Result, choose, run, slope
 
+pytestmark = pytest.mark.slow
+
 Array = NDArray[np.float64]
 # Few problems, easy ones, and short horizons, but enough runs for a slope.
 HORIZONS = (256, 512, 1024, 2048, 4096)

@@ -21,8 +21,6 @@ from cesaro.learning.source import draw, source
 from cesaro.reproduce import counterexample, counterexample_figures, counterexample_tables
 from cesaro.reproduce.counterexample import (
     METHODS,
-
-pytestmark = pytest.mark.slow
     Config,
     Result,
     expected_exponent,
@@ -32,6 +30,8 @@ pytestmark = pytest.mark.slow
     spectral_radius,
     trajectories,
 )
+
+pytestmark = pytest.mark.slow
 
 Array = NDArray[np.float64]
 SMALL = Config(step_sizes=(2.0**-6, 2.0**-4, 1.0), runs=20)

@@ -70,8 +70,7 @@ def map_ordered(
         >>> list(map_ordered(abs, [-3, 2, -1], workers=2))
         [3, 2, 1]
     """
-    check_engine(engine, address)
-    runner = Threads(function, workers) if engine == "local" else Tasks(function, address, num_cpus, num_gpus)
+    runner = _runner(function, engine, address, workers, num_cpus, num_gpus)
     for _, result in _mapped(runner, items, in_order=True):
         yield result
 
@@ -87,9 +86,19 @@ def map_completed(
     num_gpus: float = 0,
 ) -> Iterator[tuple[int, Result]]:
     """The same as they end: the number of the item, from 0, and its result. Arguments as those of `map_ordered`."""
+    yield from _mapped(_runner(function, engine, address, workers, num_cpus, num_gpus), items, in_order=False)
+
+
+def _runner(
+    function: Callable[[Any], Any],
+    engine: str,
+    address: str | None,
+    workers: int | None,
+    num_cpus: float,
+    num_gpus: float,
+) -> "_Runner":
     check_engine(engine, address)
-    runner = Threads(function, workers) if engine == "local" else Tasks(function, address, num_cpus, num_gpus)
-    yield from _mapped(runner, items, in_order=False)
+    return Threads(function, workers) if engine == "local" else Tasks(function, address, num_cpus, num_gpus)
 
 
 class _Runner(Protocol):

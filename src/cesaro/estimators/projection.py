@@ -66,7 +66,7 @@ class Projection:
     @staticmethod
     def zero(layout: Layout) -> "Projection":
         """Of no rows yet."""
-        return Projection(layout, 0, np.zeros(len(layout)), np.zeros(len(layout)))
+        return Projection(layout, 0, np.zeros(0), np.zeros(0))
 
     @property
     def rows(self) -> int:

@@ -77,12 +77,3 @@ def influence(
         found *= rows.weights * per_weight
         weighted = ratio * rows.weights
     return Series(found, ratio, errors), float(weighted @ here[:, 0])
-
-
-def totals_of(prepared: Prepared, plan: Plan, series: Series) -> Totals:
-    """Of series that are there already, over all rows."""
-    total = Totals.zero(plan, has_target=True)
-    for block in prepared.data.blocks():
-        rows = slice(block.start, block.start + len(block))
-        total.add(Totals.of(plan, block, Series(*(part[rows] for part in series))))
-    return total

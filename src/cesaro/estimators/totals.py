@@ -48,7 +48,7 @@ class Threefold:
 
     @staticmethod
     def zero(sampling: Sampling) -> "Threefold":
-        return Threefold(*(Projection(layout, 0, np.zeros(0), np.zeros(0)) for layout in _layouts(sampling)))
+        return Threefold(*(Projection.zero(layout) for layout in _layouts(sampling)))
 
     @staticmethod
     def of(sampling: Sampling, start: int, series: Array) -> "Threefold":

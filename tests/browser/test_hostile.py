@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import cesaro as cs
-from cesaro.report.escape import visible
 from cesaro.report.folder import ReportFolder, write_comparison
 from cesaro.report.html import evaluation_page
 from cesaro.report.pictures import pictures, rates_picture
+from cesaro.text import visible
 
 from .checks import ROOM, findings, pdf_pages
 from .chromium import Chromium

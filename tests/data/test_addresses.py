@@ -13,7 +13,7 @@ from cesaro.commands.errors import one_line_errors
 from cesaro.data.addresses import File, is_address, place, redacted, shown_address
 from cesaro.data.sources import reading
 from cesaro.estimators.pass_checkpoint import PassCheckpoint
-from cesaro.out_folder import OutFolder
+from cesaro.files import OutFolder
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def one_line_errors(*, resumes: bool | Callable[[], bool] = True, words: Callabl
 
 def _say(line: str) -> None:
     from cesaro.data.addresses import redacted
-    from cesaro.report.escape import visible
+    from cesaro.text import visible
 
     for word in sys.argv:
         line = redacted(line, re.sub(r"^--[a-z-]+=", "", word))

@@ -112,7 +112,7 @@ def truth(
 ) -> None:
     """The reward rate of a policy in an environment by simulation, with its standard error from batch means."""
     with one_line_errors(resumes=False, words=_options):
-        from cesaro import checks, out_folder
+        from cesaro import checks, files
         from cesaro.simulation.monte_carlo import monte_carlo_rate
 
         checks.number("confidence", confidence, low=0.0, low_open=True, high=1.0)
@@ -131,7 +131,7 @@ def truth(
         )
         answer = rate.to_dict(confidence)
         if out is not None:
-            out_folder.write_json(out, answer)
+            files.write_json(out, answer)
         if json:
             _print_json(answer)
         else:
@@ -194,7 +194,7 @@ def _options(message: str) -> str:
 
 
 def _echo(line: str) -> None:
-    from cesaro.report.escape import visible
+    from cesaro.text import visible
 
     typer.echo(visible(line))
 

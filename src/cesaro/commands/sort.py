@@ -32,7 +32,7 @@ def sort(
     """Sort a log by trajectory and time, whatever its size, so that `cesaro evaluate` can read it in blocks."""
     with one_line_errors(resumes=lambda: False, words=_options):
         from cesaro.data.sorting import sort as sort_log
-        from cesaro.report.escape import visible
+        from cesaro.text import visible
 
         rows = sort_log(
             log,

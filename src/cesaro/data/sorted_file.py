@@ -12,7 +12,7 @@ from types import TracebackType
 
 from cesaro.data.addresses import is_address, place
 from cesaro.errors import InputError
-from cesaro.out_folder import OutFolder
+from cesaro.files import OutFolder
 
 
 class SortedFile(OutFolder):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from cesaro.errors import InputError
+from cesaro.user_code import NOT_USERS
 from cesaro.versions import versions
 
 # Functions that a worker keeps.
@@ -48,8 +49,6 @@ def pickled(function: Callable[[Any], Any], cloudpickle: Any) -> tuple[str, Sent
 @contextmanager
 def _own_modules_by_value(cloudpickle: Any) -> Iterator[None]:
     """Modules that no installed package brings, which a worker would look for in vain."""
-    from cesaro.policies.user_code import NOT_USERS
-
     registered = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cesaro import checks
 from cesaro.errors import InputError
-from cesaro.policies.user_code import ONE_AT_A_TIME
+from cesaro.user_code import ONE_AT_A_TIME
 
 Float32 = NDArray[np.float32]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro import checks
+from cesaro import checks, user_code
 from cesaro.checks import Array
 from cesaro.errors import InputError
-from cesaro.policies import labels, user_code
+from cesaro.policies import labels
 from cesaro.policies.observed import Observations, place
 
 

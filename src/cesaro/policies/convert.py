@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from cesaro import user_code
 from cesaro.errors import InputError
-from cesaro.policies import actor, python_file, stable_baselines, tables, user_code
+from cesaro.policies import actor, python_file, stable_baselines, tables
 from cesaro.policies.base import Finite, Policy, Sampler, default_name
 from cesaro.policies.onnx_model import OnnxModel
 from cesaro.policies.words import Constant, Logged, Uniform

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cesaro.report.escape import visible
+from cesaro.text import visible
 
 Observations = Any  # what `Values.plain()` gives: an array [n] or [n, d], or a dict of arrays [n]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from cesaro import user_code
 from cesaro.errors import InputError
-from cesaro.policies import user_code
 
 
 class Siblings:

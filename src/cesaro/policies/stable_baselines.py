@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cesaro import user_code
 from cesaro.errors import InputError
-from cesaro.policies import user_code
 from cesaro.policies.base import Policy, matrix
 from cesaro.policies.observed import Observations
 

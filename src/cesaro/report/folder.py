@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from cesaro.errors import InputError
-from cesaro.out_folder import ELSEWHERE, OutFolder, temporary, write, write_json
+from cesaro.files import ELSEWHERE, OutFolder, temporary, write, write_json
 
 if TYPE_CHECKING:
     from cesaro.comparison import Comparison

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from cesaro import __version__
 from cesaro.estimators.diagnostics import SEVERITY
 from cesaro.report import words
-from cesaro.report.escape import visible
 from cesaro.report.figure import comparison_rates
 from cesaro.report.pictures import pictures, rates_picture
 from cesaro.report.state_pictures import Picture, extremes
 from cesaro.report.style import svg
 from cesaro.report.words import numbers, percent, share_text
+from cesaro.text import visible
 
 if TYPE_CHECKING:
     from cesaro.comparison import Comparison

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from cesaro.report.escape import visible
+from cesaro.text import visible
 
 # Each color occurs in one part only, so that a page can put its own in its place.
 INK, MUTED, GRID = "#1b2733", "#54616e", "#d3dae1"

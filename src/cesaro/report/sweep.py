@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cesaro.checks import Array
-from cesaro.report.escape import visible
 from cesaro.report.style import figure as new_figure
+from cesaro.text import visible
 
 if TYPE_CHECKING:
     from cesaro.learning.result import Sweep

@@ -10,7 +10,6 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cesaro.report.escape import visible
 from cesaro.report.words import (
     beyond,
     common_decimals,
@@ -25,6 +24,7 @@ from cesaro.report.words import (
     percent,
     settings_of,
 )
+from cesaro.text import visible
 
 if TYPE_CHECKING:
     from cesaro.comparison import Comparison

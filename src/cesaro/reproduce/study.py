@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cesaro import __version__
 from cesaro.errors import InputError
-from cesaro.out_folder import ELSEWHERE, OutFolder, temporary, write, write_json
+from cesaro.files import ELSEWHERE, OutFolder, temporary, write, write_json
 from cesaro.progress import progress
 from cesaro.versions import versions
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro import checks
+from cesaro import checks, user_code
 from cesaro.errors import CesaroError, InputError
-from cesaro.policies import Attached, policy, user_code
+from cesaro.policies import Attached, policy
 from cesaro.simulation.environments import Env, Interface, interface, mujoco_log, open_env
 from cesaro.simulation.shipped import SHIPPED, actor_path
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from cesaro import checks, out_folder
+from cesaro import checks, files
 from cesaro.errors import InputError
 from cesaro.policies.actor import save_actor
 from cesaro.progress import progress
@@ -197,7 +197,7 @@ def _checkpoint(work: Path, state: dict[str, Any], model: Any) -> None:
     np.savez(
         fresh / "buffer.npz", pos=buffer.pos, full=buffer.full, **{n: getattr(buffer, n)[:filled] for n in _BUFFER}
     )
-    out_folder.write_json(fresh / "state.json", state)
+    files.write_json(fresh / "state.json", state)
     if current.exists():
         current.rename(old)
     fresh.rename(current)

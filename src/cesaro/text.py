@@ -9,7 +9,7 @@ def visible(text: str) -> str:
     """`text` on one line, with everything that has no shape of its own written as an escape.
 
     Example:
-        >>> from cesaro.report.escape import visible
+        >>> from cesaro.text import visible
         >>> print(visible("free €\\n\\x1b[31m"))
         free €\\n\\x1b[31m
     """

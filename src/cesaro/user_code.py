@@ -17,7 +17,7 @@ Function = Callable[..., Any]
 # Where files lie that no user wrote.
 NOT_USERS = (
     *(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib")),
-    str(Path(__file__).parents[1]),
+    str(Path(__file__).parent),
     "<frozen",
 )
 

@@ -10,10 +10,11 @@ import typer
 
 import cesaro as cs
 from cesaro.commands.errors import one_line_errors
-from cesaro.data.addresses import File, is_address, place, redacted, shown_address
+from cesaro.data.addresses import File, place
 from cesaro.data.sources import reading
 from cesaro.estimators.pass_checkpoint import PassCheckpoint
 from cesaro.files import OutFolder
+from cesaro.text import is_address, redacted, shown_address
 
 
 @pytest.mark.parametrize(

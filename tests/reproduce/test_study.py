@@ -13,8 +13,9 @@ import pytest
 
 from cesaro import __version__
 from cesaro.errors import InputError
+from cesaro.files import Arrays, Workspace
 from cesaro.progress import progress
-from cesaro.reproduce.study import SCHEMA, Arrays, Workspace, check_workers, compute, manifest
+from cesaro.reproduce.study import SCHEMA, check_workers, compute, manifest
 
 SETTINGS = {"study": "demo", "trials": 3, "sigmas": (0.0, 0.1)}
 
@@ -63,7 +64,7 @@ def test_other_settings_are_refused_by_name_with_both_values(tmp_path: Path) -> 
 
 def test_pieces_of_another_version_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupt(tmp_path / "out")
-    monkeypatch.setattr("cesaro.reproduce.study.__version__", "9.9")
+    monkeypatch.setattr("cesaro.files.__version__", "9.9")
     with (
         pytest.raises(InputError, match=f"cesaro is {re.escape(__version__)} there and 9.9 here"),
         Workspace(tmp_path / "out", SETTINGS),

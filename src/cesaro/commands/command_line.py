@@ -5,14 +5,14 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from cesaro.text import shown_address
+
 # They change where an answer goes or how it is computed, not what it is.
 _ELSEWHERE = ("out", "force", "json", "quiet", "checkpoint", "engine", "address", "stream")
 
 
 def repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:
     """`given` are the function's arguments; what has its default is left out, and credentials in addresses too."""
-    from cesaro.data.addresses import shown_address
-
     words = ["cesaro", name]
     for parameter in inspect.signature(function).parameters.values():
         value = given[parameter.name]

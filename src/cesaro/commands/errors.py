@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import typer
 
 from cesaro.errors import CesaroError
+from cesaro.text import redacted, visible
 
 
 @contextmanager
@@ -39,9 +40,6 @@ def one_line_errors(*, resumes: bool | Callable[[], bool] = True, words: Callabl
 
 
 def _say(line: str) -> None:
-    from cesaro.data.addresses import redacted
-    from cesaro.text import visible
-
     for word in sys.argv:
         line = redacted(line, re.sub(r"^--[a-z-]+=", "", word))
     typer.echo(visible(line), err=True)

@@ -53,6 +53,7 @@ from cesaro.commands.evaluate_options import (
 )
 from cesaro.commands.wording import command_line
 from cesaro.errors import InputError
+from cesaro.text import visible
 
 if TYPE_CHECKING:
     from cesaro.policies import Policy
@@ -197,8 +198,6 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
         _print(answer, several, as_json=given["json"])
         if out is not None:
             files = (report.write_comparison if several else report.write_evaluation)(answer, out)
-            from cesaro.text import visible
-
             pictures = sum(file.endswith(".png") for file in files)
             beside = ", ".join(file for file in files[1:] if not file.endswith(".png"))
             where = given["out"] / files[0]
@@ -207,7 +206,6 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
 
 def _print(answer: Any, several: bool, *, as_json: bool) -> None:
     from cesaro.report import text
-    from cesaro.text import visible
 
     if as_json:
         typer.echo(json.dumps(answer.to_dict(), indent=2, allow_nan=False))

@@ -8,6 +8,7 @@ import typer
 
 from cesaro.commands.errors import one_line_errors
 from cesaro.errors import InputError
+from cesaro.text import visible
 
 EnvName = Annotated[str, typer.Argument(metavar="ENV", help="The name of a Gymnasium environment, such as Hopper-v5.")]
 Policy = Annotated[
@@ -194,8 +195,6 @@ def _options(message: str) -> str:
 
 
 def _echo(line: str) -> None:
-    from cesaro.text import visible
-
     typer.echo(visible(line))
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cesaro.commands.errors import one_line_errors
+from cesaro.text import visible
 
 
 def sort(
@@ -32,7 +33,6 @@ def sort(
     """Sort a log by trajectory and time, whatever its size, so that `cesaro evaluate` can read it in blocks."""
     with one_line_errors(resumes=lambda: False, words=_options):
         from cesaro.data.sorting import sort as sort_log
-        from cesaro.text import visible
 
         rows = sort_log(
             log,

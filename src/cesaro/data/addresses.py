@@ -1,6 +1,5 @@
-"""Addresses of object stores, and how they are written where others can read them: without credentials."""
+"""Addresses of object stores: the files there, and requests that are tried again."""
 
-import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence, Sized
@@ -12,85 +11,13 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.fs
 
-from cesaro.data.printable import printable
-from cesaro.errors import InputError
-
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "az", "hdfs", "viewfs", "file")
-# One slash is left of two where an address was taken for a path.
-_SCHEME = r"[A-Za-z][A-Za-z0-9+.-]+:/{1,2}"
-_ADDRESS = re.compile(rf"\b{_SCHEME}[^\s'\"<>]+")
 _MAGIC = re.compile(r"[*\[]")
-# Query keys whose values say nothing secret.
-_HARMLESS = ("endpoint_override", "scheme", "region", "allow_bucket_creation", "allow_bucket_deletion", "replication")
-_HIDDEN = "…"
 # Seconds between the tries of a request that fails.
 PAUSES = (0.2, 0.4, 0.8, 1.6)
 
 T = TypeVar("T")
 Part = TypeVar("Part", bound=Sized)
-
-
-def is_address(text: str) -> bool:
-    """Whether it names a place by a scheme, `s3://…`, and not by a path."""
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
-
-
-def shown_address(text: str) -> str:
-    """An address as a whole without its credentials, whatever characters these hold; other text as `redacted` gives it.
-
-    Example:
-        >>> from cesaro.data.addresses import shown_address
-        >>> shown_address("s3://me:my 'secret'@bucket/logs")
-        's3://…@bucket/logs'
-    """
-    return _without_credentials(text) if re.match(_SCHEME, text) else redacted(text)
-
-
-def reject_address(name: str, path: str | os.PathLike[str]) -> None:
-    """What is written must lie on this machine."""
-    text = os.fspath(path)
-    if re.match(_SCHEME, text):
-        shown = printable(shown_address(text))
-        raise InputError(f"{name} must be a path on this machine. Got {shown}; write it here, and copy it there.")
-
-
-def redacted(text: str, address: str = "") -> str:
-    """`text` without the credentials of any address that it quotes, and without those of `address` wherever they stand.
-
-    Example:
-        >>> from cesaro.data.addresses import redacted
-        >>> redacted("cesaro evaluate 's3://me:secret@bucket/logs?region=us-east-1&access_key=me' --policy uniform")
-        "cesaro evaluate 's3://…@bucket/logs?region=us-east-1&access_key=…' --policy uniform"
-    """
-    text = _ADDRESS.sub(lambda found: _without_credentials(found.group()), text)
-    for secret in sorted(_secrets(address), key=len, reverse=True):
-        text = text.replace(secret, _HIDDEN)
-    return text
-
-
-def _without_credentials(address: str) -> str:
-    start, mark, query = address.partition("?")
-    scheme, slashes, rest = re.split(r"(:/{1,2})", start, maxsplit=1)
-    user, at, rest = rest.rpartition("@")
-    if at and (":" in user or not scheme.lower().startswith(("abfs", "az"))):
-        user = _HIDDEN  # all before the last @, because a key may hold a slash; a container of Azure is no secret
-    return f"{scheme}{slashes}{user}{at}{rest}{mark}" + "&".join(map(_shown_option, query.split("&")))
-
-
-def _shown_option(option: str) -> str:
-    key, equals, _ = option.partition("=")
-    return option if key in _HARMLESS or not equals else f"{key}={_HIDDEN}"
-
-
-def _secrets(address: str) -> set[str]:
-    """What of an address must never be shown, as it stands there and decoded."""
-    if not re.match(_SCHEME, address):
-        return set()
-    start, _, query = address.partition("?")
-    user = re.split(r":/{1,2}", start, maxsplit=1)[1].rpartition("@")[0]
-    found = set(user.split(":", 1)[1:]) | {user if ":" in user else ""}
-    found |= {option.partition("=")[2] for option in query.split("&") if option.partition("=")[0] not in _HARMLESS}
-    return {secret for text in found for secret in (text, unquote(text)) if secret}
 
 
 @dataclass(frozen=True)

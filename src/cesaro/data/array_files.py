@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cesaro.data.printable import printable
 from cesaro.data.roles import Roles
 from cesaro.data.sources import Files, Source, array_column, reading, same_length
 from cesaro.errors import InputError
+from cesaro.text import visible
 
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError, RuntimeError, SyntaxError)
 _HDF5_ERRORS = (KeyError, RuntimeError, TypeError)
@@ -96,7 +96,7 @@ def _text(log: str, column: str, data: Any) -> Any:
         for index, value in np.ndenumerate(data[...]):
             if not _is_utf8(bytes(value)):
                 raise InputError(
-                    f'{printable(log)}: column "{printable(column)}" must hold text in UTF-8. '
+                    f'{visible(log)}: column "{visible(column)}" must hold text in UTF-8. '
                     f"Got {bytes(value)[:40]!r} at row {index[0]} (counted from 0); write the file again as UTF-8."
                 ) from None
         raise

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cesaro.data.printable import printable
 from cesaro.errors import InputError
+from cesaro.text import visible
 
 EXACT = 2**53  # up to here every whole number is a float64
 _CHECKED = 1 << 18  # entries per pass of a check
@@ -44,7 +44,7 @@ class Place:
         raise IndexError(index)
 
     def error(self, rule: str, got: str, remedy: str) -> InputError:
-        return InputError(printable(f'{self.log}: column "{self.column}" {rule}. Got {got}; {remedy}.'))
+        return InputError(visible(f'{self.log}: column "{self.column}" {rule}. Got {got}; {remedy}.'))
 
 
 @dataclass(frozen=True)

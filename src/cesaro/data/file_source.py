@@ -12,11 +12,11 @@ import pyarrow as pa
 from cesaro.data.addresses import File, resumed, retried
 from cesaro.data.columns import wide
 from cesaro.data.partitions import Constant, partitions
-from cesaro.data.printable import printable
 from cesaro.data.roles import Roles
 from cesaro.data.settings import carried_settings
 from cesaro.data.sources import Files, Source, UnreadableError, check_names, reading
 from cesaro.errors import InputError
+from cesaro.text import visible
 
 _BLOCK = 65_536  # rows
 _NAMED = 3  # files that a note names
@@ -243,10 +243,10 @@ class FilesSource(Source):
     def _said_of_folders(self) -> Iterator[str]:
         if self._ignored:
             more = f" and {len(self._ignored) - _NAMED} more" if len(self._ignored) > _NAMED else ""
-            named = ", ".join(map(printable, self._ignored[:_NAMED]))
+            named = ", ".join(map(visible, self._ignored[:_NAMED]))
             yield f"The Parquet files of the folder were read, and not {named}{more}."
         if self._unshared:
-            keys = ", ".join(f'"{printable(key)}"' for key in self._unshared)
+            keys = ", ".join(f'"{visible(key)}"' for key in self._unshared)
             yield f"The folders' names hold {keys}, which is no column because not all files have it."
 
     def _said_of_skipped(self) -> tuple[str, ...]:

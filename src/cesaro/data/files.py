@@ -6,15 +6,15 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from cesaro.data.addresses import SCHEMES, File, is_address, is_hidden, listed, place, shown_address
+from cesaro.data.addresses import SCHEMES, File, is_hidden, listed, place
 from cesaro.data.array_files import Hdf5Source, NpzSource
 from cesaro.data.arrow_file import ArrowSource
 from cesaro.data.csv_file import CsvSource
 from cesaro.data.file_source import FilesSource
 from cesaro.data.parquet_file import ParquetSource
-from cesaro.data.printable import printable
 from cesaro.data.sources import Source, reading
 from cesaro.errors import InputError
+from cesaro.text import is_address, shown_address, visible
 
 PARQUET = (".parquet", ".parq", ".pq")
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".csv.bz2")
@@ -34,7 +34,7 @@ def open_path(text: str, skip_bad_files: bool = False) -> Source:
         raise InputError(f"A log's path must not be empty. Got {text!r}; name a file, a folder or a pattern.")
     if is_address(text):
         return _open_address(text, skip_bad_files)
-    path, shown = Path(text), printable(shown_address(text))
+    path, shown = Path(text), visible(shown_address(text))
     name = path.name or text
     try:
         exists, folder = path.exists(), path.is_dir()
@@ -55,13 +55,13 @@ def open_path(text: str, skip_bad_files: bool = False) -> Source:
         raise InputError(f"{shown} must be an existing file, folder or pattern. Got no such file; check the path.")
     if not path.is_file():
         raise InputError(
-            f"{printable(name)} must be a regular file or a folder. Got {_sort(path)}; copy what it gives into a file."
+            f"{visible(name)} must be a regular file or a folder. Got {_sort(path)}; copy what it gives into a file."
         )
     return _open_file(_local([path], path.parent)[0], skip_bad_files)
 
 
 def _open_address(text: str, skip_bad_files: bool) -> Source:
-    shown = printable(shown_address(text))
+    shown = visible(shown_address(text))
     if text.partition("://")[0].lower() not in SCHEMES:
         schemes = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         raise InputError(f"{shown} must be an address that Arrow can open. Got none of {schemes}; copy the files.")

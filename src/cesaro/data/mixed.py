@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from cesaro.data.printable import printable
 from cesaro.errors import InputError
+from cesaro.text import visible
 
 _SHOWN = 60  # characters
 
@@ -28,10 +28,10 @@ def _compare(where: str, rows: list[tuple[int, Any]], kind: Callable[[Any], Any]
     for row, value in rows:
         if kind(value) != kind(rows[0][1]):
             before = type(rows[0][1]).__name__
-            shown = printable(repr(value))
+            shown = visible(repr(value))
             shown = shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + "…"
             raise InputError(
-                f"{printable(where)} must be an array of numbers, text or true/false, not of several types. "
+                f"{visible(where)} must be an array of numbers, text or true/false, not of several types. "
                 f"Got {shown} ({type(value).__name__}) at row {row} (counted from 0) after {before}; "
                 "convert the column to one type."
             ) from None

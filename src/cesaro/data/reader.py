@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 
 from cesaro.data import minari_source
-from cesaro.data.addresses import shown_address
 from cesaro.data.files import open_path
 from cesaro.data.log import Log
 from cesaro.data.minari_source import MinariSource
@@ -16,6 +15,7 @@ from cesaro.data.settings import GAP, check_settings
 from cesaro.data.sources import ArraySource, FrameSource, Source, TableSource
 from cesaro.data.unused import possible_ids
 from cesaro.errors import InputError
+from cesaro.text import shown_address
 
 
 def read(

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cesaro.data.printable import printable
 from cesaro.errors import InputError
+from cesaro.text import visible
 
 Given = str | Sequence[str] | Literal[False] | None
 
@@ -298,7 +298,7 @@ def _is_index(text: str) -> bool:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = printable(", ".join(f'"{name}"' for name in names[:20]))
+    shown = visible(", ".join(f'"{name}"' for name in names[:20]))
     return f"the columns {shown}{f' and {len(names) - 20} more' if len(names) > 20 else ''}"
 
 

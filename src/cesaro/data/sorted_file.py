@@ -10,9 +10,10 @@ from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 
-from cesaro.data.addresses import is_address, place
+from cesaro.data.addresses import place
 from cesaro.errors import InputError
-from cesaro.files import OutFolder
+from cesaro.files import OutFolder, move
+from cesaro.text import is_address
 
 
 class SortedFile(OutFolder):
@@ -88,10 +89,8 @@ class SortedFile(OutFolder):
         super().__exit__(kind, error, traceback)
 
     def appear(self, file: Path) -> None:
-        with file.open("rb") as written:
-            os.fsync(written.fileno())
         self.check()  # again: hours may have passed
-        os.replace(file, self.out)
+        move(file, self.out)
         shutil.rmtree(self.path)
 
 

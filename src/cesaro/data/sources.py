@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cesaro.data.addresses import redacted
 from cesaro.data.mixed import reject_mixed
-from cesaro.data.printable import printable
 from cesaro.data.roles import Roles
 from cesaro.data.settings import carried_settings
 from cesaro.errors import CesaroError, InputError
+from cesaro.text import redacted, visible
 
 Files = tuple[tuple[str, int], ...]
 _ARRAY_ERRORS = (TypeError, OverflowError, AttributeError)
@@ -105,7 +104,7 @@ def check_names(log: str, names: Sequence[str]) -> None:
     seen = set()
     for name in names:
         if name in seen:
-            shown = printable(name)
+            shown = visible(name)
             raise InputError(f'{log} must have different column names. Got "{shown}" twice; rename one of the two.')
         seen.add(name)
 
@@ -124,9 +123,9 @@ def reading(
     except CesaroError:
         raise
     except (pa.ArrowException, OSError, ValueError, MemoryError, *families) as error:
-        said = printable(redacted(" ".join(str(error).split()).rstrip("."), address)) or type(error).__name__
+        said = visible(redacted(" ".join(str(error).split()).rstrip("."), address)) or type(error).__name__
         said = said if len(said) <= 200 else said[:197] + "…"
-        raise UnreadableError(f"{printable(name)} must be {what}. Got: {said}; {remedy}.", said) from None
+        raise UnreadableError(f"{visible(name)} must be {what}. Got: {said}; {remedy}.", said) from None
 
 
 class TableSource(Source):

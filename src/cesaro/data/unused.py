@@ -6,10 +6,10 @@ import pyarrow as pa
 
 from cesaro.data.columns import basic_type, is_text
 from cesaro.data.csv_types import is_number
-from cesaro.data.printable import printable
 from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Roles
 from cesaro.data.sources import Source
 from cesaro.errors import CesaroError
+from cesaro.text import visible
 
 _ROWS, _ENTRIES = 1 << 18, 1 << 22  # as many are looked at
 _REPEATS = 10  # an id has at least as many rows, on average
@@ -65,9 +65,9 @@ def _is_other(level: str | bytes) -> bool:
 
 
 def _sentence(names: Sequence[str]) -> str:
-    shown = printable(", ".join(f'"{name}"' for name in names[:_NAMED]))
+    shown = visible(", ".join(f'"{name}"' for name in names[:_NAMED]))
     if len(names) == 1:
-        name = printable(names[0])
+        name = visible(names[0])
         return (
             f'The log was taken as one trajectory; column "{name}" was not used: if it names trajectories, give '
             f'trajectory="{name}" (--trajectory {name}).'

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from cesaro import __version__, storage
-from cesaro.data.addresses import reject_address
+from cesaro import __version__, files
 from cesaro.data.log import sample_rows
 from cesaro.errors import InputError
-from cesaro.estimators import stored
 from cesaro.estimators.pipeline import Prepared
 
 SCHEMA = "cesaro-passes/1"
@@ -33,15 +31,15 @@ class PassCheckpoint:
     """
 
     def __init__(self, path: Path, identity: dict[str, str]) -> None:
-        reject_address("checkpoint (--checkpoint)", path)
+        files.reject_address("checkpoint (--checkpoint)", path)
         self.path, self.identity = path, identity
         self._passes: list[dict[str, Any]] = []  # the state of each, the last one's perhaps unfinished
         self._number = -1
         self._written = time.monotonic()
         if path.exists():
-            meta, arrays = storage.read_arrays(path, SCHEMA)
-            self._check(meta.get("identity"))
-            self._passes = stored.unpacked(meta["passes"], arrays)
+            kept = files.read_values(path, SCHEMA)
+            self._check(kept.get("identity"))
+            self._passes = kept["passes"]
         elif not path.absolute().parent.parent.is_dir():
             raise InputError(f"The folder of the checkpoint '{path}' does not exist; create it or choose another path.")
 
@@ -72,10 +70,8 @@ class PassCheckpoint:
     def write(self, state: State) -> None:
         """Write progress now."""
         self._set(state)
-        arrays: dict[str, Any] = {}
-        meta = {"schema": SCHEMA, "identity": self.identity, "passes": stored.packed(self._passes, arrays)}
         self.path.parent.mkdir(exist_ok=True)
-        storage.write_arrays(self.path, meta, arrays)
+        files.write_values(self.path, SCHEMA, {"identity": self.identity, "passes": self._passes})
         self._written = time.monotonic()
 
     def _set(self, state: State) -> None:

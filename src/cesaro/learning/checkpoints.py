@@ -9,35 +9,39 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from cesaro.approximators import MLP, Approximator
 from cesaro.errors import InputError
+from cesaro.files import read_values, write_values
 from cesaro.learning.job import Job, first_setting, keys
 from cesaro.learning.run import Records
 from cesaro.learning.source import Source
-from cesaro.storage import read_arrays, write_arrays
 
-SCHEMA = "cesaro-sweep-checkpoint/1"
+SCHEMA = "cesaro-sweep-checkpoint/2"
 
 
 def save(path: Path, identity: dict[str, Any], done: int, carries: list[Any], stored: list[list[Records]]) -> None:
     """Keep what every chunk has; `done` is the number of records that all of them have."""
-    arrays: dict[str, NDArray[Any]] = {}
-    for i, (carry, parts) in enumerate(zip(carries, stored)):
-        if not parts:
-            continue
-        arrays |= {f"carry_{i}_{j}": np.asarray(leaf) for j, leaf in enumerate(jax.tree.leaves(carry))}
-        merged = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
-        arrays[f"rate_{i}"] = merged.reward_rate
-        arrays |= {f"extra_{i}_{name}": values for name, values in merged.extra.items()}
-    write_arrays(path, {**identity, "done": done}, arrays)
+    chunks: list[dict[str, Any] | None] = []
+    for carry, parts in zip(carries, stored):
+        merged = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts) if parts else None
+        chunks.append(
+            None
+            if merged is None
+            else {
+                "carry": [np.asarray(leaf) for leaf in jax.tree.leaves(carry)],
+                "reward_rate": np.asarray(merged.reward_rate),
+                "extra": {name: np.asarray(values) for name, values in merged.extra.items()},
+            }
+        )
+    write_values(path, SCHEMA, {"identity": identity, "done": done, "chunks": chunks})
 
 
 def load(path: Path, identity: dict[str, Any], structure: Any, chunks: int) -> tuple[list[Any], list[list[Records]]]:
     """What every chunk has: None and no records where it has not begun."""
-    meta, arrays = read_arrays(path, SCHEMA)
-    different = sorted(name for name in identity if meta.get(name) != identity[name])
+    kept = read_values(path, SCHEMA)
+    was = kept.get("identity")
+    different = sorted(name for name in identity if not isinstance(was, dict) or was.get(name) != identity[name])
     if different:
         raise InputError(
             f"checkpoint '{path}' belongs to another sweep (different: {', '.join(different)}); "
@@ -45,14 +49,10 @@ def load(path: Path, identity: dict[str, Any], structure: Any, chunks: int) -> t
         )
     carries: list[Any] = [None] * chunks
     stored: list[list[Records]] = [[] for _ in range(chunks)]
-    for i in range(chunks):
-        if f"rate_{i}" not in arrays:
-            continue
-        leaves = [jnp.asarray(arrays[f"carry_{i}_{j}"]) for j in range(structure.num_leaves)]
-        carries[i] = jax.tree.unflatten(structure, leaves)
-        prefix = f"extra_{i}_"
-        extra = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
-        stored[i].append(Records(arrays[f"rate_{i}"], extra))
+    for i, chunk in enumerate(kept["chunks"]):
+        if chunk is not None:
+            carries[i] = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in chunk["carry"]])
+            stored[i].append(Records(chunk["reward_rate"], chunk["extra"]))
     return carries, stored
 
 
@@ -70,7 +70,6 @@ def identity(
     for array in origin:
         digest.update(np.ascontiguousarray(array).tobytes())
     return {
-        "schema": SCHEMA,
         "method": label,
         "settings": {name: values.tolist() for name, values in job.hyper.items()},
         "seeds": job.seeds.tolist(),

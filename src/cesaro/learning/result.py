@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from cesaro import checks
 from cesaro.checks import Array
 from cesaro.errors import CesaroError, InputError
+from cesaro.files import chosen, read_arrays, write_arrays
 from cesaro.learning.settings import Setting
-from cesaro.storage import read_arrays, write_arrays
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -162,7 +162,8 @@ class Sweep:
         meta = {"schema": SCHEMA, "method": self.method, "settings": self.settings}
         arrays = {f"record_{name}": values for name, values in self.records.items()}
         fields = {name: getattr(self, name) for name in ("seeds", "samples", "reward_rate", "diverged_at")}
-        write_arrays(Path(path), meta, {**fields, **arrays})
+        with chosen(Path(path)):
+            write_arrays(Path(path), meta, {**fields, **arrays})
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Sweep":

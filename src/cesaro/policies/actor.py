@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from cesaro import checks
+from cesaro import checks, files
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies.base import Policy, matrix
@@ -134,16 +134,8 @@ def save_actor(
     for number, (weight, bias) in enumerate(layers):
         tensors[f"layers.{number}.weight"] = np.ascontiguousarray(weight)
         tensors[f"layers.{number}.bias"] = np.ascontiguousarray(bias)
-    temporary = file.with_name(f".{file.name}.tmp")
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(_in_order(save(tensors, metadata=entries)))
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, file)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InputError(f"'{file}' cannot be written ({error.strerror}); choose another path.") from error
+    with files.chosen(file):
+        files.write(file, _in_order(save(tensors, metadata=entries)))
 
 
 def _in_order(data: bytes) -> bytes:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.errors import InputError
+from cesaro.files import Workspace
 from cesaro.reproduce import study
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
     """
     study.check_workers(workers)
     settings = {"study": "assumption", **asdict(config)}
-    with study.Workspace(out, settings, force=force) as work:
+    with Workspace(out, settings, force=force) as work:
         pieces = study.compute(work, _jobs(config), label="assumption", workers=workers, quiet=quiet)
         result = _result(config, pieces)
         _write_csv(result, work.path / "assumption.csv")

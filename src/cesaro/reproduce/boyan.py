@@ -19,6 +19,7 @@ import numpy as np
 from cesaro import exact, problems
 from cesaro.checks import Array
 from cesaro.errors import InputError
+from cesaro.files import Workspace
 from cesaro.learning import Sweep, grid, sweep
 from cesaro.learning.settings import Setting
 from cesaro.linear import LinearProblem
@@ -151,7 +152,7 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
 
     study.check_workers(workers)
     _check_radius(config)
-    with study.Workspace(out, {"study": "boyan", **asdict(config)}, force=force) as work:
+    with Workspace(out, {"study": "boyan", **asdict(config)}, force=force) as work:
         pieces = study.compute(work, _jobs(config), label="boyan", workers=workers, quiet=quiet)
         result = _result(config, pieces)
         boyan_tables.write_settings(result, work.path / "boyan.csv")

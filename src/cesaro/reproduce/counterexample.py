@@ -25,6 +25,7 @@ from cesaro.algorithms import REGISTRY, State, saddle_point
 from cesaro.approximators import linear
 from cesaro.checks import Array
 from cesaro.errors import InputError
+from cesaro.files import Workspace
 from cesaro.learning.source import Source, draw, gather, source
 from cesaro.linear import LinearProblem
 from cesaro.linear.stability import Stability
@@ -211,7 +212,7 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
     from cesaro.reproduce import counterexample_figures, counterexample_tables
 
     study.check_workers(workers)
-    with study.Workspace(out, {"study": "counterexample", **asdict(config)}, force=force) as work:
+    with Workspace(out, {"study": "counterexample", **asdict(config)}, force=force) as work:
         pieces = study.compute(work, _jobs(config), label="counterexample", workers=workers, quiet=quiet)
         result = _result(config, pieces)
         counterexample_tables.write_exponents(result, work.path / "counterexample.csv")

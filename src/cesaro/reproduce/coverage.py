@@ -24,6 +24,7 @@ from cesaro.estimators import DiffLSTD, Estimate
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, independent
 from cesaro.estimators.projection import COSINES, project
 from cesaro.estimators.tabular import NotIdentified
+from cesaro.files import Workspace
 from cesaro.reproduce import study
 from cesaro.reproduce.coverage_chains import CHAINS, SERIES, Known, expected_features, known, quantities, simulate
 
@@ -264,7 +265,7 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
     problems = {name: known(name, config.stay, config.ridge) for name in CHAINS}
     # The pieces depend on the default rule too.
     settings = {"study": "coverage", **asdict(config), "cosines": COSINES, "enough_clusters": ENOUGH_CLUSTERS}
-    with study.Workspace(out, settings, force=force) as work:
+    with Workspace(out, settings, force=force) as work:
         pieces = study.compute(work, _jobs(config, problems), label="coverage", workers=workers, quiet=quiet)
         result = _result(config, problems, pieces)
         coverage_tables.write_cells(result, work.path / "coverage.csv")

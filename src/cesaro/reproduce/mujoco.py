@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from cesaro.errors import InputError
+from cesaro.files import Workspace
 from cesaro.learning.settings import Setting
 from cesaro.reproduce import mujoco_data, mujoco_learning, study
 from cesaro.reproduce.mujoco_data import Recording, Stored
@@ -138,14 +139,14 @@ def run(
     if workers is not None:
         study.check_workers(workers)
     folder = Path(os.path.abspath(out)).parent / "mujoco_data" if data is None else Path(data)
-    study.Workspace(out, {}, force=force).check()
+    Workspace(out, {}, force=force).check()
     collect(config, folder, workers=workers, quiet=quiet)
     truths = {env: _stored(config.truth(env), folder) for env in config.envs}
     logs = {place: _stored(config.log(place), folder) for place in config.places}
     rates = {env: Rate(*mujoco_data.rate(mujoco_data.load(stored))) for env, stored in truths.items()}
     contents = {stored.file.stem: stored.content[:16] for stored in (*truths.values(), *logs.values())}
     settings = {"study": "mujoco", **asdict(config), "data": contents}
-    with study.Workspace(out, settings, force=force) as work:
+    with Workspace(out, settings, force=force) as work:
         jobs = _jobs(config, logs, rates, workers)
         pieces = study.compute(work, jobs, label="mujoco", workers=_at_a_time(logs), quiet=quiet)
         result = _result(config, pieces, rates, contents)

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from cesaro.data import FeatureTransitions
 from cesaro.errors import InputError
+from cesaro.files import chosen, read_arrays, read_metadata, write_arrays
 from cesaro.learning.source import source
 from cesaro.policies import policy
 from cesaro.progress import progress
 from cesaro.simulation import Job, actor_path, batch_means, plan, run_jobs
-from cesaro.storage import read_arrays, write_arrays
 
 SCHEMA = "cesaro-study-data/1"
 SIMULATORS = ("gymnasium", "mujoco")
@@ -197,7 +197,9 @@ def _write(recording: Recording, parts: list[Arrays], folder: Path) -> None:
         "content": _content(arrays),
         "inputs": 0 if recording.sigma is None else arrays["observations"].shape[1] + arrays["actions"].shape[1],
     }
-    write_arrays(folder / _name(recording, settings), meta, arrays)
+    file = folder / _name(recording, settings)
+    with chosen(file):
+        write_arrays(file, meta, arrays)
 
 
 def load(stored: Stored) -> Arrays:
@@ -242,12 +244,9 @@ def checksum_of_file(file: Path) -> str:
 def _about(file: Path, wanted: Mapping[str, Any]) -> Stored:
     """What a file says about itself, without its arrays; it must agree with its own name, and with what is wanted there."""
     try:
-        with np.load(file, allow_pickle=False) as stored:
-            meta = json.loads(str(stored["meta"]))
+        meta = read_metadata(file, SCHEMA)
         settings, checksum, content = dict(meta["settings"]), str(meta["checksum"]), str(meta["content"])
         inputs = int(meta["inputs"])
-        if meta["schema"] != SCHEMA:
-            raise ValueError(meta["schema"])
     except Exception as error:  # whatever is wrong with a file that should be an archive
         raise InputError(f"'{file}' is no recording of a study ({type(error).__name__}); {_AGAIN}.") from None
     if checksum != _digest(settings) or checksum[:12] != file.stem.rpartition("_")[2]:

@@ -22,6 +22,7 @@ from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.diagnostics import worst
 from cesaro.estimators.tabular import NotIdentified
+from cesaro.files import Workspace
 from cesaro.reproduce import study
 from cesaro.reproduce.pendulum_model import CONTROLLERS, exact_rate, log, simulated_rate
 from cesaro.reproduce.pendulum_result import Result, Truth, settings
@@ -110,7 +111,7 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
 
     study.check_workers(workers)
     jobs = _jobs(config)
-    with study.Workspace(out, {"study": "pendulum", **asdict(config)}, force=force) as work:
+    with Workspace(out, {"study": "pendulum", **asdict(config)}, force=force) as work:
         # Refusals and ridges that answer in spite of one are counted; filters of warnings are shared by all threads.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EvaluationWarning)

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from cesaro.errors import EvaluationWarning, InputError
+from cesaro.files import Workspace
 from cesaro.reproduce import mujoco, mujoco_data, study
 from cesaro.reproduce.practice_logs import PENDULUM, PENDULUMS, Case, Shelf, Subject, mujoco_case, pendulum_case
 from cesaro.reproduce.practice_methods import fits, methods
@@ -160,10 +161,10 @@ def run(
     from cesaro.reproduce import practice_figures, practice_tables
 
     study.check_workers(workers)
-    study.Workspace(out, {}, force=force).check()
+    Workspace(out, {}, force=force).check()
     folder = Path(os.path.abspath(out)).parent / "mujoco_data" if data is None else Path(data)
     shelf, contents = _shelf(config, folder, quiet)
-    with study.Workspace(out, {"study": "practice", **asdict(config), "data": contents}, force=force) as work:
+    with Workspace(out, {"study": "practice", **asdict(config), "data": contents}, force=force) as work:
         # Refusals and runs that diverged are counted; filters of warnings are shared by all threads.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EvaluationWarning)

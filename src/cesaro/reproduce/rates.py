@@ -21,6 +21,7 @@ import numpy as np
 from cesaro import exact, problems
 from cesaro.checks import Array
 from cesaro.errors import InputError
+from cesaro.files import Workspace
 from cesaro.learning import Sweep, sweep
 from cesaro.linear import LinearProblem
 from cesaro.reproduce import study
@@ -242,7 +243,7 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
 
     study.check_workers(workers)
     chosen, rejected = choose(config)
-    with study.Workspace(out, {"study": "rates", **asdict(config)}, force=force) as work:
+    with Workspace(out, {"study": "rates", **asdict(config)}, force=force) as work:
         pieces = study.compute(work, _jobs(config, chosen), label="rates", workers=workers, quiet=quiet)
         result = Result(config, chosen, rejected, _errors(chosen, pieces))
         rates_tables.write_errors(result, work.path / "rates.csv")

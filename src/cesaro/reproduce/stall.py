@@ -19,6 +19,7 @@ import numpy as np
 
 from cesaro.checks import Array
 from cesaro.errors import InputError
+from cesaro.files import Workspace
 from cesaro.reproduce import stall_exact, stall_networks, study
 from cesaro.reproduce.stall_exact import Limits, Walk
 from cesaro.reproduce.stall_networks import CURVES, METHODS, PROBE, RECORDS, Trained
@@ -180,7 +181,7 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
     from cesaro.reproduce import stall_figures, stall_tables
 
     study.check_workers(workers)
-    with study.Workspace(out, {"study": "stall", **asdict(config)}, force=force) as work:
+    with Workspace(out, {"study": "stall", **asdict(config)}, force=force) as work:
         pieces = study.compute(work, _jobs(config), label="stall", workers=workers, quiet=quiet)
         result = _result(config, pieces)
         stall_tables.write_walks(result, work.path / "walks.csv")

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cesaro.errors import InputError
+from cesaro.files import move
 from cesaro.simulation.sink import Sink
 from cesaro.simulation.streams import Arrays, Job
 
@@ -63,10 +64,8 @@ class ParquetSink(Sink):
         finally:
             if writer is not None:
                 writer.close()
-        with file.open("rb") as written:
-            os.fsync(written.fileno())
         self.check()  # again: hours may have passed
-        os.replace(file, self.out)
+        move(file, self.out)
         shutil.rmtree(self.path)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cesaro.errors import InputError
-from cesaro.reproduce.study import Workspace
+from cesaro.files import Workspace
 from cesaro.simulation.streams import Arrays, Job
 
 

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ SETTINGS: dict[str, Any] = {
 }
 WIDTHS = (400, 300)
 EXPLORATION = 0.1
-_SCHEMA = "cesaro-training/1"
+_SCHEMA = "cesaro-training/2"
+_CHECKPOINT = "checkpoint.npz"
 _BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 
 
@@ -184,52 +186,41 @@ def _learn(model: Any, size: int, *, seed: tuple[int, int]) -> None:
 
 
 def _checkpoint(work: Path, state: dict[str, Any], model: Any) -> None:
-    """The new checkpoint replaces the old one when it is complete."""
-    fresh, current, old = work / "checkpoint.new", work / "checkpoint", work / "checkpoint.old"
-    if old.exists() and not current.exists():  # a kill between the two renames below
-        old.rename(current)
-    for folder in (fresh, old):
-        shutil.rmtree(folder, ignore_errors=True)
-    fresh.mkdir()
-    model.save(fresh / "model.zip")
+    """Keep the model and its replay buffer in one file, which replaces the last one when it is complete."""
+    saved = BytesIO()
+    model.save(saved)
     buffer = model.replay_buffer
     filled = buffer.buffer_size if buffer.full else buffer.pos
-    np.savez(
-        fresh / "buffer.npz", pos=buffer.pos, full=buffer.full, **{n: getattr(buffer, n)[:filled] for n in _BUFFER}
-    )
-    files.write_json(fresh / "state.json", state)
-    if current.exists():
-        current.rename(old)
-    fresh.rename(current)
-    shutil.rmtree(old, ignore_errors=True)
+    arrays = {name: getattr(buffer, name)[:filled] for name in _BUFFER}
+    arrays["model"] = np.frombuffer(saved.getvalue(), dtype=np.uint8)
+    meta = {**state, "position": int(buffer.pos), "full": bool(buffer.full)}
+    files.write_arrays(work / _CHECKPOINT, meta, arrays)
 
 
 def _resume(work: Path, wanted: dict[str, Any], env: Any) -> tuple[int, Any] | None:
-    folder = next((work / name for name in ("checkpoint", "checkpoint.old") if (work / name).is_dir()), None)
-    if folder is None:
+    file = work / _CHECKPOINT
+    if not file.exists():
         return None
     from stable_baselines3 import TD3
 
     try:
-        state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-        steps = int(state.pop("steps"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        state, arrays = files.read_arrays(file, _SCHEMA)
+        steps, position, full = (state.pop(name) for name in ("steps", "position", "full"))
+    except (InputError, KeyError) as error:
         raise InputError(
-            f"'{folder}' is no checkpoint of a training run; remove '{work}' or choose another --out."
+            f"'{file}' is no checkpoint of a training run; remove '{work}' or choose another --out."
         ) from error
     if state != wanted:
         different = ", ".join(name for name in wanted if state.get(name) != wanted[name])
         raise InputError(
             f"'{work}' holds a run with another {different}; repeat its settings, remove it or choose another --out."
         )
-    model = TD3.load(folder / "model.zip", env=env, device="cpu")
+    model = TD3.load(BytesIO(arrays["model"].tobytes()), env=env, device="cpu")
     buffer = model.replay_buffer
-    with np.load(folder / "buffer.npz", allow_pickle=False) as stored:
-        buffer.pos, buffer.full = int(stored["pos"]), bool(stored["full"])
-        for name in _BUFFER:
-            values = stored[name]
-            getattr(buffer, name)[: len(values)] = values
-    return steps, model
+    buffer.pos, buffer.full = position, full
+    for name in _BUFFER:
+        getattr(buffer, name)[: len(arrays[name])] = arrays[name]
+    return int(steps), model
 
 
 def _returns(model: Any, env: str, seed: int) -> list[float]:
@@ -269,16 +260,5 @@ def _locked(work: Path) -> Iterator[None]:
         work.mkdir(exist_ok=True)
     except OSError as error:
         raise InputError(f"The folder '{work}' cannot be made ({error.strerror}); choose another --out.") from error
-    try:
-        import fcntl
-    except ImportError:  # Windows
+    with files.locked(work, "choose another --out"):
         yield
-        return
-    lock = os.open(work, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError as error:
-        raise InputError(f"Another run is at work in '{work}'; wait for it or choose another --out.") from error
-    finally:
-        os.close(lock)

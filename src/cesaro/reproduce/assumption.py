@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.errors import InputError
-from cesaro.files import Workspace
+from cesaro.files import Arrays, Workspace
 from cesaro.reproduce import study
 
 if TYPE_CHECKING:
@@ -317,8 +317,8 @@ def _pieces(config: Config, pairs: int) -> dict[str, range]:
     return {f"{pairs}-{start}": range(start, min(start + _TRIALS_PER_PIECE, config.trials)) for start in starts}
 
 
-def _jobs(config: Config) -> dict[str, Callable[[], study.Arrays]]:
-    def piece(pairs: int, trials: range) -> study.Arrays:
+def _jobs(config: Config) -> dict[str, Callable[[], Arrays]]:
+    def piece(pairs: int, trials: range) -> Arrays:
         return {"norms": norms(config, pairs, trials)}
 
     # Largest first, so that no long piece is left to the end.
@@ -326,7 +326,7 @@ def _jobs(config: Config) -> dict[str, Callable[[], study.Arrays]]:
     return {name: partial(piece, n, trials) for n in sizes for name, trials in _pieces(config, n).items()}
 
 
-def _result(config: Config, pieces: Mapping[str, study.Arrays]) -> Result:
+def _result(config: Config, pieces: Mapping[str, Arrays]) -> Result:
     found = {n: np.concatenate([pieces[name]["norms"] for name in _pieces(config, n)]) for n in config.sizes}
     return Result(
         config,

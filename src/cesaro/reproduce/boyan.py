@@ -19,7 +19,7 @@ import numpy as np
 from cesaro import exact, problems
 from cesaro.checks import Array
 from cesaro.errors import InputError
-from cesaro.files import Workspace
+from cesaro.files import Arrays, Workspace
 from cesaro.learning import Sweep, grid, sweep
 from cesaro.learning.settings import Setting
 from cesaro.linear import LinearProblem
@@ -181,7 +181,7 @@ def learn(config: Config, panel: tuple[float, float], method: str) -> Sweep:
     )
 
 
-def _piece(config: Config, panel: tuple[float, float], method: str) -> study.Arrays:
+def _piece(config: Config, panel: tuple[float, float], method: str) -> Arrays:
     found = learn(config, panel, method)
     problem = config.problem(*panel)
     truth = problem.exact.reward_rate
@@ -202,9 +202,7 @@ def _piece(config: Config, panel: tuple[float, float], method: str) -> study.Arr
     return piece | _limits(None if method.startswith(_PROJECTED) else problem, method, best.setting)
 
 
-def _limits(
-    problem: LinearProblem | None, method: str = "", setting: Mapping[str, float] | None = None
-) -> study.Arrays:
+def _limits(problem: LinearProblem | None, method: str = "", setting: Mapping[str, float] | None = None) -> Arrays:
     """Step limits and time constant at a setting; nan for projected variants, which a ball keeps from diverging."""
     found: dict[str, float | None] = dict.fromkeys(("max_step_expected", "max_step_sampled", "time_constant"))
     if problem is not None and setting is not None:
@@ -215,7 +213,7 @@ def _limits(
     return {name: np.array(np.nan if value is None else value) for name, value in found.items()}
 
 
-def _jobs(config: Config) -> dict[str, Callable[[], study.Arrays]]:
+def _jobs(config: Config) -> dict[str, Callable[[], Arrays]]:
     order = [method for method in _ORDER if method in config.methods]
     # The first panel of every method first: that is when it compiles, and different methods compile side by side.
     pairs = [(config.panels[0], method) for method in order]
@@ -227,7 +225,7 @@ def _name(panel: tuple[float, float], method: str) -> str:
     return f"{method}_{panel[0]!r}_{panel[1]!r}"
 
 
-def _result(config: Config, pieces: Mapping[str, study.Arrays]) -> Result:
+def _result(config: Config, pieces: Mapping[str, Arrays]) -> Result:
     cells = {}
     for panel in config.panels:
         for method in config.methods:

@@ -25,7 +25,7 @@ from cesaro.algorithms import REGISTRY, State, saddle_point
 from cesaro.approximators import linear
 from cesaro.checks import Array
 from cesaro.errors import InputError
-from cesaro.files import Workspace
+from cesaro.files import Arrays, Workspace
 from cesaro.learning.source import Source, draw, gather, source
 from cesaro.linear import LinearProblem
 from cesaro.linear.stability import Stability
@@ -341,8 +341,8 @@ def lower_bound(problem: LinearProblem, step_size: float) -> float:
 # Pieces.
 
 
-def _jobs(config: Config) -> dict[str, Callable[[], study.Arrays]]:
-    def piece(method: str, step_size: float) -> study.Arrays:
+def _jobs(config: Config) -> dict[str, Callable[[], Arrays]]:
+    def piece(method: str, step_size: float) -> Arrays:
         return {"norms": trajectories(config, method, step_size)}
 
     # Longest first, so that no long piece is left to the end; methods in turn, so that they compile side by side.
@@ -354,7 +354,7 @@ def _name(method: str, step_size: float) -> str:
     return f"{method}_{step_size!r}"
 
 
-def _result(config: Config, pieces: Mapping[str, study.Arrays]) -> Result:
+def _result(config: Config, pieces: Mapping[str, Arrays]) -> Result:
     problem = problems.two_state_counterexample()
     stability = {method: problem.stability(method) for method in METHODS}
     cells, shown = [], []

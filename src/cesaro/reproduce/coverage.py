@@ -24,7 +24,7 @@ from cesaro.estimators import DiffLSTD, Estimate
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, independent
 from cesaro.estimators.projection import COSINES, project
 from cesaro.estimators.tabular import NotIdentified
-from cesaro.files import Workspace
+from cesaro.files import Arrays, Workspace
 from cesaro.reproduce import study
 from cesaro.reproduce.coverage_chains import CHAINS, SERIES, Known, expected_features, known, quantities, simulate
 
@@ -276,7 +276,7 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
     return result
 
 
-def _jobs(config: Config, problems: Mapping[str, Known]) -> dict[str, Callable[[], study.Arrays]]:
+def _jobs(config: Config, problems: Mapping[str, Known]) -> dict[str, Callable[[], Arrays]]:
     return {
         _name(chain, trajectories, first): partial(_piece, config, problem, trajectories, first)
         for first in range(0, config.logs, CHUNK)
@@ -289,7 +289,7 @@ def _name(chain: str, trajectories: int, first: int) -> str:
     return f"{chain}_{trajectories}_{first}"
 
 
-def _piece(config: Config, problem: Known, trajectories: int, first: int) -> study.Arrays:
+def _piece(config: Config, problem: Known, trajectories: int, first: int) -> Arrays:
     """The logs from number `first` on, at most `CHUNK`; a log is the same however many there are."""
     rng = np.random.default_rng([config.seed, CHAINS.index(problem.name), trajectories, first])
     lengths, logs = rows(config, problem), min(CHUNK, config.logs - first)
@@ -311,7 +311,7 @@ def _quantile(degrees_of_freedom: float) -> float:
     return Estimate(0.0, 1.0, degrees_of_freedom).interval(CONFIDENCE)[1]
 
 
-def _result(config: Config, problems: dict[str, Known], pieces: Mapping[str, study.Arrays]) -> Result:
+def _result(config: Config, problems: dict[str, Known], pieces: Mapping[str, Arrays]) -> Result:
     parts: dict[str, dict[tuple[str, int], Array]] = {"estimates": {}, "half_widths": {}}
     for chain in problems:
         for trajectories in config.trajectories:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from cesaro.errors import InputError
-from cesaro.files import Workspace
+from cesaro.files import Arrays, Workspace
 from cesaro.learning.settings import Setting
 from cesaro.reproduce import mujoco_data, mujoco_learning, study
 from cesaro.reproduce.mujoco_data import Recording, Stored
@@ -167,11 +167,11 @@ def run(
 
 def _jobs(
     config: Config, logs: Mapping[Place, Stored], truths: Mapping[str, Rate], workers: int | None
-) -> dict[str, Callable[[], study.Arrays]]:
+) -> dict[str, Callable[[], Arrays]]:
     """A job per log and method."""
     read = mujoco_data.Logs(logs)
 
-    def piece(place: Place, method: str) -> study.Arrays:
+    def piece(place: Place, method: str) -> Arrays:
         log = read[place]
         found = mujoco_learning.piece(
             method,
@@ -209,9 +209,7 @@ def _name(place: Place, method: str) -> str:
     return f"{place[0].replace('/', '_')}_{place[1]!r}_{method}"
 
 
-def _result(
-    config: Config, pieces: Mapping[str, study.Arrays], truths: dict[str, Rate], contents: dict[str, str]
-) -> Result:
+def _result(config: Config, pieces: Mapping[str, Arrays], truths: dict[str, Rate], contents: dict[str, str]) -> Result:
     cells, behaviors = {}, {}
     for place in config.places:
         for method in METHODS:

@@ -23,10 +23,10 @@ from cesaro.algorithms.saddle_point import CURRENT, Target, copied
 from cesaro.approximators import MLP
 from cesaro.checks import Array as FloatArray
 from cesaro.data import FeatureTransitions
+from cesaro.files import Arrays
 from cesaro.learning import Sweep, sweep
 from cesaro.learning.settings import Setting
 from cesaro.learning.source import Source, gather, source
-from cesaro.reproduce import study
 from cesaro.reproduce.mujoco_result import BASELINE
 
 BATCH_SIZE = 100
@@ -86,7 +86,7 @@ def piece(
     seeds: Sequence[int],
     minibatches: int,
     workers: int | None = None,
-) -> study.Arrays:
+) -> Arrays:
     """All rates of a method on a log, and at the setting that the truth selects the rates of its networks over all rows."""
     start = time.perf_counter()
     found = learn(method, data, settings, seeds=seeds, minibatches=minibatches, workers=workers)

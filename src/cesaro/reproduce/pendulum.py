@@ -22,7 +22,7 @@ from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.diagnostics import worst
 from cesaro.estimators.tabular import NotIdentified
-from cesaro.files import Workspace
+from cesaro.files import Arrays, Workspace
 from cesaro.reproduce import study
 from cesaro.reproduce.pendulum_model import CONTROLLERS, exact_rate, log, simulated_rate
 from cesaro.reproduce.pendulum_result import Result, Truth, settings
@@ -126,9 +126,9 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
     return result
 
 
-def _jobs(config: Config) -> dict[str, Callable[[], study.Arrays]]:
+def _jobs(config: Config) -> dict[str, Callable[[], Arrays]]:
     logs = [(controller, noise, seed) for seed in config.seeds for controller, noise in config.cells]
-    jobs: dict[str, Callable[[], study.Arrays]] = {_name(*log): partial(_piece, config, *log) for log in logs}
+    jobs: dict[str, Callable[[], Arrays]] = {_name(*log): partial(_piece, config, *log) for log in logs}
     return jobs | {f"truth_{controller}": partial(_truth, config, controller) for controller in config.controllers}
 
 
@@ -141,20 +141,20 @@ def random_numbers(controller: str, noise: float, seed: int) -> np.random.Genera
     return np.random.default_rng([seed, list(CONTROLLERS).index(controller), round(1e6 * noise)])
 
 
-def _truth(config: Config, name: str) -> study.Arrays:
+def _truth(config: Config, name: str) -> Arrays:
     controller, steps = CONTROLLERS[name], math.ceil(10 / config.reset)
     rates = [exact_rate(controller, config.reset, config.grid, offset) for offset in (0.5, 0.25)]
     checked = simulated_rate(controller, steps, config.agents, config.reset, random_numbers(name, 0.0, config.seed))
     return {"truth": np.array([*rates, *checked])}
 
 
-def _piece(config: Config, name: str, noise: float, seed: int) -> study.Arrays:
+def _piece(config: Config, name: str, noise: float, seed: int) -> Arrays:
     """Every setting on one log; nan where the log does not identify the rate."""
     controller = CONTROLLERS[name]
     rng = random_numbers(name, noise, seed)
     data = log(controller, noise, config.rows, config.pendulums, config.reset, rng)
     chosen = settings(config)
-    piece: study.Arrays = {
+    piece: Arrays = {
         key: np.full(len(chosen), math.nan) for key in ("estimate", "standard_error", "low", "high", "seconds")
     }
     piece["identified"] = np.zeros(len(chosen), dtype=bool)
@@ -176,7 +176,7 @@ def _piece(config: Config, name: str, noise: float, seed: int) -> study.Arrays:
     return piece
 
 
-def _diagnosed(fitted: DiffLSTD | None) -> study.Arrays:
+def _diagnosed(fitted: DiffLSTD | None) -> Arrays:
     if fitted is None:
         return {"verdict": np.array("refused"), "findings": np.array("")}
     findings = sorted((d for d in fitted.diagnostics_ if d.verdict != "ok"), key=lambda found: found.severity)
@@ -184,7 +184,7 @@ def _diagnosed(fitted: DiffLSTD | None) -> study.Arrays:
     return {"verdict": np.array(worst(findings)), "findings": np.array(names)}
 
 
-def _result(config: Config, pieces: Mapping[str, study.Arrays]) -> Result:
+def _result(config: Config, pieces: Mapping[str, Arrays]) -> Result:
     truths = {name: Truth(*(float(v) for v in pieces[f"truth_{name}"]["truth"])) for name in config.controllers}
     logs = [(controller, noise, seed) for controller, noise in config.cells for seed in config.seeds]
     return Result(config, truths, {log: pieces[_name(*log)] for log in logs})

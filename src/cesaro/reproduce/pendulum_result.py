@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.estimators.pipeline import DUAL_MULTIPLE
 from cesaro.features import AUTO_FEATURES, ROWS_PER_FEATURE
-from cesaro.reproduce import study
+from cesaro.files import Arrays
 
 if TYPE_CHECKING:
     from cesaro.reproduce.pendulum import Config
@@ -123,7 +123,7 @@ class Result:
 
     config: "Config"
     truths: dict[str, Truth]
-    pieces: dict[tuple[str, float, int], study.Arrays]
+    pieces: dict[tuple[str, float, int], Arrays]
 
     def gathered(self, controller: str, noise: float, name: str) -> NDArray[Any]:
         """Of every log, in the order of seeds."""

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from cesaro.errors import EvaluationWarning, InputError
-from cesaro.files import Workspace
+from cesaro.files import Arrays, Workspace
 from cesaro.reproduce import mujoco, mujoco_data, study
 from cesaro.reproduce.practice_logs import PENDULUM, PENDULUMS, Case, Shelf, Subject, mujoco_case, pendulum_case
 from cesaro.reproduce.practice_methods import fits, methods
@@ -201,9 +201,9 @@ def _shelf(config: Config, folder: Path, quiet: bool) -> tuple[Shelf, dict[str, 
     return Shelf(load), {name: stored.content[:16] for name, stored in files.items() if stored is not None}
 
 
-def _jobs(config: Config, shelf: Shelf) -> dict[str, Callable[[], study.Arrays]]:
+def _jobs(config: Config, shelf: Shelf) -> dict[str, Callable[[], Arrays]]:
     """By log, so that few logs are in memory at a time."""
-    jobs: dict[str, Callable[[], study.Arrays]] = {}
+    jobs: dict[str, Callable[[], Arrays]] = {}
     for subject in config.subjects:
         jobs[f"{subject.file}_truth"] = partial(_truth, shelf, subject)
         for name, fit in fits(config).items():
@@ -213,22 +213,22 @@ def _jobs(config: Config, shelf: Shelf) -> dict[str, Callable[[], study.Arrays]]
     return jobs
 
 
-def _truth(shelf: Shelf, subject: Subject) -> study.Arrays:
+def _truth(shelf: Shelf, subject: Subject) -> Arrays:
     case = shelf(subject)
     return {"truth": np.array([*case.truth, *case.behavior, len(case.log)])}
 
 
-def _fit(shelf: Shelf, subject: Subject, fit: Callable[[Case], study.Arrays]) -> study.Arrays:
+def _fit(shelf: Shelf, subject: Subject, fit: Callable[[Case], Arrays]) -> Arrays:
     return fit(shelf(subject))
 
 
-def _held(config: Config, case: Case) -> study.Arrays:
+def _held(config: Config, case: Case) -> Arrays:
     from cesaro.reproduce.practice_held import held_residuals
 
     return held_residuals(config, case)
 
 
-def _result(config: Config, pieces: Mapping[str, study.Arrays]) -> Result:
+def _result(config: Config, pieces: Mapping[str, Arrays]) -> Result:
     truths, found = {}, {}
     for subject in config.subjects:
         truth, error, behavior, its_error, rows = (float(v) for v in pieces[f"{subject.file}_truth"]["truth"])

@@ -20,10 +20,10 @@ from cesaro.data import FeatureTransitions
 from cesaro.estimators.learned_run import seed_numbers
 from cesaro.estimators.learned_settings import adam
 from cesaro.estimators.neural_members import Members
+from cesaro.files import Arrays
 from cesaro.learning import sweep
 from cesaro.reproduce.practice_fqe import inputs_of
 from cesaro.reproduce.practice_logs import Case
-from cesaro.reproduce.study import Arrays
 
 if TYPE_CHECKING:
     from cesaro.reproduce.practice import Config

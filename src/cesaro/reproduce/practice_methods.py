@@ -9,8 +9,8 @@ import numpy as np
 
 from cesaro.checks import Array
 from cesaro.errors import InputError
+from cesaro.files import Arrays
 from cesaro.reproduce.practice_logs import Case
-from cesaro.reproduce.study import Arrays
 
 if TYPE_CHECKING:
     from cesaro.algorithms.saddle_point import Target

@@ -21,7 +21,7 @@ import numpy as np
 from cesaro import exact, problems
 from cesaro.checks import Array
 from cesaro.errors import InputError
-from cesaro.files import Workspace
+from cesaro.files import Arrays, Workspace
 from cesaro.learning import Sweep, sweep
 from cesaro.linear import LinearProblem
 from cesaro.reproduce import study
@@ -354,7 +354,7 @@ def slope(errors: Array, log_horizons: Array, resamples: int, seed: int) -> Slop
     return Slope(float(each.mean()), float(low), float(high), each)
 
 
-def _jobs(config: Config, chosen: tuple[Chosen, ...]) -> dict[str, Callable[[], study.Arrays]]:
+def _jobs(config: Config, chosen: tuple[Chosen, ...]) -> dict[str, Callable[[], Arrays]]:
     # Methods in turn, so that they compile side by side.
     pairs = [(problem, method) for problem in chosen for method in reversed(METHODS)]
     return {_name(problem, method): partial(_piece, config, problem, method) for problem, method in pairs}
@@ -364,7 +364,7 @@ def _name(chosen: Chosen, method: str) -> str:
     return f"{method}_{chosen.number}"
 
 
-def _piece(config: Config, chosen: Chosen, method: str) -> study.Arrays:
+def _piece(config: Config, chosen: Chosen, method: str) -> Arrays:
     """What the runs of each horizon end with."""
     found = learn(config, chosen, method)
     at = np.array(config.horizons) // config.horizons[0] - 1
@@ -381,7 +381,7 @@ def _piece(config: Config, chosen: Chosen, method: str) -> study.Arrays:
     return piece
 
 
-def _errors(chosen: tuple[Chosen, ...], pieces: Mapping[str, study.Arrays]) -> dict[tuple[str, str], Array]:
+def _errors(chosen: tuple[Chosen, ...], pieces: Mapping[str, Arrays]) -> dict[tuple[str, str], Array]:
     errors: dict[tuple[str, str], list[Array]] = {}
     for problem in chosen:
         for method in METHODS:

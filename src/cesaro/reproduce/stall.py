@@ -19,7 +19,7 @@ import numpy as np
 
 from cesaro.checks import Array
 from cesaro.errors import InputError
-from cesaro.files import Workspace
+from cesaro.files import Arrays, Workspace
 from cesaro.reproduce import stall_exact, stall_networks, study
 from cesaro.reproduce.stall_exact import Limits, Walk
 from cesaro.reproduce.stall_networks import CURVES, METHODS, PROBE, RECORDS, Trained
@@ -212,13 +212,13 @@ def keys(config: Config) -> list[Key]:
     return found
 
 
-def _jobs(config: Config) -> dict[str, Callable[[], study.Arrays]]:
-    jobs: dict[str, Callable[[], study.Arrays]] = {_name(key): partial(_train, config, key) for key in keys(config)}
+def _jobs(config: Config) -> dict[str, Callable[[], Arrays]]:
+    jobs: dict[str, Callable[[], Arrays]] = {_name(key): partial(_train, config, key) for key in keys(config)}
     jobs |= {f"walk_{states}": partial(_walk, states) for states in config.walks}
     return jobs | {f"noise_{noise:g}": partial(_limits, config, noise) for noise in config.noises}
 
 
-def _train(config: Config, key: Key) -> study.Arrays:
+def _train(config: Config, key: Key) -> Arrays:
     problem = PROBLEMS[key.problem]
     rows, held_out = problem.log(key.rows, 2 * config.seed), problem.log(PROBE, 2 * config.seed + 1)
     seeds = [config.seed * 100 + i for i in range(config.seeds if key.start == "behavior" else 1)]
@@ -242,15 +242,15 @@ def _train(config: Config, key: Key) -> study.Arrays:
     return found._asdict()
 
 
-def _walk(states: int) -> study.Arrays:
+def _walk(states: int) -> Arrays:
     return {"walk": np.array(stall_exact.walk(states))}
 
 
-def _limits(config: Config, noise: float) -> study.Arrays:
+def _limits(config: Config, noise: float) -> Arrays:
     return {"limits": np.array(stall_exact.limits(Problem(noise=noise), config.rows, 2 * config.seed))}
 
 
-def _result(config: Config, pieces: Mapping[str, study.Arrays]) -> Result:
+def _result(config: Config, pieces: Mapping[str, Arrays]) -> Result:
     many = PROBLEMS["many"]
     return Result(
         config,

@@ -21,6 +21,7 @@ from cesaro.estimators.diagnostics import Diagnostic, worst
 from cesaro.estimators.influence import Estimate, check_confidence
 from cesaro.estimators.projection import Projection
 from cesaro.linear import METHODS
+from cesaro.policies import policy as as_policy
 from cesaro.progress import stage
 from cesaro.versions import run_info
 
@@ -215,8 +216,6 @@ def evaluate(
         >>> bool(low < 1 / 3 < high)
         True
     """
-    from cesaro.policies import policy as as_policy
-
     level = check_confidence(confidence)
     reject_columns(settings)
     data = as_log(log)

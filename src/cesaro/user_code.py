@@ -4,7 +4,8 @@ import inspect
 import sysconfig
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,18 @@ def call(who: str, function: Function, *arguments: Any) -> Any:
         raise InputError(
             f"{who} failed with {explain(error)}; it must accept the log's observations, {shapes(arguments[0])}."
         ) from error
+
+
+@contextmanager
+def named(who: str) -> Iterator[None]:
+    """Code of the user's own within: one call at a time; whatever it raises gets the name of what was called."""
+    try:
+        with ONE_AT_A_TIME:
+            yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{who} failed with {type(error).__name__}: {error}") from error
 
 
 def explain(error: BaseException) -> str:

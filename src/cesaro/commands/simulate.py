@@ -86,7 +86,7 @@ def collect(
                 f"Resumed: {about['resumed_steps']:,} of these transitions were there already, from a run that was interrupted."
             )
         if format == "minari":
-            from cesaro.simulation.minari_sink import REMARK
+            from cesaro.simulation.sinks import REMARK
 
             _echo(f"Note: {REMARK}")
         elif about["truncated"]:

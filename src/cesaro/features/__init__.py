@@ -28,6 +28,7 @@ from cesaro.features.maps import (
     name_of,
 )
 from cesaro.features.network_inputs import NetworkInputs
+from cesaro.policies.python_file import load
 
 __all__ = ["SAMPLE", "FeatureMap", "Features", "OneHot", "build", "sample_rows"]
 
@@ -66,8 +67,6 @@ def build(
     if isinstance(spec, str):
         name, _, argument = spec.partition(":")
         if name.endswith(".py"):
-            from cesaro.policies.python_file import load
-
             return build(load(Path(name), argument)[0], log, random_state=random_state, sample=sample)
         if name == "auto":
             name = "one-hot" if discrete else "fourier"

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import checks
-from cesaro.errors import InputError
-from cesaro.user_code import ONE_AT_A_TIME
+from cesaro.user_code import named
 
 Float32 = NDArray[np.float32]
 
@@ -87,31 +86,16 @@ class Transformer:
         }
         self._transformer.set_params(**unset)
         self.description = f"{type(transformer).__name__} on {sample.shape[1]} inputs"
-        with user_code(self.description):
+        with named(self.description):
             self._transformer.fit(sample)
         self.size = self(sample[:2]).shape[1]
 
     def __call__(self, inputs: Float32) -> checks.Array:
-        with user_code(self.description):
+        with named(self.description):
             result = self._transformer.transform(inputs)
         if hasattr(result, "toarray"):
             result = result.toarray()
         return checks.float_array(f"The output of {self.description}", result, ("row", "feature"), (len(inputs), None))
-
-
-class user_code:
-    """The user's own code: one call at a time, and errors keep their cause and get the name of what was called."""
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-
-    def __enter__(self) -> None:
-        ONE_AT_A_TIME.acquire()
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        ONE_AT_A_TIME.release()
-        if isinstance(error, Exception) and not isinstance(error, InputError):
-            raise InputError(f"{self.what} failed with {type(error).__name__}: {error}") from error
 
 
 def median_distance(sample: Float32, rng: np.random.Generator, pairs: int = 10_000) -> float:

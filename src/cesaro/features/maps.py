@@ -15,9 +15,10 @@ from cesaro import checks
 from cesaro.data.log import state_numbers, state_sizes
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
-from cesaro.features.base import Base, user_code
+from cesaro.features.base import Base
 from cesaro.features.encoder import MAX_DENSE, Encoder
 from cesaro.policies import Attached
+from cesaro.user_code import named
 
 Features: TypeAlias = NDArray[np.floating] | sp.csr_array
 
@@ -241,7 +242,7 @@ class PairFunction:
 
 def checked_output(function: Callable[..., Any], inputs: tuple[Any, ...], rows: int, size: int | None) -> checks.Array:
     """The user's features, checked."""
-    with user_code(f"The feature function '{name_of(function)}'"):
+    with named(f"The feature function '{name_of(function)}'"):
         result = function(*inputs)
     name = f"The output of the feature function '{name_of(function)}'"
     return checks.float_array(name, result, ("row", "feature"), (rows, size))

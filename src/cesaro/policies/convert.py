@@ -14,6 +14,7 @@ from cesaro.errors import InputError
 from cesaro.policies import actor, python_file, stable_baselines, tables
 from cesaro.policies.base import Finite, Policy, Sampler, default_name
 from cesaro.policies.onnx_model import OnnxModel
+from cesaro.policies.shipped import actor_path, shipped
 from cesaro.policies.words import Constant, Logged, Uniform
 
 _PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt", ".dill")
@@ -113,15 +114,11 @@ def _from_text(text: str, name: str | None, trust: bool) -> Policy:
     if text.startswith("constant:"):
         return Constant(text.removeprefix("constant:"))
     if text == "shipped":
-        from cesaro.simulation.shipped import shipped
-
         raise InputError(
             "policy 'shipped' must name its environment, which a log does not tell. Got 'shipped'; write one of "
             f"{', '.join(f'shipped:{env}' for env in shipped())}."
         )
     if text.startswith("shipped:"):
-        from cesaro.simulation.shipped import actor_path
-
         return _from_file(actor_path(text.removeprefix("shipped:")), name or text, trust)
     file, marker, attribute = text.rpartition(".py:")
     if marker:

@@ -1,9 +1,9 @@
 """Simulation: logs and truths from Gymnasium environments, and target policies for studies."""
 
+from cesaro.policies.shipped import actor_path, shipped
 from cesaro.simulation.collection import collect
 from cesaro.simulation.jobs import run_jobs
 from cesaro.simulation.monte_carlo import MonteCarloRate, batch_means, monte_carlo_rate
-from cesaro.simulation.shipped import actor_path, shipped
 from cesaro.simulation.streams import Job, plan, stream
 
 __all__ = [

@@ -2,18 +2,16 @@
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cesaro.data import Log, read
 from cesaro.errors import InputError
 from cesaro.progress import progress
 from cesaro.simulation.environments import Env
 from cesaro.simulation.jobs import run_jobs, worker_count
 from cesaro.simulation.provenance import describe_log, identity
+from cesaro.simulation.sinks import MinariSink, ParquetSink, Sink, table
 from cesaro.simulation.streams import STREAMS, Arrays, Job, plan, probe
-
-if TYPE_CHECKING:
-    from cesaro.data import Log
-    from cesaro.simulation.sink import Sink
 
 
 def collect(
@@ -32,7 +30,7 @@ def collect(
     trust: bool = False,
     force: bool = False,
     quiet: bool = False,
-) -> "Log":
+) -> Log:
     """Simulate a policy in an environment and log what happens.
 
     Args:
@@ -66,8 +64,6 @@ def collect(
     jobs = plan(
         env, policy, steps, seed=seed, streams=streams, sigma=sigma, epsilon=epsilon, time_limit=time_limit, trust=trust
     )
-    from cesaro.data import read
-
     if out is None:
         if format != "parquet":
             raise InputError(f"format {format} needs the id of the data set. Got no out; give it.")
@@ -110,21 +106,15 @@ def write(
     return {**about, "resumed_steps": sum(job.length for job in jobs) - sum(job.length for job in missing)}
 
 
-def _sink(format: str) -> type["Sink"]:
+def _sink(format: str) -> type[Sink]:
     if format == "parquet":
-        from cesaro.simulation.parquet_sink import ParquetSink
-
         return ParquetSink
     if format == "minari":
-        from cesaro.simulation.minari_sink import MinariSink
-
         return MinariSink
     raise InputError(f"format must be parquet or minari. Got {format!r}.")
 
 
 def _in_memory(jobs: list[Job], workers: int | None, quiet: bool) -> Any:
-    from cesaro.simulation.parquet_sink import table
-
     face = probe(jobs[0])
     done: dict[int, Arrays] = {}
     with progress(f"simulating {face.name}", total=len(jobs), quiet=quiet) as advance:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from cesaro import checks, user_code
 from cesaro.errors import CesaroError, InputError
 from cesaro.policies import Attached, policy
+from cesaro.policies.shipped import SHIPPED, actor_path
 from cesaro.simulation.environments import Env, Interface, interface, mujoco_log, open_env
-from cesaro.simulation.shipped import SHIPPED, actor_path
 
 Arrays = dict[str, NDArray[Any]]
 

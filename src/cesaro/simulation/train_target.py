@@ -21,6 +21,7 @@ from cesaro import checks, files
 from cesaro.errors import InputError
 from cesaro.policies.actor import save_actor
 from cesaro.progress import progress
+from cesaro.simulation.environments import make
 
 SEGMENT = 25_000  # steps between two checkpoints
 EPISODES = 10  # for the return in the metadata
@@ -139,8 +140,6 @@ def _make(env: str) -> Any:
         raise InputError(
             "Training a target needs Stable-Baselines3: pip install torch==2.13.0, then pip install 'cesaro[targets]'."
         ) from error
-    from cesaro.simulation.environments import make
-
     torch.set_num_threads(1)  # small networks: more threads are slower
     torch.set_flush_denormal(True)
     made = make(env)
@@ -225,8 +224,6 @@ def _resume(work: Path, wanted: dict[str, Any], env: Any) -> tuple[int, Any] | N
 
 def _returns(model: Any, env: str, seed: int) -> list[float]:
     """The undiscounted returns of whole episodes under the deterministic actor."""
-    from cesaro.simulation.environments import make
-
     made, returns = make(env), []
     for episode in range(EPISODES):
         observation, _ = made.reset(seed=int(np.random.SeedSequence((seed, 1, episode)).generate_state(1)[0] >> 1))

@@ -1,7 +1,8 @@
 """What would this policy earn per step, in the long run? Average-reward off-policy evaluation from logs."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cesaro.lazy import lazily
 
 __version__ = "0.1.0"
 
@@ -42,51 +43,39 @@ if TYPE_CHECKING:
 
 # The map: public name -> module that defines it. A name that is a module itself maps to "".
 _EXPORTS = {
-    "TabularMDP": "mdp",
+    "TabularMDP": "cesaro.mdp",
     "exact": "",
     "learning": "",
-    "LinearProblem": "linear",
+    "LinearProblem": "cesaro.linear",
     "problems": "",
-    "sweep": "learning",
-    "grid": "learning",
-    "Sweep": "learning",
-    "Objective": "algorithms",
-    "read": "data",
-    "Log": "data",
-    "Transitions": "data",
-    "FeatureTransitions": "data",
+    "sweep": "cesaro.learning",
+    "grid": "cesaro.learning",
+    "Sweep": "cesaro.learning",
+    "Objective": "cesaro.algorithms",
+    "read": "cesaro.data",
+    "Log": "cesaro.data",
+    "Transitions": "cesaro.data",
+    "FeatureTransitions": "cesaro.data",
     "policies": "",
     "simulation": "",
-    "policy": "policies",
-    "Policy": "policies",
-    "DiffLSTD": "estimators",
-    "Learned": "estimators",
-    "evaluate": "evaluation",
-    "compare": "comparison",
-    "Evaluation": "evaluation",
-    "Comparison": "comparison",
-    "collect": "simulation",
-    "monte_carlo_rate": "simulation",
-    "MonteCarloRate": "simulation",
-    "CesaroError": "errors",
-    "ClusterError": "errors",
-    "InputError": "errors",
-    "MultichainError": "errors",
-    "NoLimitError": "errors",
-    "ToleranceError": "errors",
-    "EvaluationWarning": "errors",
+    "policy": "cesaro.policies",
+    "Policy": "cesaro.policies",
+    "DiffLSTD": "cesaro.estimators",
+    "Learned": "cesaro.estimators",
+    "evaluate": "cesaro.evaluation",
+    "compare": "cesaro.comparison",
+    "Evaluation": "cesaro.evaluation",
+    "Comparison": "cesaro.comparison",
+    "collect": "cesaro.simulation",
+    "monte_carlo_rate": "cesaro.simulation",
+    "MonteCarloRate": "cesaro.simulation",
+    "CesaroError": "cesaro.errors",
+    "ClusterError": "cesaro.errors",
+    "InputError": "cesaro.errors",
+    "MultichainError": "cesaro.errors",
+    "NoLimitError": "cesaro.errors",
+    "ToleranceError": "cesaro.errors",
+    "EvaluationWarning": "cesaro.errors",
 }
 __all__ = ["__version__", *_EXPORTS]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _EXPORTS:
-        raise AttributeError(f"module 'cesaro' has no attribute {name!r}")
-    module = _EXPORTS[name]
-    value = getattr(import_module(f"cesaro.{module}"), name) if module else import_module(f"cesaro.{name}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, _EXPORTS)

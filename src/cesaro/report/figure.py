@@ -2,22 +2,20 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cesaro.comparison import Comparison
+from cesaro.estimators.influence import Estimate
+from cesaro.evaluation import Evaluation
 from cesaro.report.style import DIFFERENCE, INK, LOG, NARROW, TARGET, WIDE, clean, drawing, figure, label
 from cesaro.report.words import common_decimals, numbers, percent
 
-if TYPE_CHECKING:
-    from cesaro.comparison import Comparison
-    from cesaro.estimators.influence import Estimate
-    from cesaro.evaluation import Evaluation
-
 _ROW_HEIGHT = 0.55
 
-Row = tuple[str, "Estimate", str]
+Row = tuple[str, Estimate, str]
 
 
-def evaluation_rates(evaluation: "Evaluation", *, wide: bool = True) -> Any:
+def evaluation_rates(evaluation: Evaluation, *, wide: bool = True) -> Any:
     """The target against the log; `wide`: side by side, else one above the other."""
     rates: list[Row] = [
         (evaluation.name, evaluation.target, TARGET),
@@ -28,7 +26,7 @@ def evaluation_rates(evaluation: "Evaluation", *, wide: bool = True) -> Any:
     return _draw(rates, [(f"{evaluation.name} − the log", evaluation.difference, DIFFERENCE)], evaluation, wide)
 
 
-def comparison_rates(comparison: "Comparison", *, wide: bool = True) -> Any:
+def comparison_rates(comparison: Comparison, *, wide: bool = True) -> Any:
     """All policies, best first, and their paired differences."""
     evaluations = comparison.ranking
     rates: list[Row] = [(one.name, one.target, LOG if one.is_logged else TARGET) for one in evaluations]
@@ -38,7 +36,7 @@ def comparison_rates(comparison: "Comparison", *, wide: bool = True) -> Any:
     return _draw(rates, differences, evaluations[0], wide)
 
 
-def _draw(rates: Sequence[Row], differences: Sequence[Row], first: "Evaluation", wide: bool) -> Any:
+def _draw(rates: Sequence[Row], differences: Sequence[Row], first: Evaluation, wide: bool) -> Any:
     with drawing():
         panels = [rates, differences] if differences else [rates]
         heights = [0.9 + _ROW_HEIGHT * len(rows) for rows in panels]

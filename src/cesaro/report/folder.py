@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cesaro.comparison import Comparison
 from cesaro.errors import InputError
+from cesaro.evaluation import Evaluation
 from cesaro.files import ELSEWHERE, OutFolder, temporary, write, write_json
-
-if TYPE_CHECKING:
-    from cesaro.comparison import Comparison
-    from cesaro.evaluation import Evaluation
+from cesaro.report.html import comparison_page, comparison_picture, evaluation_page, pictured
+from cesaro.report.pictures import pictures, rates_picture
+from cesaro.report.style import save_png
+from cesaro.report.text import comparison_text, evaluation_text
 
 ANSWERS = ("evaluation.json", "comparison.json")
 # Progress of passes over a large log, while they run.
@@ -63,12 +65,8 @@ class ReportFolder(OutFolder):
             self.path.rmdir()  # where there is no progress either
 
 
-def write_evaluation(evaluation: "Evaluation", folder: ReportFolder) -> list[str]:
+def write_evaluation(evaluation: Evaluation, folder: ReportFolder) -> list[str]:
     """Write the folder; return the names of its files."""
-    from cesaro.report.html import evaluation_page
-    from cesaro.report.pictures import pictures, rates_picture
-    from cesaro.report.text import evaluation_text
-
     drawn = pictures(evaluation)
     page = evaluation_page(evaluation, [rates_picture(evaluation), *drawn])
     figures = {"rates.png": evaluation.plot(), **{f"{picture.name}.png": picture.figure for picture in drawn}}
@@ -77,11 +75,8 @@ def write_evaluation(evaluation: "Evaluation", folder: ReportFolder) -> list[str
     )
 
 
-def write_comparison(comparison: "Comparison", folder: ReportFolder) -> list[str]:
+def write_comparison(comparison: Comparison, folder: ReportFolder) -> list[str]:
     """Write the folder; return the names of its files. Pictures of single policies end in their rank."""
-    from cesaro.report.html import comparison_page, comparison_picture, pictured
-    from cesaro.report.text import comparison_text
-
     each = pictured(comparison)
     page = comparison_page(comparison, [comparison_picture(comparison)], each)
     figures = {"rates.png": comparison.plot()} | {
@@ -97,8 +92,6 @@ def write_comparison(comparison: "Comparison", folder: ReportFolder) -> list[str
 def _write(
     folder: ReportFolder, name: str, answer: Mapping[str, Any], text: str, page: str, figures: Mapping[str, Any]
 ) -> list[str]:
-    from cesaro.report.style import save_png
-
     with folder:
         write_json(folder.path / name, answer)
         write(folder.path / "report.txt", text.encode(errors="backslashreplace"))

@@ -4,22 +4,19 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cesaro import __version__
+from cesaro.comparison import Comparison
 from cesaro.estimators.diagnostics import SEVERITY
+from cesaro.estimators.influence import Estimate
+from cesaro.evaluation import Evaluation
 from cesaro.report import words
 from cesaro.report.figure import comparison_rates
-from cesaro.report.pictures import pictures, rates_picture
-from cesaro.report.state_pictures import Picture, extremes
+from cesaro.report.pictures import Picture, extremes, pictures, rates_picture
 from cesaro.report.style import svg
 from cesaro.report.words import numbers, percent, share_text
 from cesaro.text import visible
-
-if TYPE_CHECKING:
-    from cesaro.comparison import Comparison
-    from cesaro.estimators.influence import Estimate
-    from cesaro.evaluation import Evaluation
 
 # Policies of a comparison whose own pictures are in the report.
 MOST_PICTURED = 4
@@ -30,7 +27,7 @@ _VERDICT_WORDS = {
 }
 
 
-def evaluation_page(evaluation: "Evaluation", drawn: Sequence[Picture]) -> str:
+def evaluation_page(evaluation: Evaluation, drawn: Sequence[Picture]) -> str:
     """The whole report of one policy; `drawn` are its pictures, the rates first."""
     context = _evaluation(evaluation, drawn[:1])
     context["policies"] = [_policy(evaluation, drawn[1:], 1)]
@@ -38,7 +35,7 @@ def evaluation_page(evaluation: "Evaluation", drawn: Sequence[Picture]) -> str:
     return _page(context, [evaluation], "cesaro.evaluate")
 
 
-def comparison_page(comparison: "Comparison", drawn: Sequence[Picture], each: Mapping[str, Sequence[Picture]]) -> str:
+def comparison_page(comparison: Comparison, drawn: Sequence[Picture], each: Mapping[str, Sequence[Picture]]) -> str:
     """The whole report of several policies; `each` has the pictures of single policies by name."""
     context = _comparison(comparison, drawn)
     ranked = comparison.ranking
@@ -47,18 +44,18 @@ def comparison_page(comparison: "Comparison", drawn: Sequence[Picture], each: Ma
     return _page(context, ranked, "cesaro.compare")
 
 
-def evaluation_fragment(evaluation: "Evaluation") -> str:
+def evaluation_fragment(evaluation: Evaluation) -> str:
     """What a notebook shows of an evaluation."""
     context = _evaluation(evaluation, [rates_picture(evaluation)])
     return _fragment(context, [evaluation])
 
 
-def comparison_fragment(comparison: "Comparison") -> str:
+def comparison_fragment(comparison: Comparison) -> str:
     """What a notebook shows of a comparison."""
     return _fragment(_comparison(comparison, [comparison_picture(comparison)]), comparison.ranking)
 
 
-def comparison_picture(comparison: "Comparison") -> Picture:
+def comparison_picture(comparison: Comparison) -> Picture:
     """All rates and differences."""
     ranked = comparison.ranking
     order = ", ".join(f"{one.name} {numbers(one.target, one.confidence)[0]}" for one in ranked)
@@ -72,7 +69,7 @@ def comparison_picture(comparison: "Comparison") -> Picture:
     )
 
 
-def pictures_note(comparison: "Comparison") -> str:
+def pictures_note(comparison: Comparison) -> str:
     """Whose pictures are left out."""
     rest = len(comparison.evaluations) - MOST_PICTURED
     return (
@@ -82,12 +79,12 @@ def pictures_note(comparison: "Comparison") -> str:
     )
 
 
-def pictured(comparison: "Comparison") -> dict[str, list[Picture]]:
+def pictured(comparison: Comparison) -> dict[str, list[Picture]]:
     """The pictures of the first policies in rank."""
     return {one.name: pictures(one) for one in comparison.ranking[:MOST_PICTURED]}
 
 
-def _page(context: dict[str, Any], evaluations: "Sequence[Evaluation]", call: str) -> str:
+def _page(context: dict[str, Any], evaluations: Sequence[Evaluation], call: str) -> str:
     first = evaluations[0]
     run = first.run
     return _render(
@@ -111,7 +108,7 @@ _WHAT = (
 )
 
 
-def _fragment(context: dict[str, Any], evaluations: "Sequence[Evaluation]") -> str:
+def _fragment(context: dict[str, Any], evaluations: Sequence[Evaluation]) -> str:
     context["policies"] = [_policy(one, (), k) for k, one in enumerate(evaluations, 1)]
     first = evaluations[0]
     what = f"{first.log['rows']:,} transitions of {first.log['name']}; {first.settings.get('method', '')}"
@@ -119,7 +116,7 @@ def _fragment(context: dict[str, Any], evaluations: "Sequence[Evaluation]") -> s
     return _render("fragment.html", ("style.css",), {**context, "footer": footer})
 
 
-def _evaluation(evaluation: "Evaluation", drawn: Sequence[Picture]) -> dict[str, Any]:
+def _evaluation(evaluation: Evaluation, drawn: Sequence[Picture]) -> dict[str, Any]:
     verdict, title = evaluation.verdict, words.title(evaluation)
     prefix = _prefix(title)
     return {
@@ -136,7 +133,7 @@ def _evaluation(evaluation: "Evaluation", drawn: Sequence[Picture]) -> dict[str,
     }
 
 
-def _cards(evaluation: "Evaluation") -> Iterable[dict[str, str]]:
+def _cards(evaluation: Evaluation) -> Iterable[dict[str, str]]:
     decimals = words.decimals_of(evaluation)
     rows = [("log", "the log itself", evaluation.behavior, decimals, False)]
     if not evaluation.is_logged:
@@ -151,13 +148,13 @@ def _cards(evaluation: "Evaluation") -> Iterable[dict[str, str]]:
         yield {"kind": kind, "name": name, "value": value, "interval": f"{interval}, {evaluation.unit or 'per step'}"}
 
 
-def _value_and_interval(estimate: "Estimate", confidence: float, decimals: int | None, signed: bool) -> tuple[str, str]:
+def _value_and_interval(estimate: Estimate, confidence: float, decimals: int | None, signed: bool) -> tuple[str, str]:
     value, low, high = numbers(estimate, confidence, decimals, signed=signed)
     known = math.isfinite(estimate.standard_error)
     return value, f"{low} to {high}" if known else "no interval"
 
 
-def _comparison(comparison: "Comparison", drawn: Sequence[Picture]) -> dict[str, Any]:
+def _comparison(comparison: Comparison, drawn: Sequence[Picture]) -> dict[str, Any]:
     ranked = comparison.ranking
     has_log = any(one.is_logged for one in ranked)
     behavior = ranked[0].behavior
@@ -227,13 +224,13 @@ def _comparison(comparison: "Comparison", drawn: Sequence[Picture]) -> dict[str,
     }
 
 
-def _covers(evaluations: "Sequence[Evaluation]") -> str:
+def _covers(evaluations: Sequence[Evaluation]) -> str:
     """What intervals cover, with the names of the policies where they differ."""
     said = words.once((one.name, one.covers) for one in evaluations)
     return said[0][1] if len(said) == 1 else " ".join(f"{', '.join(names)}: {covers}" for names, covers in said)
 
 
-def _policy(evaluation: "Evaluation", drawn: Sequence[Picture], number: int) -> dict[str, Any]:
+def _policy(evaluation: Evaluation, drawn: Sequence[Picture], number: int) -> dict[str, Any]:
     own = [entry for entry in evaluation.diagnostics if not entry.is_about_others]
     others = [entry for entry in evaluation.diagnostics if entry.is_about_others]
     chosen = extremes(evaluation.views.places) if any(picture.name == "gains" for picture in drawn) else []
@@ -278,7 +275,7 @@ def _shown(picture: Picture, prefix: str) -> dict[str, str]:
     return {"title": picture.title, "caption": picture.caption, "alt": picture.alt, "svg": drawn}
 
 
-def _tables(evaluations: "Sequence[Evaluation]") -> Iterable[tuple[str, list[tuple[str, str]]]]:
+def _tables(evaluations: Sequence[Evaluation]) -> Iterable[tuple[str, list[tuple[str, str]]]]:
     """Settings, log, versions."""
     for names, settings in words.once((one.name, tuple(words.settings_of(one))) for one in evaluations):
         of = "" if len(names) == len(evaluations) else f" of {', '.join(names)}"

@@ -4,15 +4,17 @@ Each is a `Picture` with a title, a caption that says how to read it, and an alt
 """
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cesaro.errors import InputError
+from cesaro.estimators.checks_support import Leverages
+from cesaro.evaluation import Evaluation
 from cesaro.report.figure import evaluation_rates
-from cesaro.report.state_pictures import Picture, along_values, gains, per, table_values
 from cesaro.report.style import (
     DIFFERENCE,
+    DIVERGING,
     INK,
     LOG,
     LOSS,
@@ -25,18 +27,28 @@ from cesaro.report.style import (
     label,
 )
 from cesaro.report.words import decimals_of, headline, numbers, percent, share_text
-
-if TYPE_CHECKING:
-    from cesaro.estimators.checks_support import Leverages
-    from cesaro.evaluation import Evaluation
-    from cesaro.views import ActionShares, OverTime
+from cesaro.views import ActionShares, Along, OverTime, Place, StateTable
 
 KINDS = ("rates", "reward", "values", "gains", "influence", "support")
-# Actions of a bar chart.
+# Actions of a bar chart or a heat map.
 _MOST_ACTIONS = 12
+# States of a heat map with a row per state, and levels of one with a column of the observation on each side.
+_MOST_STATES, _MOST_LEVELS, _MOST_PANELS = 24, 24, 4
+# Places where the target gains or loses.
+_MOST_PLACES = 6
 
 
-def plot(evaluation: "Evaluation", kind: str) -> Any:
+class Picture(NamedTuple):
+    """One picture of a report."""
+
+    name: str
+    title: str
+    caption: str
+    alt: str
+    figure: Any
+
+
+def plot(evaluation: Evaluation, kind: str) -> Any:
     """The figure of that kind."""
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}. Got {kind!r}.")
@@ -49,7 +61,7 @@ def plot(evaluation: "Evaluation", kind: str) -> Any:
     return found[kind].figure
 
 
-def rates_picture(evaluation: "Evaluation") -> Picture:
+def rates_picture(evaluation: Evaluation) -> Picture:
     return Picture(
         "rates",
         "Rates with intervals",
@@ -60,7 +72,7 @@ def rates_picture(evaluation: "Evaluation") -> Picture:
     )
 
 
-def pictures(evaluation: "Evaluation", kinds: tuple[str, ...] = KINDS[1:]) -> list[Picture]:
+def pictures(evaluation: Evaluation, kinds: tuple[str, ...] = KINDS[1:]) -> list[Picture]:
     """Those of `kinds` that there are."""
     views = evaluation.views
     found: list[Picture] = []
@@ -80,13 +92,13 @@ def pictures(evaluation: "Evaluation", kinds: tuple[str, ...] = KINDS[1:]) -> li
     return found
 
 
-def _order(views: "OverTime") -> str:
+def _order(views: OverTime) -> str:
     return (
         f"row of the log ({views.trajectories:,} trajectories in turn)" if views.trajectories > 1 else "row of the log"
     )
 
 
-def _reward(evaluation: "Evaluation", view: "OverTime") -> Picture:
+def _reward(evaluation: Evaluation, view: OverTime) -> Picture:
     with drawing():
         made = figure(NARROW, 3.2)
         axes = made.subplots()
@@ -126,7 +138,7 @@ def _reward(evaluation: "Evaluation", view: "OverTime") -> Picture:
     )
 
 
-def _rows_axis(axes: Any, view: "OverTime") -> None:
+def _rows_axis(axes: Any, view: OverTime) -> None:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     axes.set_xlim(0, view.edges[-1])
@@ -135,7 +147,7 @@ def _rows_axis(axes: Any, view: "OverTime") -> None:
     axes.set_xlabel(label(_order(view), 40))
 
 
-def _influence(evaluation: "Evaluation", view: "OverTime") -> Picture:
+def _influence(evaluation: Evaluation, view: OverTime) -> Picture:
     with drawing():
         made = figure(NARROW, 2.6)
         axes = made.subplots()
@@ -166,7 +178,7 @@ def _influence(evaluation: "Evaluation", view: "OverTime") -> Picture:
     )
 
 
-def _support(evaluation: "Evaluation") -> Picture:
+def _support(evaluation: Evaluation) -> Picture:
     views = evaluation.views
     leverage, actions = views.leverage, views.actions
     with drawing():
@@ -191,7 +203,7 @@ def _support(evaluation: "Evaluation") -> Picture:
     )
 
 
-def _below(actions: "tuple[ActionShares, ...]") -> str:
+def _below(actions: tuple[ActionShares, ...]) -> str:
     if not actions:
         return ""
     count = 0 if actions[0].labels is None else len(actions[0].labels)
@@ -199,7 +211,7 @@ def _below(actions: "tuple[ActionShares, ...]") -> str:
     return f" Below: the actions of both at the same states{cut}."
 
 
-def _leverage_panel(axes: Any, leverage: "Leverages") -> str:
+def _leverage_panel(axes: Any, leverage: Leverages) -> str:
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     both = np.concatenate([leverage.logged, leverage.target])
@@ -224,11 +236,11 @@ def _leverage_panel(axes: Any, leverage: "Leverages") -> str:
     return f"{share_text(never)} of the target's pairs were never logged." if never else ""
 
 
-def _action_height(one: "ActionShares") -> float:
+def _action_height(one: ActionShares) -> float:
     return 1.7 if one.labels is None else 0.7 + 0.36 * min(_MOST_ACTIONS, len(one.labels))
 
 
-def _action_panel(axes: Any, one: "ActionShares") -> None:
+def _action_panel(axes: Any, one: ActionShares) -> None:
     if one.labels is None:
         for share, color, name in ((one.logged, LOG, "the log"), (one.target, TARGET, "the target")):
             axes.stairs(100 * share, one.edges, color=color, linewidth=2, label=name)
@@ -245,3 +257,165 @@ def _action_panel(axes: Any, one: "ActionShares") -> None:
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(f"% of rows with this\n{label(one.name, 22)}")
     clean(axes, grid="x", left=False)
+
+
+# By state.
+
+
+def per(evaluation: Evaluation) -> str:
+    return label(evaluation.unit or "per step", 26)
+
+
+def _limits(values: Any) -> float:
+    """Symmetric about zero, and not ruled by one outlier."""
+    known = np.abs(values[np.isfinite(values)])
+    return float(max(np.quantile(known, 0.98), 1e-12)) if len(known) else 1.0
+
+
+def table_values(evaluation: Evaluation, table: StateTable) -> Picture:
+    levels = [sorted({state[j] for state in table.states}, key=_natural) for j in range(len(table.columns))]
+    gridded = (
+        len(levels) == 2
+        and max(map(len, levels)) <= _MOST_LEVELS
+        and min(map(len, levels)) >= 2
+        and len(table.actions) <= _MOST_PANELS
+    )
+    with drawing():
+        made = _grid(table, levels) if gridded else _rows(table)
+    known = np.where(np.isfinite(table.values), table.values, -np.inf)
+    best, worst = (
+        np.unravel_index(int(np.argmax(part)), part.shape)
+        for part in (known, np.where(np.isfinite(table.values), -table.values, -np.inf))
+    )
+    shown = ""
+    if not gridded and len(table.states) > _MOST_STATES:
+        shown = f" The {_MOST_STATES} states with most rows of {len(table.states) + table.left_out:,} are shown."
+    if not gridded and len(table.actions) > _MOST_ACTIONS:
+        shown += f" The first {_MOST_ACTIONS} of {len(table.actions):,} actions are shown."
+    return Picture(
+        "values",
+        "Values by state",
+        "How much more (blue) or less (red) than average the target earns over the whole future after this action in this state. "
+        f"Empty cells: the log says nothing.{shown}",
+        f"The highest value is {table.values[best]:.3g}, {table.actions[best[1]]} at {_state(table, int(best[0]))}; the lowest "
+        f"is {table.values[worst]:.3g}, {table.actions[worst[1]]} at {_state(table, int(worst[0]))}.",
+        made,
+    )
+
+
+def _state(table: StateTable, row: int) -> str:
+    return ", ".join(f"{name} {entry}" for name, entry in zip(table.columns, table.states[row]))
+
+
+def _natural(entry: Any) -> tuple[int, Any]:
+    """Numbers in their order, other labels by their text."""
+    return (0, entry) if isinstance(entry, int | float) else (1, str(entry))
+
+
+def _grid(table: StateTable, levels: list[list[Any]]) -> Any:
+    """A panel per action, a column of the observation on each axis."""
+    across, down = (0, 1) if len(levels[0]) >= len(levels[1]) else (1, 0)
+    columns, rows = levels[across], levels[down]
+    count = len(table.actions)
+    made = figure(NARROW, 0.9 + count * (0.55 + 0.26 * len(rows)))
+    panels = made.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
+    most = _limits(table.values)
+    image = None
+    for axes, action in zip(panels, range(count)):
+        cells = np.full((len(rows), len(columns)), np.nan)
+        for k, state in enumerate(table.states):
+            cells[rows.index(state[down]), columns.index(state[across])] = table.values[k, action]
+        image = axes.pcolormesh(cells, cmap=DIVERGING, vmin=-most, vmax=most, edgecolors="none")
+        axes.set_yticks(np.arange(len(rows)) + 0.5, [label(entry, 14) for entry in rows])
+        axes.invert_yaxis()
+        axes.set_title(label(f"action: {table.actions[action]}", 22))
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+    step = -(-len(columns) // 12)
+    panels[-1].set_xticks(np.arange(len(columns))[::step] + 0.5, [label(entry, 8) for entry in columns[::step]])
+    panels[-1].set_xlabel(label(table.columns[across], 30))
+    made.colorbar(image, ax=panels, label="value", fraction=0.05, pad=0.02).outline.set_visible(False)
+    return made
+
+
+def _rows(table: StateTable) -> Any:
+    """A row per state, a column per action."""
+    often = np.sort(np.argsort(-table.share, kind="stable")[:_MOST_STATES])
+    count = min(len(table.actions), _MOST_ACTIONS)
+    names = [label(", ".join(map(str, table.states[k])), 22) for k in often]
+    made = figure(NARROW, 1.1 + max(0.26, 0.19 * max(name.count("\n") + 1 for name in names)) * len(often))
+    axes = made.subplots()
+    most = _limits(table.values)
+    image = axes.pcolormesh(table.values[often, :count], cmap=DIVERGING, vmin=-most, vmax=most)
+    axes.set_yticks(np.arange(len(often)) + 0.5, names)
+    axes.invert_yaxis()
+    axes.set_xticks(np.arange(count) + 0.5, [label(entry, 10) for entry in table.actions[:count]])
+    axes.set_xlabel("action")
+    axes.set_ylabel(label(", ".join(table.columns), 30))
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    made.colorbar(image, ax=axes, label="value", fraction=0.05, pad=0.02).outline.set_visible(False)
+    return made
+
+
+def along_values(evaluation: Evaluation, along: tuple[Along, ...]) -> Picture:
+    with drawing():
+        made = figure(NARROW, 0.4 + 1.9 * len(along))
+        panels = made.subplots(len(along), 1, squeeze=False)[:, 0]
+        for axes, one in zip(panels, along):
+            at = np.arange(len(one.labels)) if one.centers is None else one.centers
+            error = np.stack([np.maximum(one.value - one.low, 0), np.maximum(one.high - one.value, 0)])
+            if one.centers is None:
+                axes.errorbar(at, one.value, error, fmt="o", color=TARGET, linewidth=1.5)
+                axes.set_xticks(at, [label(entry, 10) for entry in one.labels])
+            else:
+                axes.fill_between(at, one.low, one.high, color=TARGET, alpha=0.2, linewidth=0)
+                axes.plot(at, one.value, "o-", color=TARGET, markersize=3.5)
+            axes.axhline(0, color=MUTED, linewidth=0.8)
+            axes.set_xlabel(label(one.column, 30))
+            axes.set_ylabel("value")
+            clean(axes, grid="y")
+    first = along[0]
+    return Picture(
+        "values",
+        "Values along the leading columns",
+        "How much more or less than average the target earns over the whole future from states with this entry: the mean, and "
+        "the range of 80 % of the rows. The columns that tell most about the value come first.",
+        f"Column {first.column} tells most: its bins explain {percent(first.explains)} of the variance of the value, from "
+        f"{first.value.min():.3g} to {first.value.max():.3g}.",
+        made,
+    )
+
+
+def gains(evaluation: Evaluation, places: tuple[Place, ...]) -> Picture:
+    chosen = extremes(places)
+    with drawing():
+        made = figure(NARROW, 1.0 + 0.5 * len(chosen))
+        axes = made.subplots()
+        gains = [place.gain for place in chosen]
+        axes.barh(range(len(chosen)), gains, color=[DIFFERENCE if gain >= 0 else LOSS for gain in gains], height=0.7)
+        axes.axvline(0, color=INK, linewidth=0.8)
+        axes.set_yticks(range(len(chosen)), [label(place.where, 24) for place in chosen], fontsize=10)
+        axes.invert_yaxis()
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlabel(f"contribution to the difference,\n{per(evaluation)}")
+        axes.locator_params(axis="x", nbins=5)
+        clean(axes, grid="x", left=False)
+    best, worst = places[0], places[-1]
+    share = f"{best.gain:+.2g}, {share_text(best.share)} of the log's rows"
+    gained = f"Most gained at {best.where} ({share})" if best.gain > 0 else "Nothing is gained anywhere"
+    losing = f"; most lost at {worst.where} ({worst.gain:+.2g})" if worst.gain < 0 else ""
+    return Picture(
+        "gains",
+        "Where the target gains and loses",
+        "Where the target acts otherwise than the log did, and what that adds to the difference between the two rates.",
+        f"{gained}{losing}.",
+        made,
+    )
+
+
+def extremes(places: tuple[Place, ...]) -> list[Place]:
+    """The largest gains and the largest losses, in order."""
+    gains = [place for place in places if place.gain > 0][:_MOST_PLACES]
+    losses = [place for place in places if place.gain < 0][-_MOST_PLACES:]
+    return [*gains, *losses] or list(places[:_MOST_PLACES])

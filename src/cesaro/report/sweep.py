@@ -7,18 +7,16 @@ import base64
 import html
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cesaro.checks import Array
+from cesaro.learning.result import Sweep
 from cesaro.report.style import figure as new_figure
 from cesaro.text import visible
-
-if TYPE_CHECKING:
-    from cesaro.learning.result import Sweep
 
 # Okabe and Ito's colors, which color-blind readers can tell apart; line styles tell them apart in print.
 _LOOKS: tuple[tuple[str, Any], ...] = (
@@ -37,7 +35,7 @@ _TABLE = "border-collapse:collapse;table-layout:auto;margin:0.5em 0;font-variant
 _ALONE = "Every setting diverged, so that no curve is drawn; take smaller step sizes."
 
 
-def plot_sweep(sweep: "Sweep", truth: float | None, front: Sequence[int] | None, axes: Axes | None) -> Figure:
+def plot_sweep(sweep: Sweep, truth: float | None, front: Sequence[int] | None, axes: Axes | None) -> Figure:
     """Learning curves, mean over seeds with a band; see `Sweep.plot`, which checks the arguments."""
     if axes is None:
         figure: Any = new_figure(7.5, 4.6)
@@ -50,7 +48,7 @@ def plot_sweep(sweep: "Sweep", truth: float | None, front: Sequence[int] | None,
     return figure
 
 
-def _draw(sweep: "Sweep", truth: float | None, front: Sequence[int] | None, axes: Axes) -> None:
+def _draw(sweep: Sweep, truth: float | None, front: Sequence[int] | None, axes: Axes) -> None:
     values = sweep.reward_rate if truth is None else np.abs(sweep.reward_rate - truth)
     means, spreads = values.mean(axis=1), values.std(axis=1)
     drawn = _drawn(sweep)
@@ -96,12 +94,12 @@ def _draw(sweep: "Sweep", truth: float | None, front: Sequence[int] | None, axes
     axes.grid(linewidth=0.4, alpha=0.5)
 
 
-def _line(axes: Axes, sweep: "Sweep", curve: Array, **looks: Any) -> Any:
+def _line(axes: Axes, sweep: Sweep, curve: Array, **looks: Any) -> Any:
     """A single record has no line, so that it gets a dot."""
     return axes.plot(sweep.samples, curve, marker="o" if len(sweep.samples) == 1 else "", **looks)[0]
 
 
-def _band(axes: Axes, sweep: "Sweep", low: Array, high: Array, color: str) -> None:
+def _band(axes: Axes, sweep: Sweep, low: Array, high: Array, color: str) -> None:
     if len(sweep.samples) == 1:
         axes.vlines(sweep.samples, low, high, color=color, linewidth=1.2, zorder=2)
     else:
@@ -129,16 +127,16 @@ def _frame(axes: Axes, means: Array, spreads: Array, truth: float | None) -> Non
         axes.set_ylim(_floor(means), 1.3 * top)
 
 
-def _drawn(sweep: "Sweep") -> list[int]:
+def _drawn(sweep: Sweep) -> list[int]:
     """Settings of which every run went on to the end."""
     return [int(index) for index in np.flatnonzero(~sweep.diverged)]
 
 
-def _last(sweep: "Sweep") -> Array:
+def _last(sweep: Sweep) -> Array:
     return np.asarray(sweep.reward_rate[:, :, -1].mean(axis=1))
 
 
-def _in_front(sweep: "Sweep", truth: float | None) -> list[int]:
+def _in_front(sweep: Sweep, truth: float | None) -> list[int]:
     """The best by the truth; without it there is no best, and those that are spread over the range of answers stand for all."""
     drawn = _drawn(sweep)
     if truth is not None:
@@ -153,7 +151,7 @@ def _in_front(sweep: "Sweep", truth: float | None) -> list[int]:
     return [ranked[place] for place in places]
 
 
-def _remarks(sweep: "Sweep", chosen: Sequence[int], others: Sequence[int], *, spread: bool) -> str:
+def _remarks(sweep: Sweep, chosen: Sequence[int], others: Sequence[int], *, spread: bool) -> str:
     """What the picture shows and leaves out, in words."""
     seeds = len(sweep.seeds)
     remarks = [f"mean of {seeds} seeds ± 1 standard deviation" if seeds > 1 else "one seed"]
@@ -168,7 +166,7 @@ def _remarks(sweep: "Sweep", chosen: Sequence[int], others: Sequence[int], *, sp
     return "; ".join(remarks)
 
 
-def setting_label(sweep: "Sweep", index: int) -> str:
+def setting_label(sweep: Sweep, index: int) -> str:
     """The numbers of a setting that differ between settings, or all of them where none does."""
     setting = sweep.settings[index]
     swept = [name for name in setting if any(other.get(name) != setting[name] for other in sweep.settings)]
@@ -188,7 +186,7 @@ def _short(name: Any) -> str:
     return text if len(text) <= _NAME else f"{text[: _NAME - 1]}…"
 
 
-def sweep_html(sweep: "Sweep") -> str:
+def sweep_html(sweep: Sweep) -> str:
     """One line, a table of settings and the picture, in colors that suit light and dark pages."""
     runs, gone = sweep.diverged_at.size, int((sweep.diverged_at >= 0).sum())
     count, seeds = len(sweep.settings), len(sweep.seeds)
@@ -213,7 +211,7 @@ def sweep_html(sweep: "Sweep") -> str:
     )
 
 
-def _rows(sweep: "Sweep") -> list[int]:
+def _rows(sweep: Sweep) -> list[int]:
     """All settings, or some of them from the first to the last."""
     count = len(sweep.settings)
     if count <= _ROWS:
@@ -221,7 +219,7 @@ def _rows(sweep: "Sweep") -> list[int]:
     return [round(place) for place in np.linspace(0, count - 1, _ROWS)]
 
 
-def _row(sweep: "Sweep", index: int) -> str:
+def _row(sweep: Sweep, index: int) -> str:
     """Mean and spread are those of the runs that did not diverge."""
     alive = sweep.reward_rate[index, sweep.diverged_at[index] < 0, -1]
     with np.errstate(all="ignore"):

@@ -3,13 +3,15 @@
 import math
 from collections.abc import Iterable, Sequence
 from io import StringIO
-from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cesaro.comparison import Comparison
+from cesaro.estimators.influence import Estimate
+from cesaro.evaluation import Evaluation
 from cesaro.report.words import (
     beyond,
     common_decimals,
@@ -26,26 +28,21 @@ from cesaro.report.words import (
 )
 from cesaro.text import visible
 
-if TYPE_CHECKING:
-    from cesaro.comparison import Comparison
-    from cesaro.estimators.influence import Estimate
-    from cesaro.evaluation import Evaluation
-
 WIDTH = 100
 _STYLE = {"ok": "green", "caution": "yellow", "bad": "bold red"}
 # Names of logs that come from memory, which say nothing to a reader.
 _NAMELESS = ("Transitions", "arrays", "table", "frame")
 
 
-def evaluation_text(evaluation: "Evaluation", width: int = WIDTH, *, full: bool = False) -> str:
+def evaluation_text(evaluation: Evaluation, width: int = WIDTH, *, full: bool = False) -> str:
     return _plain(render_evaluation(evaluation, full=full), width)
 
 
-def comparison_text(comparison: "Comparison", width: int = WIDTH, *, full: bool = False) -> str:
+def comparison_text(comparison: Comparison, width: int = WIDTH, *, full: bool = False) -> str:
     return _plain(render_comparison(comparison, full=full), width)
 
 
-def render_evaluation(evaluation: "Evaluation", *, full: bool = False) -> Iterable[RenderableType]:
+def render_evaluation(evaluation: Evaluation, *, full: bool = False) -> Iterable[RenderableType]:
     """The answer in words, the table of rates, what could be wrong, what was used; `full`: checks that are ok as well."""
     yield _text(headline(evaluation), style="bold")
     yield _verdict(evaluation)
@@ -62,7 +59,7 @@ def render_evaluation(evaluation: "Evaluation", *, full: bool = False) -> Iterab
     yield from _footer([evaluation])
 
 
-def render_comparison(comparison: "Comparison", *, full: bool = False) -> Iterable[RenderableType]:
+def render_comparison(comparison: Comparison, *, full: bool = False) -> Iterable[RenderableType]:
     """All rates, all paired differences, what could be wrong; `full`: checks that are ok as well."""
     evaluations = list(comparison.evaluations.values())
     first = evaluations[0]
@@ -98,7 +95,7 @@ def render_comparison(comparison: "Comparison", *, full: bool = False) -> Iterab
     yield from _footer(evaluations)
 
 
-def _verdict(evaluation: "Evaluation") -> Text:
+def _verdict(evaluation: Evaluation) -> Text:
     """One line that cannot be overlooked."""
     verdict = evaluation.verdict
     names = ", ".join(
@@ -110,7 +107,7 @@ def _verdict(evaluation: "Evaluation") -> Text:
     return line.append(visible(f" ({names}): see below"))
 
 
-def _findings(evaluations: Sequence["Evaluation"], full: bool) -> Iterable[RenderableType]:
+def _findings(evaluations: Sequence[Evaluation], full: bool) -> Iterable[RenderableType]:
     several = len(evaluations) > 1
     for evaluation in evaluations:
         shown = [
@@ -129,7 +126,7 @@ def _findings(evaluations: Sequence["Evaluation"], full: bool) -> Iterable[Rende
         yield ""
 
 
-def _footer(evaluations: Sequence["Evaluation"]) -> Iterable[RenderableType]:
+def _footer(evaluations: Sequence[Evaluation]) -> Iterable[RenderableType]:
     first = evaluations[0]
     for names, used in once((one.name, _settings(one)) for one in evaluations):
         yield _text(f"Used{'' if len(names) == len(evaluations) else ' for ' + ', '.join(names)}: {used}.")
@@ -146,7 +143,7 @@ def _footer(evaluations: Sequence["Evaluation"]) -> Iterable[RenderableType]:
             yield _text(f"Warning{of}: {warning}", style="yellow")
 
 
-def _settings(evaluation: "Evaluation") -> str:
+def _settings(evaluation: Evaluation) -> str:
     return "; ".join(f"{key}: {value}" for key, value in settings_of(evaluation))
 
 
@@ -161,7 +158,7 @@ def _rates_table(confidence: float, unit: str | None) -> Table:
 def _row(
     table: Table,
     name: str,
-    estimate: "Estimate",
+    estimate: Estimate,
     confidence: float,
     decimals: int | None,
     *more: Text,

@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from cesaro.comparison import Comparison
-    from cesaro.estimators.influence import Estimate
-    from cesaro.evaluation import Evaluation
+from cesaro.comparison import Comparison
+from cesaro.estimators.influence import Estimate
+from cesaro.evaluation import Evaluation
 
 Said = TypeVar("Said")
 
@@ -17,7 +16,7 @@ _DECIMALS, _LARGE = 8, 1e9
 _EXACT = 1e-12
 
 
-def headline(evaluation: "Evaluation") -> str:
+def headline(evaluation: Evaluation) -> str:
     """The answer in a sentence."""
     rate, low, high = numbers(evaluation.target, evaluation.confidence, decimals_of(evaluation))
     per = evaluation.unit or "per step"
@@ -28,7 +27,7 @@ def headline(evaluation: "Evaluation") -> str:
     return f"'{evaluation.name}' would earn {rate} {per} in the long run ({within}){_against(evaluation)}."
 
 
-def title(evaluation: "Evaluation") -> str:
+def title(evaluation: Evaluation) -> str:
     """The rate, as a heading."""
     rate = numbers(evaluation.target, evaluation.confidence, decimals_of(evaluation))[0]
     per = evaluation.unit or "per step"
@@ -37,7 +36,7 @@ def title(evaluation: "Evaluation") -> str:
     return f"'{evaluation.name}' would earn {rate} {per} in the long run"
 
 
-def sentences(evaluation: "Evaluation") -> Iterable[str]:
+def sentences(evaluation: Evaluation) -> Iterable[str]:
     """The interval, the log's rate, the difference and how sure it is."""
     decimals, level = decimals_of(evaluation), percent(evaluation.confidence)
     _, low, high = numbers(evaluation.target, evaluation.confidence, decimals)
@@ -52,7 +51,7 @@ def sentences(evaluation: "Evaluation") -> Iterable[str]:
     yield f"{_difference_sentence(evaluation, decimals)}"
 
 
-def _difference_sentence(evaluation: "Evaluation", decimals: int | None) -> str:
+def _difference_sentence(evaluation: Evaluation, decimals: int | None) -> str:
     difference, level = evaluation.difference, percent(evaluation.confidence)
     known = math.isfinite(difference.standard_error)
     value, low, high = numbers(difference, evaluation.confidence, None if known else decimals, signed=True)
@@ -81,7 +80,7 @@ def _equals(chance: float) -> str:
     return "< 0.0001" if chance < 1e-4 else f"= {chance:.2g}"
 
 
-def comparison_title(comparison: "Comparison") -> str:
+def comparison_title(comparison: Comparison) -> str:
     """Who is first, as a heading."""
     best, second = comparison.ranking[:2]
     if best.target.value == second.target.value:
@@ -92,7 +91,7 @@ def comparison_title(comparison: "Comparison") -> str:
     return f"'{best.name}' has the highest rate: {rate} {best.unit or 'per step'} in the long run"
 
 
-def comparison_sentences(comparison: "Comparison") -> Iterable[str]:
+def comparison_sentences(comparison: Comparison) -> Iterable[str]:
     """Whom the first is ahead of beyond noise, and of whom it is not; which rates are not to be relied on."""
     best, *others = comparison.ranking
     found: dict[bool | None, list[str]] = {True: [], False: [], None: []}
@@ -124,20 +123,20 @@ def _listed(names: Sequence[str]) -> str:
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
-def beyond(comparison: "Comparison", a: str, b: str) -> str:
+def beyond(comparison: Comparison, a: str, b: str) -> str:
     """Yes, no, or not known, in a word or two."""
     found = comparison.beyond_noise(a, b)
     return "not known" if found is None else "yes" if found else "no"
 
 
-def noise_note(comparison: "Comparison") -> str:
+def noise_note(comparison: Comparison) -> str:
     """What "beyond noise" counts."""
     total, level = len(comparison.differences), percent(1 - comparison.confidence)
     many = f", counted over all {total} differences by Holm's rule" if total > 1 else ""
     return f"Beyond noise: a two-sided p of at most {level}{many}. Intervals hold for each difference by itself."
 
 
-def places_note(evaluation: "Evaluation") -> str:
+def places_note(evaluation: Evaluation) -> str:
     """What the contributions of places add up to."""
     views, difference = evaluation.views, evaluation.difference.value
     total = views.total_gain
@@ -163,14 +162,14 @@ def places_note(evaluation: "Evaluation") -> str:
     )
 
 
-def _no_interval(evaluation: "Evaluation") -> str:
+def _no_interval(evaluation: Evaluation) -> str:
     """With how far seeds agree, where that is known."""
     spread = evaluation.settings.get("spread_over_seeds")
     known = spread is not None and math.isfinite(spread)
     return f"no interval; standard deviation over seeds {spread:.2g}" if known else "no interval"
 
 
-def _against(evaluation: "Evaluation") -> str:
+def _against(evaluation: Evaluation) -> str:
     """More or less than the log, where that can be said."""
     low, high = evaluation.difference.interval(evaluation.confidence)
     if evaluation.verdict == "bad":
@@ -192,14 +191,14 @@ def share_text(share: float) -> str:
 
 
 def numbers(
-    estimate: "Estimate", confidence: float, decimals: int | None = None, *, signed: bool = False
+    estimate: Estimate, confidence: float, decimals: int | None = None, *, signed: bool = False
 ) -> tuple[str, str, str]:
     """The value and both ends of its interval, with as many decimals as its standard error deserves, or those given."""
     low, high = (number(end, estimate.standard_error, decimals, signed) for end in estimate.interval(confidence))
     return number(estimate.value, estimate.standard_error, decimals, signed), low, high
 
 
-def common_decimals(estimates: Iterable["Estimate"]) -> int | None:
+def common_decimals(estimates: Iterable[Estimate]) -> int | None:
     """As many as the most certain of the numbers deserves; None: each is written by itself."""
     found = [estimate for estimate in estimates if math.isfinite(estimate.value)]
     errors = [one.standard_error for one in found if _EXACT * abs(one.value) < one.standard_error < math.inf]
@@ -209,7 +208,7 @@ def common_decimals(estimates: Iterable["Estimate"]) -> int | None:
     return decimals if decimals <= _DECIMALS else None
 
 
-def decimals_of(evaluation: "Evaluation") -> int | None:
+def decimals_of(evaluation: Evaluation) -> int | None:
     return common_decimals([evaluation.target, evaluation.behavior])
 
 
@@ -245,7 +244,7 @@ def once(said: Iterable[tuple[str, Said]]) -> list[tuple[list[str], Said]]:
     return [(names, sentence) for sentence, names in found.items()]
 
 
-def settings_of(evaluation: "Evaluation") -> Iterable[tuple[str, str]]:
+def settings_of(evaluation: Evaluation) -> Iterable[tuple[str, str]]:
     """What was used, by name."""
     for key, value in evaluation.settings.items():
         if value is not None:

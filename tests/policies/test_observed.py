@@ -8,7 +8,7 @@ import pytest
 import cesaro as cs
 from cesaro.errors import InputError
 from cesaro.policies import Finite
-from cesaro.policies.observed import place
+from cesaro.policies.base import place
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,24 @@
-"""Pieces as tasks of a Ray cluster. The only module that knows Ray."""
+"""Pieces as tasks of a Ray cluster: the connection, the tasks, how functions travel. The only module that knows Ray."""
 
+import hashlib
 import logging
+import os
+import pickle
 import socket
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from cesaro.engines import sending
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
 from cesaro.errors import ClusterError, InputError
+from cesaro.user_code import NOT_USERS
 from cesaro.versions import versions
 
 # Pieces under way per worker: one that runs and one that is there when it ends.
@@ -23,6 +31,9 @@ _RECOUNT_SECONDS = 10.0
 _LOST_SECONDS = 20.0
 # Without any node that could take a piece: a cluster that grows on demand needs minutes for its first.
 _NODELESS_SECONDS = 300.0
+# Functions that a worker keeps.
+_KEPT = 4
+_LOADED: dict[str, Callable[[Any], Any]] = {}
 
 
 def ray_module() -> Any:
@@ -106,7 +117,7 @@ class Tasks:
 
     def __enter__(self) -> "Tasks":
         ray = ray_module()
-        key, sent = sending.pickled(self._function, ray.cloudpickle)
+        key, sent = _pickled(self._function, ray.cloudpickle)
         with ExitStack() as stack:
             stack.enter_context(session("ray", self._address))
             self._head = _head()
@@ -114,7 +125,7 @@ class Tasks:
             self._answered = self._had_slots = time.monotonic()
             with _losses_told():
                 self._arguments = (key, ray.put(sent), versions(), "GPU" in self._needs)
-            self._task = ray.remote(sending.run).options(
+            self._task = ray.remote(_run).options(
                 num_cpus=self._needs["CPU"],
                 num_gpus=self._needs.get("GPU", 0),
                 max_retries=_RETRIES,
@@ -217,3 +228,82 @@ def _losses_told() -> Iterator[None]:
         yield
     except (ray.exceptions.RayError, ConnectionError) as error:
         raise _lost(f"{type(error).__name__} ({' '.join(str(error).split())[:300]})") from error
+
+
+# How a function travels, and what a worker does with it.
+
+
+class _Sent(NamedTuple):
+    """A function as bytes, its arrays beside them, so that workers of a node share one copy."""
+
+    function: bytes
+    arrays: list[NDArray[np.uint8]]
+
+
+def _pickled(function: Callable[[Any], Any], cloudpickle: Any) -> tuple[str, _Sent]:
+    """The function by value where its module is a user's own, and a name for it."""
+    buffers: list[pickle.PickleBuffer] = []
+    try:
+        with _own_modules_by_value(cloudpickle):
+            data = cloudpickle.dumps(function, protocol=5, buffer_callback=buffers.append)
+        arrays = [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers]
+    except Exception as error:  # whatever an object of the user's own raises
+        raise InputError(
+            f"What runs on a cluster must be able to travel, which fails with {type(error).__name__} "
+            f"({' '.join(str(error).split())[:300]}); make it of plain data and functions, or take the local engine."
+        ) from error
+    digest = hashlib.sha256(data)
+    for array in arrays:
+        digest.update(array.data)
+    return digest.hexdigest(), _Sent(data, arrays)
+
+
+@contextmanager
+def _own_modules_by_value(cloudpickle: Any) -> Iterator[None]:
+    """Modules that no installed package brings, which a worker would look for in vain."""
+    registered = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        is_own = isinstance(file, str) and not file.startswith(NOT_USERS) and name != "__main__"
+        if is_own and name not in cloudpickle.list_registry_pickle_by_value():
+            cloudpickle.register_pickle_by_value(module)
+            registered.append(module)
+    try:
+        yield
+    finally:
+        for module in registered:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _run(key: str, sent: _Sent, made_with: dict[str, str], uses_gpu: bool, item: Any) -> Any:
+    """What a worker does: load the function once, and compute a piece as the local engine would."""
+    if key not in _LOADED:
+        _prepare(made_with, uses_gpu)
+        try:
+            function = pickle.loads(sent.function, buffers=sent.arrays)
+        except ImportError as error:
+            raise InputError(
+                f"A worker cannot load what it should compute ({type(error).__name__}: {error}); "
+                "install the same packages on every node."
+            ) from error
+        while len(_LOADED) >= _KEPT:
+            del _LOADED[next(iter(_LOADED))]
+        _LOADED[key] = function
+    with threadpool_limits(limits=1):
+        return _LOADED[key](item)
+
+
+def _prepare(made_with: dict[str, str], uses_gpu: bool) -> None:
+    """The same packages, and the same kind of device; before JAX is loaded, which looks for devices once."""
+    here = versions(tuple(made_with), ())
+    different = [f"{name} {here.get(name, 'none')} there and {made_with[name]} here" for name in made_with]
+    different = [text for name, text in zip(made_with, different) if here.get(name) != made_with[name]]
+    if different:
+        raise InputError(
+            f"A worker has other versions ({', '.join(different)}), which may give other numbers; "
+            "install the same on every node."
+        )
+    if uses_gpu:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the caller's process may hold the same GPU
+    else:
+        os.environ["JAX_PLATFORMS"] = "cpu"

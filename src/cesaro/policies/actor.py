@@ -17,8 +17,7 @@ from scipy.special import expit
 from cesaro import checks, files
 from cesaro.checks import Array
 from cesaro.errors import InputError
-from cesaro.policies.base import Policy, matrix
-from cesaro.policies.observed import Observations
+from cesaro.policies.base import Observations, Policy, matrix
 
 FORMAT = "cesaro-actor/1"
 ACTIVATIONS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {

@@ -9,9 +9,8 @@ from cesaro import checks
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies import labels
-from cesaro.policies.base import LogInfo, Policy, count, draw
+from cesaro.policies.base import LogInfo, Observations, Policy, count, draw, place
 from cesaro.policies.convert import policy as as_policy
-from cesaro.policies.observed import Observations, place
 from cesaro.policies.words import Fixed
 
 _SLACK = 1e-6  # relative rounding of an action at its bound

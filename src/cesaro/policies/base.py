@@ -1,5 +1,6 @@
 """What a policy is: finite actions with probabilities, or a sampler."""
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -12,7 +13,12 @@ from cesaro import checks, user_code
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies import labels
-from cesaro.policies.observed import Observations, place
+from cesaro.text import visible
+
+Observations = Any  # what `Values.plain()` gives: an array [n] or [n, d], or a dict of arrays [n]
+
+_WORD = re.compile(r"[^\W\d_](?:[\w .-]*[\w.-])?")
+_LONGEST, _LONGEST_VALUE, _MOST_NUMBERS = 160, 40, 24
 
 
 @dataclass(frozen=True)
@@ -252,3 +258,31 @@ def draw(probabilities: Array, rng: np.random.Generator) -> NDArray[np.int64]:
     chosen = np.count_nonzero(chance >= probabilities.cumsum(axis=1), axis=1)
     last = probabilities.shape[1] - 1 - np.argmax(probabilities[:, ::-1] > 0, axis=1)
     return np.asarray(np.minimum(chosen, last), dtype=np.int64)
+
+
+def place(observations: Observations, row: int) -> str:
+    """The observation at which a rule is broken: rows have other numbers in a block, among distinct states and in a file.
+
+    Example: `at the observation {free_servers: 3, priority: gold}`.
+    """
+    if isinstance(observations, dict):
+        seen = "{" + ", ".join(f"{_text(name)}: {_text(column[row])}" for name, column in observations.items()) + "}"
+    else:
+        seen = _text(np.asarray(observations)[row])
+    return f"at the observation {_short(seen, _LONGEST)}"
+
+
+def _text(value: Any) -> str:
+    """A number or a word as it is, other text in quotes, so that 3 and '3' differ."""
+    if isinstance(value, np.ndarray):
+        numbers = value.ravel()
+        more = ", …" if len(numbers) > _MOST_NUMBERS else ""
+        return "[" + ", ".join(map(_text, numbers[:_MOST_NUMBERS])) + more + "]"
+    if isinstance(value, str):
+        plain = str(value)
+        return _short(plain if _WORD.fullmatch(plain) else visible(repr(plain)), _LONGEST_VALUE)
+    return _short(visible(str(value)), _LONGEST_VALUE)
+
+
+def _short(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"

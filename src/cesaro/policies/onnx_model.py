@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.errors import InputError
-from cesaro.policies.base import Policy, check_actions, check_probabilities, matrix
-from cesaro.policies.observed import Observations
+from cesaro.policies.base import Observations, Policy, check_actions, check_probabilities, matrix
 
 _FLOATS = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
 _MEANINGS = ("probabilities", "logits", "actions", "action")

@@ -12,8 +12,7 @@ from cesaro import checks
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies import labels
-from cesaro.policies.base import LogInfo, Policy
-from cesaro.policies.observed import Observations
+from cesaro.policies.base import LogInfo, Observations, Policy
 
 _TEXT_TOLERANCE = checks.row_sum_tolerance(np.dtype(np.float32))  # written numbers are rounded
 

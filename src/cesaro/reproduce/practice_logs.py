@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from cesaro.data import Transitions
 from cesaro.policies import policy
-from cesaro.policies.base import Policy
-from cesaro.policies.observed import Observations
+from cesaro.policies.base import Observations, Policy
 from cesaro.reproduce.mujoco_data import Stored, load, rate
 from cesaro.reproduce.pendulum_model import CONTROLLERS, exact_rate, log
 

@@ -1,0 +1,90 @@
+"""The layers of the house: a module imports only from its own layer and from those above it, and nothing goes in circles."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+from benchmarks.house import Import, Tree, cycles, graph, package_of
+
+ROOT = Path(__file__).parents[1] / "src" / "cesaro"
+# From the ground up; names on one line may import each other. CONTRIBUTING.md says what they are.
+LAYERS = [
+    "cesaro lazy errors checks text files progress versions user_code",
+    "mdp",
+    "solvers",
+    "exact",
+    "linear",
+    "problems",
+    "engines",
+    "policies",
+    "data",
+    "features",
+    "approximators",
+    "algorithms",
+    "learning",
+    "estimators",
+    "views",
+    "evaluation",
+    "comparison",
+    "report",
+    "simulation",
+    "reproduce",
+    "commands",
+    "cli",
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split()}
+# Results show themselves, by what stands below them.
+SHOWN = {
+    f"cesaro.{place}.{method}"
+    for place in ("learning.result.Sweep", "evaluation.Evaluation", "comparison.Comparison")
+    for method in ("plot", "save", "_repr_html_", "__str__")
+}
+# Packages that take long to import; an import of ours inside a function is for these alone.
+SLOW = {"jax", "equinox", "optax", "matplotlib", "sklearn"}
+# May only shrink.
+ALLOWED: set[tuple[str, str]] = set()
+
+TREE = Tree.read(ROOT)
+IMPORTS = [
+    found for found in TREE.imports() if not found.type_checking and f"{found.importer}.{found.function}" not in SHOWN
+]
+
+
+def test_every_module_imports_from_above() -> None:
+    wrong = {
+        (found.importer, found.imported)
+        for found in IMPORTS
+        if LEVEL[package_of(found.importer)] < LEVEL[package_of(found.imported)]
+    }
+    assert wrong == ALLOWED
+
+
+def test_no_imports_go_in_circles() -> None:
+    assert cycles(graph((found.importer, found.imported) for found in IMPORTS)) == []
+
+
+def test_imports_inside_functions_are_for_slow_packages() -> None:
+    inside = [found for found in IMPORTS if found.function and package_of(found.importer) not in ("commands", "cli")]
+    assert [_place(found) for found in inside if not _loads(found.imported) - _loads(found.importer)] == []
+
+
+@cache
+def _loads(module: str) -> frozenset[str]:
+    """The slow packages that come with a module."""
+    own = {
+        name.split(".")[0]
+        for node in TREE.modules[module].body
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    ours = (f.imported for f in IMPORTS if f.importer == module and f.function is None)
+    return frozenset(own & SLOW).union(*map(_loads, ours))
+
+
+def _place(found: Import) -> str:
+    return f"{found.importer}:{found.line} → {found.imported}"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 
 if TYPE_CHECKING:
-    from cesaro.estimators.checks_support import Leverages
+    from cesaro.estimators.diagnostics.support import Leverages
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 import cesaro as cs
 from cesaro.errors import EvaluationWarning
-from cesaro.estimators.checks_equations import equations
-from cesaro.estimators.checks_maps import agreement, learned_methods
-from cesaro.estimators.checks_rows import over_rows
-from cesaro.estimators.checks_subject import Subject
-from cesaro.estimators.checks_support import support
 from cesaro.estimators.diagnostics import Diagnostic, diagnose, worst
+from cesaro.estimators.diagnostics.equations import equations
+from cesaro.estimators.diagnostics.maps import agreement, learned_methods
+from cesaro.estimators.diagnostics.rows import over_rows
+from cesaro.estimators.diagnostics.subject import Subject
+from cesaro.estimators.diagnostics.support import support
 
 Array = NDArray[np.float64]
 

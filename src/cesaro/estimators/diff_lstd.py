@@ -16,8 +16,8 @@ from cesaro.estimators.base import Estimator
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.diagnostics import Diagnostic, diagnose
 from cesaro.estimators.gathering import Gathering
+from cesaro.estimators.hidden_features import RELATIVE_RIDGE, Fit, NetworkMaps, network_maps, over_seeds
 from cesaro.estimators.moments import Moments
-from cesaro.estimators.neural_features import RELATIVE_RIDGE, Fit, NetworkMaps, network_maps, over_seeds
 from cesaro.estimators.pass_checkpoint import PassCheckpoint, identity
 from cesaro.estimators.passes import Running, run_pass
 from cesaro.estimators.pipeline import Prepared

@@ -8,12 +8,12 @@ from cesaro.errors import InputError
 from cesaro.estimators.diagnostics import Diagnostic
 from cesaro.estimators.influence import Estimate
 from cesaro.estimators.inputs import Inputs, Role
-from cesaro.estimators.neural_members import Members
 from cesaro.features.base import Fourier, Linear, Polynomial
 from cesaro.features.encoder import Encoder
 from cesaro.features.hidden_layer import HiddenLayer
 from cesaro.features.maps import EncodedStates, Joint, OneHot, PerAction
-from cesaro.features.network_inputs import NetworkInputs
+from cesaro.features.members import Members
+from cesaro.features.networks import NetworkInputs
 
 SCHEMA = "cesaro-estimator/1"
 

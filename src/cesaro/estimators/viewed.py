@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data.values import Categories, Values
-from cesaro.estimators.checks_subject import Subject
-from cesaro.estimators.checks_support import leverages
+from cesaro.estimators.diagnostics.subject import Subject
+from cesaro.estimators.diagnostics.support import leverages
 from cesaro.estimators.support import logged_weight, pair_table
 from cesaro.features import OneHot, sample_rows
 from cesaro.features.maps import action_probabilities

@@ -27,7 +27,7 @@ from cesaro.features.maps import (
     checked_output,
     name_of,
 )
-from cesaro.features.network_inputs import NetworkInputs
+from cesaro.features.networks import NetworkInputs
 
 __all__ = ["SAMPLE", "FeatureMap", "Features", "OneHot", "build", "sample_rows"]
 

@@ -27,7 +27,7 @@ from cesaro.report.style import (
 from cesaro.report.words import decimals_of, headline, numbers, percent, share_text
 
 if TYPE_CHECKING:
-    from cesaro.estimators.checks_support import Leverages
+    from cesaro.estimators.diagnostics.support import Leverages
     from cesaro.evaluation import Evaluation
     from cesaro.views import ActionShares, OverTime
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cesaro.estimators.diagnostics import Diagnostic, Verdict
-from cesaro.estimators.learned_findings import diverged
+from cesaro.estimators.learned.findings import diverged
 
 if TYPE_CHECKING:
     from cesaro.estimators.learned import Learned

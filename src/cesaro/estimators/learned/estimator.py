@@ -18,8 +18,13 @@ from cesaro.estimators.diagnostics import Diagnostic, diagnose
 from cesaro.estimators.facts import Plan
 from cesaro.estimators.gathering import Gathering
 from cesaro.estimators.influence import Estimate
-from cesaro.estimators.learned_findings import findings
-from cesaro.estimators.learned_rows import (
+from cesaro.estimators.learned.findings import findings
+from cesaro.estimators.learned.limit import MethodLimit, MethodPass
+from cesaro.estimators.learned.linear_run import Runs, automatic_steps, run, spread_over_runs, steps_needed
+from cesaro.estimators.learned.log_problem import LogProblem
+from cesaro.estimators.learned.network_findings import network_findings
+from cesaro.estimators.learned.network_fit import fit_networks, hidden_maps, network_inputs, over_members
+from cesaro.estimators.learned.rows import (
     DRAWN_FROM,
     buffered,
     check_identified,
@@ -29,19 +34,14 @@ from cesaro.estimators.learned_rows import (
     is_dense,
     sampled,
 )
-from cesaro.estimators.learned_run import Runs, automatic_steps, run, spread_over_runs, steps_needed
-from cesaro.estimators.learned_settings import Settings, check, is_network
-from cesaro.estimators.learned_warnings import report_divergence, warn_unreached, why_linear
-from cesaro.estimators.log_problem import LogProblem
-from cesaro.estimators.method_series import MethodLimit, MethodPass
-from cesaro.estimators.neural_findings import network_findings
-from cesaro.estimators.neural_fit import fit_networks, hidden_maps, network_inputs, over_members
-from cesaro.estimators.neural_members import Members
+from cesaro.estimators.learned.settings import Settings, check, is_network
+from cesaro.estimators.learned.warnings import report_divergence, warn_unreached, why_linear
 from cesaro.estimators.passes import Running, run_pass
 from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.plug_in import PlugIn, plug_in, problem_of
 from cesaro.estimators.series import InfluencePass
 from cesaro.features import FeatureMap, OneHot
+from cesaro.features.members import Members
 from cesaro.learning.feed import Feed
 from cesaro.linear import EmpiricalProblem
 

@@ -12,18 +12,18 @@ from cesaro.data import FeatureTransitions, Log
 from cesaro.errors import InputError
 from cesaro.estimators.facts import Facts
 from cesaro.estimators.influence import Estimate
-from cesaro.estimators.learned_rows import DRAWN_FROM, buffered, dense, draws_as_rows, is_dense, sampled
-from cesaro.estimators.learned_run import seed_numbers, spread_over_runs
-from cesaro.estimators.learned_settings import MIXING, NETWORK_STEP, NETWORK_STEPS, Settings, with_actions
-from cesaro.estimators.learned_warnings import report_divergence
-from cesaro.estimators.neural import NetworkRuns, run_networks
-from cesaro.estimators.neural_rows import distinct, row_hashes
+from cesaro.estimators.learned.linear_run import seed_numbers, spread_over_runs
+from cesaro.estimators.learned.network_run import NetworkRuns, run_networks
+from cesaro.estimators.learned.rows import DRAWN_FROM, buffered, dense, draws_as_rows, is_dense, sampled
+from cesaro.estimators.learned.settings import MIXING, NETWORK_STEP, NETWORK_STEPS, Settings, with_actions
+from cesaro.estimators.learned.warnings import report_divergence
 from cesaro.estimators.passes import run_pass
 from cesaro.estimators.pipeline import Prepared
+from cesaro.estimators.row_hashes import distinct, row_hashes
 from cesaro.estimators.series import InfluencePass
 from cesaro.features import FeatureMap
 from cesaro.features.hidden_layer import Matrix
-from cesaro.features.network_inputs import NetworkInputs
+from cesaro.features.networks import NetworkInputs
 
 if TYPE_CHECKING:
     from cesaro.estimators.learned import Learned

@@ -15,8 +15,8 @@ from cesaro.estimators.diagnostics import Diagnostic, Verdict
 from cesaro.estimators.facts import Facts
 from cesaro.estimators.inputs import Inputs, Role
 from cesaro.estimators.moments import Moments
-from cesaro.estimators.neural_rows import distinct, overlap, row_hashes
 from cesaro.estimators.pipeline import Prepared
+from cesaro.estimators.row_hashes import distinct, overlap, row_hashes
 from cesaro.estimators.tabular import NotIdentified
 from cesaro.features import FeatureMap
 

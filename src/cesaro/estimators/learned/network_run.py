@@ -19,8 +19,8 @@ from cesaro.approximators import squared_norm
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions
 from cesaro.errors import InputError
-from cesaro.estimators.learned_settings import Settings
-from cesaro.estimators.neural_members import Members
+from cesaro.estimators.learned.settings import Settings
+from cesaro.features.members import Members
 from cesaro.learning import sweep
 from cesaro.learning.feed import Feed
 

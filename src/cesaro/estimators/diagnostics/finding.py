@@ -65,11 +65,11 @@ def diagnose(estimator: "Estimator") -> tuple[Diagnostic, ...]:
 
     What needs a log is left out after a fit on ready features; of the policy `logged` only the rows are looked at.
     """
-    from cesaro.estimators.checks_equations import equations
-    from cesaro.estimators.checks_maps import agreement, learned_methods
-    from cesaro.estimators.checks_rows import over_rows
-    from cesaro.estimators.checks_subject import Subject
-    from cesaro.estimators.checks_support import support
+    from cesaro.estimators.diagnostics.equations import equations
+    from cesaro.estimators.diagnostics.maps import agreement, learned_methods
+    from cesaro.estimators.diagnostics.rows import over_rows
+    from cesaro.estimators.diagnostics.subject import Subject
+    from cesaro.estimators.diagnostics.support import support
 
     subject = Subject.of(estimator)
     if subject.prepared.is_logged:

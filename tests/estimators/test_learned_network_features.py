@@ -29,7 +29,7 @@ from cesaro.estimators.learned.settings import adam
 from cesaro.estimators.row_hashes import overlap, row_hashes
 from cesaro.evaluation import COVERS, COVERS_NOTHING
 from cesaro.features import hidden_layer
-from cesaro.features.members import Members
+from cesaro.features.networks import Members
 from cesaro.report.text import evaluation_text
 from cesaro.report.words import common_decimals, headline
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data.values import Categories, Values
-from cesaro.estimators.diagnostics import Diagnostic
 from cesaro.estimators.diagnostics.equations import first_moments
-from cesaro.estimators.diagnostics.subject import CHUNK, Subject, at_least, at_most, finding, percent, spectrum
+from cesaro.estimators.diagnostics.finding import Diagnostic, at_least, at_most, finding, percent
+from cesaro.estimators.diagnostics.subject import CHUNK, Subject, spectrum
 from cesaro.estimators.support import logged_weight, pair_table, unlogged
 from cesaro.features import SAMPLE, OneHot
 

@@ -18,7 +18,7 @@ from cesaro.data import log as logs
 from cesaro.data import shuffled
 from cesaro.data.shuffled import RENEWALS, ShuffleBuffer
 from cesaro.errors import CesaroError, EvaluationWarning
-from cesaro.estimators import learned_rows
+from cesaro.estimators.learned import rows as learned_rows
 
 ROWS, BLOCK = 8_192, 64
 RUNS, STEPS, RIDGE = 40, 12_800, 0.02

@@ -116,7 +116,7 @@ class Evaluation:
     @cached_property
     def views(self) -> "Views":
         """What pictures show: stretches of the log, values by state, where the target gains, actions, leverage."""
-        from cesaro.estimators.viewed import views
+        from cesaro.views import views
 
         return views(self.estimator)
 

@@ -7,16 +7,34 @@ of `v(s) − q(s, a)`, with `q` the target's differential values, `a` the logged
 target's actions. Grouped by state, this says where the difference comes from.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
+from cesaro.data.values import Categories, Values
+from cesaro.estimators.base import Estimator, subject_of
+from cesaro.estimators.diagnostics import Subject
+from cesaro.estimators.diagnostics.support import Leverages, leverages
+from cesaro.estimators.support import logged_weight, pair_table
+from cesaro.features import OneHot, sample_rows
+from cesaro.features.maps import action_probabilities
+from cesaro.policies import Attached
 
-if TYPE_CHECKING:
-    from cesaro.estimators.checks_support import Leverages
+# Borders between trajectories are shown up to this many.
+BORDERS = 12
+# Pairs of states and actions that are asked for their value, and rows where states are not discrete.
+MOST_PAIRS, MOST_ROWS = 20_000, 20_000
+# Draws per discrete state from a policy that gives no probabilities.
+MOST_DRAWS = 200
+# Bins of a column, columns in front, and dimensions of an action.
+BINS, LEADING, DIMENSIONS = 12, 4, 4
+ACTION_BINS = 24
+# A bin with more of the log than this is no place.
+WIDEST = 0.3
 
 
 @dataclass(frozen=True)
@@ -148,4 +166,253 @@ class Views:
     places: tuple[Place, ...] = ()
     total_gain: float | None = None
     actions: tuple[ActionShares, ...] = ()
-    leverage: "Leverages | None" = None
+    leverage: Leverages | None = None
+
+
+def views(estimator: Estimator) -> Views:
+    """What can be shown of a fitted estimator."""
+    found = _views(estimator)
+    return _no_gains(found) if estimator.facts_.spread == 0 else found
+
+
+def _views(estimator: Estimator) -> Views:
+    subject = replace(subject_of(estimator), most=MOST_ROWS)
+    over_time = _over_time(subject)
+    policy = subject.prepared.policy
+    if subject.log is None or policy is None or policy.is_logged:
+        return Views(over_time)
+    leverage = leverages(subject)
+    table = pair_table(subject.prepared)
+    if table is not None:
+        states, shares = _table(estimator, subject, table, policy)
+        places, total = _table_places(states)
+        return Views(over_time, states, (), places, total, (shares,), leverage)
+    along, shares_of, total = _along(estimator, subject, policy)
+    return Views(over_time, None, along, _bin_places(along), total, shares_of, leverage)
+
+
+def _no_gains(views: Views) -> Views:
+    """Where all rewards are alike, what is left of influence and gains is rounding."""
+    over_time = replace(views.over_time, influence=np.zeros_like(views.over_time.influence))
+    return replace(views, over_time=over_time, places=(), total_gain=None)
+
+
+def _over_time(subject: Subject) -> OverTime:
+    totals, rows = subject.totals, subject.num_rows
+    edges = totals.plan.edges
+    earned, weight, influence = totals.over_time
+    if not subject.has_series:
+        influence = np.full(len(earned), np.nan)
+        if subject.prepared.is_logged:
+            influence = earned - subject.behavior.value * weight
+            influence = influence * (subject.facts.rows / subject.facts.weight)
+    else:
+        influence = influence - totals.correction * np.diff(edges)
+    named = subject.sampling.is_named
+    borders = subject.sampling.layout.starts[1:] if named else np.zeros(0, dtype=np.int64)
+    return OverTime(
+        edges,
+        np.where(weight > 0, earned / np.where(weight > 0, weight, 1.0), np.nan),
+        influence / rows,
+        tuple(borders.tolist()) if len(borders) <= BORDERS else (),
+        len(borders) + 1,
+    )
+
+
+def _values(estimator: Estimator, observations: Values, actions: Any) -> Array:
+    """`q` of pairs; NaN for a method that learns a density ratio instead."""
+    if getattr(estimator, "method", "") == "gradient-dice":
+        return np.full(len(observations), np.nan)
+    return estimator.predict(observations.plain(), actions)
+
+
+def _table(estimator: Estimator, subject: Subject, table: OneHot, policy: Attached) -> tuple[StateTable, ActionShares]:
+    rows = subject.prepared.sample.rows
+    counts = logged_weight(subject.prepared, table, subject.moments).reshape(table.num_states, table.num_actions)
+    share = counts.sum(axis=1) / counts.sum()
+    found = shown = np.flatnonzero(share > 0)
+    most = max(1, MOST_PAIRS // table.num_actions)
+    if len(found) > most:
+        shown = np.sort(found[np.argsort(-share[found], kind="stable")[:most]])
+    observations = _states(rows.observations, table, shown)
+    chance = _chances(observations, policy, table.num_actions, subject.prepared.random_state)
+    levels = table.action_levels
+    values = np.stack([_values(estimator, observations, np.full(len(shown), one)) for one in levels], axis=1)
+    logged = counts[shown] / np.maximum(counts[shown].sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    names = tuple(zip(*(column.labels().tolist() for column in observations.columns if isinstance(column, Categories))))
+    labels = tuple(levels.tolist())
+    states = StateTable(
+        observations.names, names, labels, values, logged, chance, share[shown], len(found) - len(shown)
+    )
+    here = share[shown] / share[shown].sum()
+    shares = ActionShares(rows.actions.names[0], tuple(map(str, labels)), None, here @ logged, here @ chance)
+    return states, shares
+
+
+def _states(like: Values, table: OneHot, states: NDArray[np.int64]) -> Values:
+    """States by number, in the form of the log's observations."""
+    columns = [column for column in like.columns if isinstance(column, Categories)]
+    codes = table.numbers(states)
+    return Values(like.form, like.names, tuple(Categories(code, c.levels) for code, c in zip(codes, columns)))
+
+
+def _chances(observations: Values, policy: Attached, actions: int, seed: int) -> Array:
+    """The target's probabilities at each state: exact, or the shares of many draws."""
+    rng = np.random.default_rng([seed, 5])
+    if policy.has_probabilities:
+        return action_probabilities(observations, policy, actions, rng, 1)
+    count = len(observations)
+    repeat = max(1, min(MOST_DRAWS, 10 * MOST_ROWS // count))
+    drawn = np.zeros((count, actions))
+    for _ in range(repeat):
+        drawn[np.arange(count), policy.sample(observations.plain(), rng).astype(np.int64)] += 1
+    return drawn / repeat
+
+
+def _table_places(table: StateTable) -> tuple[tuple[Place, ...], float | None]:
+    gain = table.share * (_mean(table.target, table.values) - _mean(table.logged, table.values))
+    if not np.isfinite(gain).any():
+        return (), None
+    places = [
+        Place(
+            ", ".join(f"{name} {label}" for name, label in zip(table.columns, table.states[k])),
+            float(table.share[k]),
+            _preferred(table.logged[k], table.actions),
+            _preferred(table.target[k], table.actions),
+            float(gain[k]),
+        )
+        for k in np.argsort(-gain, kind="stable")
+        if np.isfinite(gain[k])
+    ]
+    return tuple(places), float(np.nansum(gain))
+
+
+def _mean(chance: Array, values: Array) -> Array:
+    """Over actions that are taken at all; values of the others may be unknown."""
+    return np.where(chance > 0, chance * values, 0.0).sum(axis=1)
+
+
+def _preferred(chance: Array, actions: tuple[Any, ...]) -> str:
+    best = int(np.argmax(chance))
+    return f"{actions[best]}" if chance[best] >= 0.995 else f"{actions[best]} ({100 * chance[best]:.0f} %)"
+
+
+def _along(
+    estimator: Estimator, subject: Subject, policy: Attached
+) -> tuple[tuple[Along, ...], tuple[ActionShares, ...], float | None]:
+    seed, whole = subject.prepared.random_state, subject.prepared.sample.rows
+    index = sample_rows(len(whole), seed, MOST_ROWS)
+    rows = whole.part(index)
+    observations, actions = rows.observations, rows.actions
+    weights = np.ones(len(index)) if rows.weights is None else rows.weights
+    weights = weights / weights.sum()
+    q = _values(estimator, observations, actions.plain())
+    if actions.is_discrete:
+        levels = actions.joint().levels
+        chance = action_probabilities(observations, policy, len(levels), np.random.default_rng([seed, 5]), 1)
+        each = [_values(estimator, observations, np.full(len(index), level)) for level in levels]
+        v = _mean(chance, np.stack(each, axis=1))
+        counts = np.asarray(np.bincount(actions.joint().codes, weights, len(levels)), dtype=np.float64)
+        names = tuple(map(str, levels.tolist()))
+        shares: tuple[ActionShares, ...] = (ActionShares(actions.names[0], names, None, counts, weights @ chance),)
+    else:
+        drawn = np.asarray(policy.sample(observations.plain(), np.random.default_rng([seed, 5])), dtype=np.float64)
+        flat = drawn[:, 0] if actions.form == "lone" and drawn.ndim == 2 else drawn
+        v = _values(estimator, observations, flat)
+        shares = tuple(_numbers(actions, drawn.reshape(len(index), -1), weights))
+    gain = weights * (v - q)
+    total = float(np.nansum(gain)) if np.isfinite(gain).any() else None
+    if total is None:
+        return (), shares, None
+    found = [_binned(name, column, v, gain, weights) for name, column in _columns(observations)]
+    return tuple(sorted(found, key=lambda one: -one.explains)[:LEADING]), shares, total
+
+
+def _columns(values: Values) -> Iterator[tuple[str, NDArray[Any] | Categories]]:
+    """Every column, and every entry of a vector, with a name."""
+    for name, column in zip(values.names, values.columns):
+        if isinstance(column, Categories) or column.ndim == 1:
+            yield name, column
+            continue
+        width = column.shape[1]
+        names = values.names if len(values.names) == width else tuple(f"{name}[{j}]" for j in range(width))
+        yield from ((names[j], column[:, j]) for j in range(width))
+
+
+def _binned(name: str, column: NDArray[Any] | Categories, v: Array, gain: Array, weights: Array) -> Along:
+    """Quantiles of numbers, the most frequent labels."""
+    if isinstance(column, Categories):
+        counts = np.bincount(column.codes, minlength=len(column.levels))
+        often = np.sort(np.argsort(-counts, kind="stable")[: min(BINS, np.count_nonzero(counts))])
+        place = np.full(len(column.levels), -1)
+        place[often] = np.arange(len(often))
+        bins, centers = place[column.codes], None
+        labels = tuple(str(level) for level in column.levels[often].tolist())
+    else:
+        numbers = column.astype(np.float64)
+        edges = np.unique(np.quantile(numbers, np.linspace(0, 1, BINS + 1)))
+        bins = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, max(0, len(edges) - 2))
+        bins = np.unique(bins, return_inverse=True)[1]
+        inside = [numbers[bins == k] for k in range(int(bins.max()) + 1)]
+        centers = np.array([np.median(part) for part in inside])
+        labels = _ranges(inside)
+    parts = [bins == k for k in range(len(labels))]
+    share = np.array([weights[part].sum() for part in parts])
+    known = np.maximum(share, np.finfo(float).tiny)
+    mean = np.array([weights[part] @ v[part] for part in parts]) / known
+    middle = float(weights @ v)
+    spread = float(weights @ (v - middle) ** 2)
+    return Along(
+        name,
+        labels,
+        centers,
+        mean,
+        *_quantiles(v, [part & (weights > 0) for part in parts]),
+        share,
+        np.array([gain[part].sum() for part in parts]),
+        float(share @ (mean - middle) ** 2) / spread if spread > 0 else 0.0,
+    )
+
+
+def _quantiles(v: Array, parts: list[NDArray[np.bool_]]) -> tuple[Array, Array]:
+    low, high = np.array([np.quantile(v[part], [0.1, 0.9]) if part.any() else [np.nan] * 2 for part in parts]).T
+    return low, high
+
+
+def _ranges(parts: list[Array]) -> tuple[str, ...]:
+    """`0.98 to 2.7`, with as many digits as tell the ranges apart."""
+    for digits in range(3, 16):
+        ends = [(f"{part.min():.{digits}g}", f"{part.max():.{digits}g}") for part in parts]
+        plain = [f"{float(low):,.10g} to {float(high):,.10g}" for low, high in ends]
+        apart = all(low != high or part.min() == part.max() for (low, high), part in zip(ends, parts))
+        if apart and len(set(plain)) == len(plain):
+            break
+    return tuple(plain)
+
+
+def _bin_places(along: tuple[Along, ...]) -> tuple[Place, ...]:
+    """Bins of different columns overlap, so that they do not add up."""
+    places = [
+        Place(f"{one.column} {label}", float(share), "", "", float(gain))
+        for one in along
+        for label, share, gain in zip(one.labels, one.share, one.gain)
+        if np.isfinite(gain)
+    ]
+    narrow = [place for place in places if place.share <= WIDEST]  # what holds half the log says little of where
+    return tuple(sorted(narrow or places, key=lambda place: -place.gain))
+
+
+def _numbers(actions: Values, drawn: Array, weights: Array) -> Iterator[ActionShares]:
+    """Histograms of every dimension, in bins of the log and the target together."""
+    for number, (name, column) in enumerate(list(_columns(actions))[:DIMENSIONS]):
+        assert not isinstance(column, Categories)
+        both = np.concatenate([column, drawn[:, number]]).astype(np.float64)
+        low, high = np.quantile(both, [0.001, 0.999])
+        if not low < high:
+            low, high = low - 0.5, high + 0.5
+        edges = np.linspace(low, high, ACTION_BINS + 1)
+        inner = np.clip(both, low, high)
+        counts = [
+            np.histogram(part, edges, weights=weights)[0] for part in (inner[: len(column)], inner[len(column) :])
+        ]
+        yield ActionShares(name, None, edges, *counts)

@@ -10,19 +10,25 @@ from numpy.typing import NDArray
 
 import cesaro as cs
 from cesaro.errors import EvaluationWarning
-from cesaro.estimators.checks_equations import equations
-from cesaro.estimators.checks_maps import agreement, learned_methods
-from cesaro.estimators.checks_rows import over_rows
-from cesaro.estimators.checks_subject import Subject
-from cesaro.estimators.checks_support import support
-from cesaro.estimators.diagnostics import Diagnostic, diagnose, worst
+from cesaro.estimators import diagnostics
+from cesaro.estimators.base import subject_of
+from cesaro.estimators.diagnostics import Diagnostic, worst
+from cesaro.estimators.diagnostics.equations import equations
+from cesaro.estimators.diagnostics.maps import agreement, learned_methods
+from cesaro.estimators.diagnostics.rows import over_rows
+from cesaro.estimators.diagnostics.support import support
 
 Array = NDArray[np.float64]
 
 
+def diagnose(estimator: Any) -> tuple[Diagnostic, ...]:
+    """All findings, in their order."""
+    return diagnostics.diagnose(subject_of(estimator))
+
+
 def found(estimator: Any, name: str) -> Diagnostic:
     """The finding of that name, without computing what comes after; a remedy goes with a problem."""
-    subject = Subject.of(estimator)
+    subject = subject_of(estimator)
     groups = (over_rows,) if subject.prepared.is_logged else (equations, over_rows, support, agreement, learned_methods)
     entry = next(entry for check in groups for entry in check(subject) if entry.name == name)
     assert entry.value is None or np.isfinite(entry.value)

@@ -45,6 +45,28 @@ def test_one_cluster_has_no_standard_error() -> None:
         clustered(0.0, projected(np.zeros(5)))
 
 
+@pytest.mark.parametrize("lengths", [[1] * 12, [3] * 5, [1, 2], [2, 1, 3, 1]])
+def test_the_long_run_variance_of_short_trajectories_is_that_of_clusters(lengths: list[int]) -> None:
+    """None is long enough for cosines of its own, so that their sums say all there is, with the factor `J/(J − 1)`."""
+    values = np.random.default_rng(7).normal(size=sum(lengths))
+    projection = projected(values - values.mean(), lengths)
+    assert not projection.cosines
+    assert long_run(0.0, projection).standard_error == pytest.approx(clustered(0.0, projection).standard_error)
+
+
+def test_the_long_run_variance_of_two_long_trajectories() -> None:
+    """By hand: of each, twice the square of its sum (`J/(J − 1) = 2`) beside its cosines, all with equal weight."""
+    lengths, values = [90, 60], np.random.default_rng(8).normal(size=150)
+    projection = projected(values - values.mean(), lengths)
+    expected = 0.0
+    for part, length in zip(np.split(values - values.mean(), [90]), lengths):
+        count = round(18 * length / 150)  # one in eight rows, shared by length
+        rows = np.arange(length) + 0.5
+        cosines = [np.sqrt(2) * part @ np.cos(np.pi * k * rows / length) for k in range(1, count + 1)]
+        expected += (2 * part.sum() ** 2 + np.sum(np.square(cosines))) / (count + 1)
+    assert long_run(0.0, projection).standard_error == pytest.approx(np.sqrt(expected) / 150)
+
+
 @pytest.mark.parametrize("pieces", [1, 5])
 def test_the_long_run_variance_of_an_autoregression(pieces: int) -> None:
     """`x_t = φ x_{t−1} + ε` has long-run variance `1/(1 − φ)²`.

@@ -10,8 +10,9 @@ from sklearn.base import clone
 import cesaro as cs
 from cesaro.errors import EvaluationWarning
 from cesaro.estimators.learned import Learned
-from cesaro.estimators.learned_run import automatic_steps, run, seed_numbers, steps_needed
-from cesaro.estimators.method_series import MethodLimit
+from cesaro.estimators.learned.base import seed_numbers
+from cesaro.estimators.learned.limit import MethodLimit
+from cesaro.estimators.learned.linear_run import automatic_steps, run, steps_needed
 from cesaro.estimators.moments import Rows
 from cesaro.estimators.totals import Series
 from cesaro.linear import METHODS, EmpiricalProblem
@@ -188,7 +189,7 @@ def test_some_diverged_runs_are_left_out(monkeypatch: pytest.MonkeyPatch) -> Non
         runs.rates[1], runs.diverged_at[1] = np.nan, 321
         return runs
 
-    monkeypatch.setattr("cesaro.estimators.learned.run", with_a_lost_run)
+    monkeypatch.setattr("cesaro.estimators.learned.linear_run.run", with_a_lost_run)
     with pytest.warns(EvaluationWarning, match="1 of 20 runs of diff-gq1 diverged .run 2 at step 321"):
         found = learned("diff-gq1", ridge=0.1).fit(misfit("diff-gq1"))
     assert np.flatnonzero(found.diverged_).tolist() == [1]

@@ -21,7 +21,7 @@ from cesaro.data import Transitions
 from cesaro.errors import EvaluationWarning
 from cesaro.estimators import DiffLSTD, neural
 from cesaro.estimators.learned import Learned
-from cesaro.features.network_inputs import NetworkInputs
+from cesaro.features.networks import NetworkInputs
 from cesaro.learning import checkpoints, engine
 from cesaro.policies import attach
 

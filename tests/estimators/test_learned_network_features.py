@@ -22,14 +22,14 @@ from cesaro.algorithms.saddle_point import CURRENT, tracked
 from cesaro.approximators import ACTIVATIONS, MLP, Network
 from cesaro.cli import app
 from cesaro.data import FeatureTransitions, Transitions
-from cesaro.estimators import DiffLSTD, neural
+from cesaro.estimators import DiffLSTD
 from cesaro.estimators.diagnostics import Diagnostic
-from cesaro.estimators.learned import Learned
-from cesaro.estimators.learned_settings import adam
-from cesaro.estimators.neural_members import Members
-from cesaro.estimators.neural_rows import overlap, row_hashes
+from cesaro.estimators.learned import Learned, network_run
+from cesaro.estimators.learned.settings import adam
+from cesaro.estimators.row_hashes import overlap, row_hashes
 from cesaro.evaluation import COVERS, COVERS_NOTHING
 from cesaro.features import hidden_layer
+from cesaro.features.networks import Members
 from cesaro.report.text import evaluation_text
 from cesaro.report.words import common_decimals, headline
 
@@ -71,7 +71,7 @@ class Sweeps:
 @pytest.fixture
 def sweeps(monkeypatch: pytest.MonkeyPatch) -> Sweeps:
     made = Sweeps()
-    monkeypatch.setattr(neural, "sweep", made)
+    monkeypatch.setattr(network_run, "sweep", made)
     return made
 
 

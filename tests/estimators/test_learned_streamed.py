@@ -15,8 +15,7 @@ from cesaro.algorithms.saddle_point import CURRENT
 from cesaro.approximators import MLP
 from cesaro.data import log as logs
 from cesaro.data import shuffled
-from cesaro.estimators import learned_rows
-from cesaro.estimators.learned import Learned
+from cesaro.estimators.learned import Learned, rows
 from cesaro.learning import checkpoints, engine
 
 Array = NDArray[np.float64]
@@ -40,7 +39,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """32 blocks; the buffer holds an eighth of the rows."""
     monkeypatch.setattr(logs, "BLOCK_ROWS", BLOCK)
     monkeypatch.setattr(logs, "STRETCH_BLOCKS", 8)
-    monkeypatch.setattr(learned_rows, "BUFFER_BYTES", BUFFER * 2 * 4 * 8)
+    monkeypatch.setattr(rows, "BUFFER_BYTES", BUFFER * 2 * 4 * 8)
 
 
 @cache
@@ -85,7 +84,7 @@ def learner(**settings: Any) -> Learned:
 def buffered() -> Learned:
     """From a log in memory whose features are too many to be kept."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learned_rows, "MAX_NUMBERS", ROWS)
+        patch.setattr(rows, "MAX_NUMBERS", ROWS)
         return learner().fit(in_memory(), Often())
 
 
@@ -115,7 +114,7 @@ def test_a_sorted_log(streamed: cs.Log) -> None:
 
 def test_the_order_of_the_log_would_mislead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without random row groups runs end where the last rows are; the distance from the known limit is counted in."""
-    monkeypatch.setattr(learned_rows, "MAX_NUMBERS", ROWS)
+    monkeypatch.setattr(rows, "MAX_NUMBERS", ROWS)
     monkeypatch.setattr(shuffled, "REACH", 1)
     monkeypatch.setattr(shuffled.ShuffleBuffer, "_order", lambda self, visit: iter(range(ROWS // BLOCK)))
     found = learner().fit(in_memory(), Often())
@@ -125,14 +124,14 @@ def test_the_order_of_the_log_would_mislead(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_rows_come_in_proportion_to_their_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights fall along the sorted log, so that the limit is far from that of rows that count alike."""
-    monkeypatch.setattr(learned_rows, "MAX_NUMBERS", ROWS)
+    monkeypatch.setattr(rows, "MAX_NUMBERS", ROWS)
     found = learner().fit(in_memory(weights=np.linspace(2, 0, ROWS)), Often())
     assert buffered().limit_ - found.limit_ > 20 * NOISE
     assert abs(found.reward_rate_ - found.limit_) < 4 * NOISE
 
 
 def test_a_killed_fit_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned_rows, "MAX_NUMBERS", ROWS)
+    monkeypatch.setattr(rows, "MAX_NUMBERS", ROWS)
     monkeypatch.setattr(engine, "CHECKPOINT_SECONDS", -1.0)
     save, file = checkpoints.save, tmp_path / "runs.npz"
 
@@ -151,7 +150,7 @@ def test_a_killed_fit_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
 
 def test_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rate is known, and that of the log is 0.6 below it."""
-    monkeypatch.setattr(learned_rows, "MAX_NUMBERS", ROWS)
+    monkeypatch.setattr(rows, "MAX_NUMBERS", ROWS)
     network = MLP(widths=(4,), activation="tanh", head_scale=1.0)
     settings: dict[str, Any] = {"step_size": 0.05, "batch_size": 64, "optimizer": "sgd", "target": CURRENT}
     learner = Learned("diff-sgq", approximator=network, steps=800, seeds=3, quiet=True, **settings)

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 import cesaro as cs
-from cesaro.estimators import ridge_equations
+from cesaro.estimators import tabular
 from cesaro.estimators.moments import Moments
 from cesaro.estimators.tabular import NotIdentified
 
@@ -175,7 +175,7 @@ def test_conjugate_gradients_solve_the_ridge_equations(rows: int, ridge: float) 
         warnings.simplefilter("ignore", cs.EvaluationWarning)
         est = cs.DiffLSTD(quiet=True, ridge=ridge).fit(log, "uniform")
     expected = dense_solution(est.moments_, ridge)
-    assert len(est.weights_) > ridge_equations.SMALL
+    assert len(est.weights_) > tabular.SMALL
     assert est.solution_.reward_rate == pytest.approx(expected[0], abs=1e-9)
     np.testing.assert_allclose(est.weights_, expected[1:], atol=1e-7 * np.abs(expected).max())
 
@@ -185,7 +185,7 @@ def test_a_ridge_on_many_pairs_is_quick() -> None:
     rng = np.random.default_rng(12)
     log = cs.Transitions(rng.integers(0, 8_000, 200_000), rng.integers(0, 2, 200_000), rng.normal(size=200_000))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(ridge_equations, "_factored", None)
+        patched.setattr(tabular, "_factored", None)
         est = cs.DiffLSTD(quiet=True, ridge=1e-9).fit(log, "uniform")
     without = cs.DiffLSTD(quiet=True).fit(log, "uniform")
     assert est.reward_rate_ == pytest.approx(without.reward_rate_, abs=1e-3 * without.standard_error_)
@@ -200,7 +200,7 @@ def test_a_ridge_on_a_queue_is_eliminated() -> None:
     after = np.clip(np.where(up, state + 1, state - 1), 0, places - 1)
     log = cs.Transitions(state, action, -np.minimum(state, 100.0), after)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(ridge_equations, "_iterated", None)
+        patched.setattr(tabular, "_iterated", None)
         est = cs.DiffLSTD(quiet=True, ridge=1e-6, standard_errors="independent").fit(log, "constant:0")
     expected = dense_solution(est.moments_, 1e-6)
     assert est.reward_rate_ == pytest.approx(expected[0], abs=1e-6)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cesaro as cs
-from cesaro.estimators.viewed import views
+from cesaro.views import views
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_what_an_estimator_does_not_have_is_left_out(linear_log: cs.Transitions)
 
 
 def test_many_states_are_cut_to_those_with_most_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cesaro.estimators.viewed.MOST_PAIRS", 24)
+    monkeypatch.setattr("cesaro.views.MOST_PAIRS", 24)
     rng = np.random.default_rng(0)
     state = np.where(rng.random(6_000) < 0.5, rng.integers(0, 10, 6_000), rng.integers(10, 60, 6_000))
     log = cs.Transitions(state, rng.integers(0, 2, 6_000), rng.normal(size=6_000))

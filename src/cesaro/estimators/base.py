@@ -13,7 +13,7 @@ from cesaro import checks
 from cesaro.checks import Array
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import stored
-from cesaro.estimators.diagnostics import Diagnostic
+from cesaro.estimators.diagnostics import Diagnostic, Subject
 from cesaro.estimators.facts import Facts, Plan
 from cesaro.estimators.gathering import Gathering
 from cesaro.estimators.influence import Estimate, Sampling
@@ -135,8 +135,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """What `save` wrote: rate, interval, diagnostics and `predict`; the series over rows are not kept."""
-        result: Self = stored.restored(cls, stored.load(path, cls.__name__))
+        result: Self = stored.restored(cls, stored.load(path, cls.__name__, cls._inside))
         return result
+
+    @classmethod
+    def _inside(cls, name: str) -> type:
+        """The class of an estimator that this one takes as its features."""
+        raise ValueError(f"an estimator {name!r} inside another")
 
     def summary_(self) -> dict[str, Any]:
         """What was used, in words and numbers."""
@@ -210,3 +215,21 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         if self._map is None or self._inputs is None:
             return checks.float_array("x", observations, ("row", "feature"), (None, len(weights))), weights
         return self._map.pairs(*self._inputs.pairs(observations, actions)), weights
+
+
+def subject_of(estimator: Estimator) -> Subject:
+    """What diagnostics and views look at of a fitted estimator."""
+    return Subject(
+        prepared=estimator.prepared_,
+        sampling=estimator.sampling_,
+        estimate=estimator.estimate_,
+        behavior=estimator.behavior_,
+        facts=estimator.facts_,
+        totals=estimator.totals_,
+        features=getattr(estimator, "features", None),
+        solution=getattr(estimator, "solution_", None),
+        moments=getattr(estimator, "moments_", None),
+        ridge=getattr(estimator, "ridge_", 0.0),
+        lam=getattr(estimator, "lam", 1.0),
+        is_linear=not hasattr(estimator, "members_"),
+    )

@@ -12,12 +12,12 @@ from cesaro import checks
 from cesaro.engines import check_engine
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import closed_form, tabular
-from cesaro.estimators.base import Estimator
+from cesaro.estimators.base import Estimator, subject_of
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.diagnostics import Diagnostic, diagnose
 from cesaro.estimators.gathering import Gathering
+from cesaro.estimators.hidden_features import RELATIVE_RIDGE, Fit, NetworkMaps, network_maps, over_seeds
 from cesaro.estimators.moments import Moments
-from cesaro.estimators.neural_features import RELATIVE_RIDGE, Fit, NetworkMaps, network_maps, over_seeds
 from cesaro.estimators.pass_checkpoint import PassCheckpoint, identity
 from cesaro.estimators.passes import Running, run_pass
 from cesaro.estimators.pipeline import Prepared
@@ -177,12 +177,24 @@ class DiffLSTD(Estimator):
             raise InputError("The closed form overflowed; scale rewards and features to moderate numbers.")
         return Fit(prepared, moments, gathered.facts, solution, ridge)
 
+    @classmethod
+    def _inside(cls, name: str) -> type:
+        if name != "Learned":
+            return super()._inside(name)
+        from cesaro.estimators.learned import Learned  # JAX takes a second to import
+
+        return Learned
+
     @property
     def diagnostics_(self) -> tuple[Diagnostic, ...]:
         self._fitted()
         if not hasattr(self, "_diagnostics"):
-            own = () if self._networks is None else self._networks.findings(self)
-            self._diagnostics = (*diagnose(self), *own)
+            own = (
+                ()
+                if self._networks is None
+                else self._networks.findings(self.estimate_, self.seed_rates_, self.spread_)
+            )
+            self._diagnostics = (*diagnose(subject_of(self)), *own)
         return self._diagnostics
 
 

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 from cesaro.data import Block, Stretch
 from cesaro.data import log as logs
+from cesaro.engines import map_ordered
 from cesaro.engines.threads import ONE_THREAD, cores
 from cesaro.errors import ClusterError
 from cesaro.estimators.pass_checkpoint import PassCheckpoint
@@ -250,8 +251,6 @@ def _ahead(prepared: Prepared, stretches: list[Stretch]) -> Iterator[tuple[Stret
 
 def _distributed(work: Work[Any], prepared: Prepared, stretches: list[Stretch], running: Running) -> Generator[_Step]:
     """Stretch by stretch, each a task of a Ray cluster."""
-    from cesaro.engines import map_ordered
-
     task = partial(of_stretch, work, prepared)
     results = map_ordered(task, stretches, engine=running.engine, address=running.address)
     for stretch, (state, rows) in zip(stretches, results):

@@ -1,5 +1,7 @@
 """Fitted estimators as files without pickle: plain data, and objects of a short list of our own classes."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +10,10 @@ from cesaro.errors import InputError
 from cesaro.estimators.diagnostics import Diagnostic
 from cesaro.estimators.influence import Estimate
 from cesaro.estimators.inputs import Inputs, Role
-from cesaro.estimators.neural_members import Members
 from cesaro.features.base import Fourier, Linear, Polynomial
 from cesaro.features.encoder import Encoder
-from cesaro.features.hidden_layer import HiddenLayer
 from cesaro.features.maps import EncodedStates, Joint, OneHot, PerAction
-from cesaro.features.network_inputs import NetworkInputs
+from cesaro.features.networks import HiddenLayer, Members, NetworkInputs
 
 SCHEMA = "cesaro-estimator/1"
 
@@ -32,12 +32,12 @@ def save(path: Any, estimator: str, content: dict[str, Any]) -> None:
     files.write_values(Path(path), SCHEMA, {"estimator": estimator, "content": content}, _described)
 
 
-def load(path: Any, estimator: str) -> dict[str, Any]:
-    """What `save` wrote for the same class."""
+def load(path: Any, estimator: str, inside: Callable[[str], type]) -> dict[str, Any]:
+    """What `save` wrote for the same class; `inside`: from the name of an estimator that is its features to its class."""
     found = files.read_metadata(Path(path), SCHEMA).get("estimator")
     if found != estimator:
         raise InputError(f"'{path}' holds a {found}, not a {estimator}; load it with that class.")
-    content = files.read_values(Path(path), SCHEMA, _made).get("content")
+    content = files.read_values(Path(path), SCHEMA, partial(_made, inside)).get("content")
     if not isinstance(content, dict):
         raise InputError(f"'{path}' is damaged (no content); save the estimator again.")
     return content
@@ -63,10 +63,10 @@ def _described(value: Any) -> dict[str, Any]:
     )
 
 
-def _made(described: dict[str, Any]) -> Any:
+def _made(inside: Callable[[str], type], described: dict[str, Any]) -> Any:
     """The object that `_described` was given."""
     if "estimator" in described:
-        return _estimator(described["estimator"], described["content"])
+        return restored(inside(described["estimator"]), described["content"])
     made: Any = object.__new__(_kind(described["kind"]))
     for name, part in described["fields"].items():
         object.__setattr__(made, name, part)
@@ -79,11 +79,3 @@ def _kind(name: str) -> type:
 
         return MLP
     return _BY_NAME[name]
-
-
-def _estimator(name: str, content: dict[str, Any]) -> Any:
-    if name != "Learned":
-        raise ValueError(f"an estimator {name!r} inside another")
-    from cesaro.estimators.learned import Learned
-
-    return restored(Learned, content)

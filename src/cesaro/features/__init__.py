@@ -27,8 +27,8 @@ from cesaro.features.maps import (
     checked_output,
     name_of,
 )
-from cesaro.features.network_inputs import NetworkInputs
-from cesaro.policies.python_file import load
+from cesaro.features.networks import NetworkInputs
+from cesaro.policies import python_file
 
 __all__ = ["SAMPLE", "FeatureMap", "Features", "OneHot", "build", "sample_rows"]
 
@@ -67,7 +67,7 @@ def build(
     if isinstance(spec, str):
         name, _, argument = spec.partition(":")
         if name.endswith(".py"):
-            return build(load(Path(name), argument)[0], log, random_state=random_state, sample=sample)
+            return build(python_file.load(Path(name), argument)[0], log, random_state=random_state, sample=sample)
         if name == "auto":
             name = "one-hot" if discrete else "fourier"
         if name == "one-hot":

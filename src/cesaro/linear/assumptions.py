@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,12 +11,9 @@ from cesaro import checks
 from cesaro.errors import InputError, MultichainError, ToleranceError
 from cesaro.linear.error_bounds import is_centered, projected_norm
 from cesaro.linear.fixed_point import RANK_TOLERANCE
+from cesaro.linear.tabular import TabularSystem
 from cesaro.mdp import recurrent_classes
 from cesaro.solvers import Krylov, choose
-
-if TYPE_CHECKING:
-    from cesaro.linear.problem import LinearProblem
-
 
 # Up to this many states the margin of the chain is computed exactly.
 EXACT_STATES = 2_000
@@ -57,7 +53,7 @@ class AssumptionReport:
         return "\n".join(rows)
 
 
-def assumptions(problem: "LinearProblem", xi: float) -> AssumptionReport:
+def assumptions(problem: TabularSystem, xi: float) -> AssumptionReport:
     """Check every assumption; never raises on a problem that breaks one."""
     xi = checks.number("xi", xi, low=0.0, low_open=True, high=1.0)
     return AssumptionReport(
@@ -73,7 +69,7 @@ def assumptions(problem: "LinearProblem", xi: float) -> AssumptionReport:
     )
 
 
-def _chain(problem: "LinearProblem") -> Assumption:
+def _chain(problem: TabularSystem) -> Assumption:
     """Margin: `1/‖(I − P + 1 mᵀ)⁻¹‖_∞` with uniform `m`, which falls to zero as the chain falls apart; beyond `EXACT_STATES`
     an estimate, or a lower bound from the longest expected time to the most visited state."""
     chain = problem.mdp.state_chain(problem.policy)
@@ -103,7 +99,7 @@ def _one_chain(size: int, recurrent: NDArray[np.intp]) -> str:
     return text + (f"; {transient} of {size} states are left for good." if transient else ".")
 
 
-def _coverage(problem: "LinearProblem") -> Assumption:
+def _coverage(problem: TabularSystem) -> Assumption:
     empty = int(np.sum(problem.sampling == 0))
     smallest = float(problem.sampling.min())
     if not empty:
@@ -118,7 +114,7 @@ def _coverage(problem: "LinearProblem") -> Assumption:
     return Assumption("coverage", False, -empty / problem.sampling.size, text)
 
 
-def _independent(problem: "LinearProblem") -> Assumption:
+def _independent(problem: TabularSystem) -> Assumption:
     rank, margin = _rank(problem.X)
     if rank == problem.num_features:
         text = f"The {rank} features are linearly independent: no feature repeats what the others say."
@@ -130,7 +126,7 @@ def _independent(problem: "LinearProblem") -> Assumption:
     return Assumption("independent-columns", False, (rank - problem.num_features) / problem.num_features, text)
 
 
-def _non_constant(problem: "LinearProblem") -> Assumption:
+def _non_constant(problem: TabularSystem) -> Assumption:
     """Margin: the sine of the angle between the constant and the span of the features."""
     columns = problem.X
     ones = np.ones(len(columns))
@@ -156,7 +152,7 @@ def _non_constant(problem: "LinearProblem") -> Assumption:
     )
 
 
-def _fixed_point(problem: "LinearProblem") -> Assumption:
+def _fixed_point(problem: TabularSystem) -> Assumption:
     point = problem.td_fixed_point()
     if point.kind == "unique":
         text = f"There is exactly one TD fixed point; its rate is {point.reward_rate:.6g}."
@@ -171,7 +167,7 @@ def _fixed_point(problem: "LinearProblem") -> Assumption:
     return Assumption("fixed-point", False, -point.residual, text)
 
 
-def _contraction(problem: "LinearProblem", xi: float) -> Assumption:
+def _contraction(problem: TabularSystem, xi: float) -> Assumption:
     norm = projected_norm(problem)
     if norm <= xi:
         text = f"One step of the target policy shrinks projected values (norm {norm:.4g} ≤ ξ = {xi:g}): error bounds apply."
@@ -183,7 +179,7 @@ def _contraction(problem: "LinearProblem", xi: float) -> Assumption:
     return Assumption("F-positive", bool(norm <= xi), xi - norm, text)
 
 
-def _zero_mean(problem: "LinearProblem") -> Assumption:
+def _zero_mean(problem: TabularSystem) -> Assumption:
     size = np.sqrt(np.diag(problem.C2))
     worst = float(np.max(np.abs(problem.c) / np.where(size > 0, size, 1.0)))
     if is_centered(problem):

@@ -5,7 +5,8 @@ from functools import cached_property
 import numpy as np
 
 from cesaro.checks import Array
-from cesaro.linear.system import LinearSystem, Samples
+from cesaro.linear.expectations import Samples
+from cesaro.linear.system import LinearSystem
 
 
 class EmpiricalProblem(LinearSystem):

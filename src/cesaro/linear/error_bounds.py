@@ -1,16 +1,13 @@
 """Proposition 1: how far a TD fixed point can be from the truth, beside how far it is."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, svds
 
 from cesaro import checks
 from cesaro.checks import Array
-
-if TYPE_CHECKING:
-    from cesaro.linear.problem import LinearProblem
+from cesaro.linear.tabular import TabularSystem
 
 # Feature means up to this share of the feature's root mean square count as zero.
 CENTERED = 1e-9
@@ -40,7 +37,7 @@ class ErrorBounds:
     representation_error: float
 
 
-def error_bounds(problem: "LinearProblem", xi: float) -> ErrorBounds:
+def error_bounds(problem: TabularSystem, xi: float) -> ErrorBounds:
     """Evaluate both bounds at `ξ` and both errors."""
     xi = checks.number("xi", xi, low=0.0, low_open=True, high=1.0)
     d, q = problem.d, problem.exact.differential_values.reshape(-1)
@@ -72,12 +69,12 @@ def error_bounds(problem: "LinearProblem", xi: float) -> ErrorBounds:
     return ErrorBounds(False, reason, None, value_error, None, rate_error, representation)
 
 
-def is_centered(problem: "LinearProblem") -> bool:
+def is_centered(problem: TabularSystem) -> bool:
     """Whether all feature means are zero to rounding."""
     return bool((np.abs(problem.c) <= CENTERED * np.sqrt(np.diag(problem.C2))).all())
 
 
-def projected_norm(problem: "LinearProblem") -> float:
+def projected_norm(problem: TabularSystem) -> float:
     """`‖Π_X P Π_X‖_D`; `F ⪰ 0` exactly if it is at most `ξ`.
 
     With `Q` an orthonormal basis of the columns of `D^½X`, it is the largest singular value of `Qᵀ D^½ P X w`, `D^½Xw = Q`.
@@ -95,7 +92,7 @@ def projected_norm(problem: "LinearProblem") -> float:
     return float(np.linalg.norm(u[:, :rank].T @ (root * moved @ to_weights), 2))
 
 
-def weighted_norm(problem: "LinearProblem") -> float:
+def weighted_norm(problem: TabularSystem) -> float:
     """`‖P‖_D = ‖D^½ P D^{−½}‖₂`."""
     root = np.sqrt(problem.d)
     shape = problem.policy.shape

@@ -1,14 +1,12 @@
 """TD fixed points: the solutions `u = [r̂, w]` of `A u + b = 0`."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from cesaro.checks import Array
-
-if TYPE_CHECKING:
-    from cesaro.linear.system import LinearSystem
+from cesaro.linear.expectations import Expectations
 
 # A singular value counts as zero below this share of the largest, after features are scaled to unit norm under d; and
 # below what rounding leaves of a matrix that is zero at that scale.
@@ -89,7 +87,7 @@ def reduce(matrix: Array, row_scale: Array, column_scale: Array) -> Reduced:
     )
 
 
-def feature_scale(problem: "LinearSystem", ridge: float = 0.0) -> Array:
+def feature_scale(problem: Expectations, ridge: float = 0.0) -> Array:
     """One over the root mean square of each feature under `d` (and the ridge beside it); one for a feature that has none."""
     norm = np.sqrt(problem.squares + ridge)
     return np.asarray(1 / np.where(norm > 0, norm, 1.0))
@@ -102,7 +100,7 @@ def least_norm(solution: Array, null: Array, part: slice) -> Array:
     return np.asarray(solution - null @ (vt[moves].T @ ((u[:, moves].T @ solution[part]) / s[moves])))
 
 
-def td_fixed_point(problem: "LinearSystem") -> FixedPoint:
+def td_fixed_point(problem: Expectations) -> FixedPoint:
     """Eliminate the rate, `r̂ = dᵀ(r + (P−I) X w)`, and solve what is left by singular value decompositions.
 
     `A2 w + b2 = 0` says that `r + (P−I) X w` is orthogonal, under `d`, to the centered features. These are orthonormalized first,

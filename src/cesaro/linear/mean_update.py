@@ -14,7 +14,6 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -22,9 +21,7 @@ from scipy.linalg import block_diag
 from cesaro import checks
 from cesaro.checks import Array
 from cesaro.errors import InputError
-
-if TYPE_CHECKING:
-    from cesaro.linear.system import LinearSystem
+from cesaro.linear.expectations import Expectations
 
 METHODS = ("diff-sgq", "diff-gq1", "diff-gq2", "diff-gq3", "diff-gq4", "gradient-dice")
 # Numbers that one table of samples may hold: 1.6 GB.
@@ -159,7 +156,7 @@ def layout(method: str, num_features: int) -> Layout:
     return Layout(dual + K + 1, dual, slice(dual + 1, dual + K + 1), slice(0, dual), (*nu, "reward_rate", *w))
 
 
-def mean_update(p: "LinearSystem", method: str, s: Settings) -> MeanUpdate:
+def mean_update(p: Expectations, method: str, s: Settings) -> MeanUpdate:
     """`G` and `h` of a method in closed form."""
     order = layout(method, p.num_features)
     K, reward = p.num_features, p.mean_reward
@@ -198,7 +195,7 @@ def mean_update(p: "LinearSystem", method: str, s: Settings) -> MeanUpdate:
     return MeanUpdate(G, np.concatenate([np.zeros(K), [-lam], np.zeros(K + 1)]), order)
 
 
-def sample_updates(p: "LinearSystem", method: str, s: Settings) -> SampleUpdates:
+def sample_updates(p: Expectations, method: str, s: Settings) -> SampleUpdates:
     """Every sample of `G`, for moments of second order."""
     order = layout(method, p.num_features)
     count = p.num_samples

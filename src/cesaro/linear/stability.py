@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +13,9 @@ from cesaro import checks
 from cesaro.checks import Array
 from cesaro.errors import NoLimitError
 from cesaro.linear import fixed_point
+from cesaro.linear.expectations import Expectations
 from cesaro.linear.fixed_point import Reduced
 from cesaro.linear.mean_update import MeanUpdate, SampleUpdates, Settings, mean_update, sample_updates, settings
-
-if TYPE_CHECKING:
-    from cesaro.linear.system import LinearSystem
 
 # Methods whose non-zero eigenvalues have negative real parts on every problem (GradientDICE: with lam > 0): `G` is a saddle, a
 # negative semidefinite matrix plus a skew one, and what the first annihilates the second does not couple. Their zero eigenvalues
@@ -75,7 +72,7 @@ class Stability:
     max_step_expected: float | None
     mean: MeanUpdate
     _reduced: Reduced = field(repr=False)
-    _sampled: "LinearSystem" = field(repr=False)
+    _sampled: Expectations = field(repr=False)
     _settings: Settings = field(repr=False)
     _tolerance: float = field(repr=False, default=TOLERANCE)
 
@@ -104,14 +101,14 @@ class Stability:
 
 
 def stability(
-    problem: "LinearSystem",
+    problem: Expectations,
     method: str,
     *,
     ridge: float,
     lam: float,
     rate_step_ratio: float = 1.0,
     batch_size: int = 1,
-    sampled: "LinearSystem | None" = None,
+    sampled: Expectations | None = None,
     tolerance: float = TOLERANCE,
 ) -> Stability:
     """Analyze the mean update of a method.
@@ -167,7 +164,7 @@ def stability(
     )
 
 
-def limit(problem: "LinearSystem", method: str, *, ridge: float, lam: float) -> Limit:
+def limit(problem: Expectations, method: str, *, ridge: float, lam: float) -> Limit:
     """The fixed point of the mean update, where it attracts and determines the rate."""
     result = stability(problem, method, ridge=ridge, lam=lam)
     if method == "gradient-dice" and lam == 0:
@@ -184,7 +181,7 @@ def limit(problem: "LinearSystem", method: str, *, ridge: float, lam: float) -> 
             f"{method} with ridge {ridge:g} has no single limit on this problem: the rate it ends at depends on where it "
             f"starts, because several rates solve its equations; {remedy}."
         )
-    point = problem.td_fixed_point() if ridge == 0 and method in TD_METHODS else None
+    point = fixed_point.td_fixed_point(problem) if ridge == 0 and method in TD_METHODS else None
     if point is not None and point.kind == "unique" and point.reward_rate is not None:
         return Limit(point.reward_rate, point.weights, None, True)
     solution = fixed_point.least_norm(result._reduced.solve(-result.mean.h)[0], result._reduced.null, order.weights)
@@ -249,7 +246,7 @@ def _without_idle_directions(samples: SampleUpdates) -> SampleUpdates:
     return samples
 
 
-def _scales(problem: "LinearSystem", method: str, mean: MeanUpdate, ridge: float) -> tuple[Array, Array]:
+def _scales(problem: Expectations, method: str, mean: MeanUpdate, ridge: float) -> tuple[Array, Array]:
     """Scales of the rows and columns of `G` under which units of features and rewards do not matter."""
     scale = np.ones(mean.layout.size)
     scale[mean.layout.weights] = fixed_point.feature_scale(problem, ridge)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cesaro.errors import InputError
-from cesaro.estimators.checks_support import Leverages
+from cesaro.estimators.diagnostics.support import Leverages
 from cesaro.evaluation import Evaluation
 from cesaro.report.figure import evaluation_rates
 from cesaro.report.style import (

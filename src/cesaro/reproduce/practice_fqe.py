@@ -18,13 +18,12 @@ from cesaro.algorithms.saddle_point import Target
 from cesaro.approximators import Approximator
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions, Transitions
-from cesaro.estimators.learned_rows import dense
-from cesaro.estimators.learned_run import seed_numbers
-from cesaro.estimators.learned_settings import adam
-from cesaro.estimators.neural import standardized
-from cesaro.estimators.neural_members import Members
+from cesaro.estimators.learned.base import seed_numbers
+from cesaro.estimators.learned.network_run import standardized
+from cesaro.estimators.learned.rows import dense
+from cesaro.estimators.learned.settings import adam
 from cesaro.estimators.pipeline import Prepared
-from cesaro.features.network_inputs import NetworkInputs
+from cesaro.features.networks import Members, NetworkInputs
 from cesaro.learning import sweep
 from cesaro.policies.base import Policy
 

@@ -17,9 +17,9 @@ from jaxtyping import Scalar
 from cesaro.algorithms.base import Batch, Hyper, Objective, Params, value_objective
 from cesaro.approximators import MLP, Approximator
 from cesaro.data import FeatureTransitions
-from cesaro.estimators.learned_run import seed_numbers
-from cesaro.estimators.learned_settings import adam
-from cesaro.estimators.neural_members import Members
+from cesaro.estimators.learned.base import seed_numbers
+from cesaro.estimators.learned.settings import adam
+from cesaro.features.networks import Members
 from cesaro.files import Arrays
 from cesaro.learning import sweep
 from cesaro.reproduce.practice_fqe import inputs_of

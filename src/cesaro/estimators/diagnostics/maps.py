@@ -7,9 +7,9 @@ import numpy as np
 from cesaro.data import FeatureTransitions
 from cesaro.errors import InputError
 from cesaro.estimators import closed_form, tabular
-from cesaro.estimators.checks_subject import SecondMap, Subject, finding
 from cesaro.estimators.closed_form import Solution
-from cesaro.estimators.diagnostics import OTHERS, Diagnostic, Verdict
+from cesaro.estimators.diagnostics.finding import OTHERS, Diagnostic, Verdict, finding
+from cesaro.estimators.diagnostics.subject import SecondMap, Subject
 from cesaro.estimators.gathering import Gathering
 from cesaro.estimators.influence import Estimate, Sampling
 from cesaro.estimators.passes import Running, run_pass

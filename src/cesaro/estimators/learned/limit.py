@@ -1,4 +1,4 @@
-"""The limit of a learned method on the rows of a log, and the influence of every row on its rate.
+"""A log as a problem, the limit of a learned method on it, and the influence of every row on its rate.
 
 At the limit `κ*` of `κ += α (G κ + h)` the mean of the rows' own updates `ψ` is zero, so that the influence of a row on the
 rate is `p·ψ` with `p = −e_r̂ᵀ G⁺`. A step of Diff-GQ2 takes two rows; there `ψ` is the sum of what a row does as first and as
@@ -15,21 +15,76 @@ second one, averaged over the other (Hájek's projection of the two-sample mean)
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from cesaro.checks import Array
-from cesaro.data import Block
-from cesaro.estimators.moments import Rows
+from cesaro.data import Block, FeatureTransitions
+from cesaro.estimators.moments import Moments, Rows
 from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.ready import ReadyBlock
 from cesaro.estimators.series import InfluencePass
 from cesaro.estimators.totals import Series
-from cesaro.linear import Stability
+from cesaro.linear import EmpiricalProblem, Stability
 from cesaro.linear.fixed_point import least_norm
 from cesaro.linear.system import LinearSystem
+
+
+class LogProblem(EmpiricalProblem):
+    """A whole log as a distribution of its own: expectations are those of all rows, from their moments; single rows are those
+    of a sample.
+
+    Args:
+        sample: some rows.
+        moments: of all rows, with the features as their own dual.
+    """
+
+    def __init__(self, sample: FeatureTransitions, moments: Moments) -> None:
+        super().__init__(sample.x, sample.rewards, sample.x_next, sample.weights)
+        self._moments = moments
+
+    def _mean(self, name: str) -> Array:
+        mean = self._moments.mean(name)
+        return np.asarray(mean.toarray() if hasattr(mean, "toarray") else mean)
+
+    @cached_property
+    def B(self) -> Array:
+        return self._mean("vz")
+
+    @cached_property
+    def c(self) -> Array:
+        return self._mean("v")
+
+    @cached_property
+    def g(self) -> Array:
+        return self._mean("z")
+
+    @cached_property
+    def C2(self) -> Array:
+        return self._mean("vv")
+
+    @cached_property
+    def b3(self) -> Array:
+        return self._mean("vR")
+
+    @cached_property
+    def squares(self) -> Array:
+        return self._mean("xx")
+
+    @property
+    def mean_reward(self) -> float:
+        return float(self._moments.mean("R"))
+
+    @cached_property
+    def A2(self) -> Array:
+        return self.B - np.outer(self.c, self.g)
+
+    @cached_property
+    def b2(self) -> Array:
+        return self.b3 - self.c * self.mean_reward
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import optax
 
@@ -12,10 +12,8 @@ from cesaro import checks
 from cesaro.algorithms.saddle_point import CURRENT, Target, tracked
 from cesaro.approximators import MLP
 from cesaro.errors import InputError
+from cesaro.estimators.learned.base import LearnedBase
 from cesaro.linear import METHODS
-
-if TYPE_CHECKING:
-    from cesaro.estimators.learned import Learned
 
 APPROXIMATORS = ("linear", "linear-random", "mlp")
 # The network of `approximator="mlp"`, and how it is trained.
@@ -67,7 +65,7 @@ def is_network(approximator: Any) -> bool:
     return isinstance(approximator, MLP) or (isinstance(approximator, str) and approximator == "mlp")
 
 
-def check(estimator: "Learned") -> Settings:
+def check(estimator: LearnedBase) -> Settings:
     """Every parameter that does not depend on the log; raises where one breaks its rule."""
     if str(estimator.method) not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}. Got {estimator.method!r}.")

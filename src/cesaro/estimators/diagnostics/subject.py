@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.data import Log
 from cesaro.estimators.closed_form import Solution
-from cesaro.estimators.diagnostics import Diagnostic, Verdict
 from cesaro.estimators.facts import Facts
 from cesaro.estimators.influence import Estimate, Sampling, autocorrelation_time
 from cesaro.estimators.moments import Moments, Rows
@@ -20,9 +19,6 @@ from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.totals import Totals
 from cesaro.features import FeatureMap, sample_rows
 from cesaro.features.maps import Joint, PerAction
-
-if TYPE_CHECKING:
-    from cesaro.estimators.base import Estimator
 
 # Numbers of one feature matrix of the sample: 20,971 rows of 800 features, all 100,000 rows up to 167.
 SAMPLE_NUMBERS = 2**24
@@ -55,23 +51,6 @@ class Subject:
     lam: float
     is_linear: bool
     most: int = 100_000
-
-    @staticmethod
-    def of(estimator: "Estimator") -> "Subject":
-        return Subject(
-            estimator.prepared_,
-            estimator.sampling_,
-            estimator.estimate_,
-            estimator.behavior_,
-            estimator.facts_,
-            estimator.totals_,
-            getattr(estimator, "features", None),
-            getattr(estimator, "solution_", None),
-            getattr(estimator, "moments_", None),
-            getattr(estimator, "ridge_", 0.0),
-            getattr(estimator, "lam", 1.0),
-            not hasattr(estimator, "members_"),
-        )
 
     @property
     def log(self) -> Log | None:
@@ -137,26 +116,6 @@ class SecondMap(NamedTuple):
 
     map: FeatureMap
     extension: PerAction | Joint | None
-
-
-def at_most(value: float, caution: float, bad: float) -> Verdict:
-    """Small is good; what is not a number is bad."""
-    return "ok" if value <= caution else "caution" if value <= bad else "bad"
-
-
-def at_least(value: float, caution: float, bad: float) -> Verdict:
-    """Large is good; what is not a number is bad."""
-    return "ok" if value >= caution else "caution" if value >= bad else "bad"
-
-
-def finding(name: str, value: float | None, verdict: Verdict, sentence: str, remedy: str = "") -> Diagnostic:
-    """What is ok needs no remedy."""
-    return Diagnostic(name, value, verdict, sentence, "" if verdict == "ok" else remedy)
-
-
-def percent(share: float) -> str:
-    """`3.2 %`; small shares keep a digit."""
-    return f"{100 * share:.2g} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
 
 
 def spectrum(matrix: Array) -> tuple[Array, Array, Array]:

@@ -1,13 +1,10 @@
-"""What could be wrong with an estimate: each finding has a value, a verdict, one sentence and a remedy."""
+"""One finding about an estimate: a value, a verdict, one sentence and a remedy; and how verdicts are reached."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from cesaro.estimators.base import Estimator
 
 Verdict: TypeAlias = Literal["ok", "caution", "bad"]
 OTHERS = "learning by "
@@ -60,19 +57,21 @@ def worst(diagnostics: Iterable[Diagnostic]) -> Verdict:
     return min(own, key=lambda verdict: SEVERITY[verdict], default="ok")
 
 
-def diagnose(estimator: "Estimator") -> tuple[Diagnostic, ...]:
-    """Everything that can be said of a fitted estimator, from at most 100,000 rows where it takes features.
+def at_most(value: float, caution: float, bad: float) -> Verdict:
+    """Small is good; what is not a number is bad."""
+    return "ok" if value <= caution else "caution" if value <= bad else "bad"
 
-    What needs a log is left out after a fit on ready features; of the policy `logged` only the rows are looked at.
-    """
-    from cesaro.estimators.checks_equations import equations
-    from cesaro.estimators.checks_maps import agreement, learned_methods
-    from cesaro.estimators.checks_rows import over_rows
-    from cesaro.estimators.checks_subject import Subject
-    from cesaro.estimators.checks_support import support
 
-    subject = Subject.of(estimator)
-    if subject.prepared.is_logged:
-        return tuple(over_rows(subject))
-    checks = (equations, support, agreement, over_rows, learned_methods)
-    return tuple(found for check in checks for found in check(subject))
+def at_least(value: float, caution: float, bad: float) -> Verdict:
+    """Large is good; what is not a number is bad."""
+    return "ok" if value >= caution else "caution" if value >= bad else "bad"
+
+
+def finding(name: str, value: float | None, verdict: Verdict, sentence: str, remedy: str = "") -> Diagnostic:
+    """What is ok needs no remedy."""
+    return Diagnostic(name, value, verdict, sentence, "" if verdict == "ok" else remedy)
+
+
+def percent(share: float) -> str:
+    """`3.2 %`; small shares keep a digit."""
+    return f"{100 * share:.2g} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"

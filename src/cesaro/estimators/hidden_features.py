@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -13,15 +13,13 @@ from cesaro.errors import InputError
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.diagnostics import Diagnostic, Verdict
 from cesaro.estimators.facts import Facts
+from cesaro.estimators.influence import Estimate
 from cesaro.estimators.inputs import Inputs, Role
 from cesaro.estimators.moments import Moments
-from cesaro.estimators.neural_rows import distinct, overlap, row_hashes
 from cesaro.estimators.pipeline import Prepared
+from cesaro.estimators.row_hashes import distinct, overlap, row_hashes
 from cesaro.estimators.tabular import NotIdentified
 from cesaro.features import FeatureMap
-
-if TYPE_CHECKING:
-    from cesaro.estimators.diff_lstd import DiffLSTD
 
 # The ridge of hidden units, relative to their mean square: some are dead, others nearly alike.
 RELATIVE_RIDGE = 1e-6
@@ -96,25 +94,26 @@ class NetworkMaps:
             "Fit the networks on one part of the log's trajectories, and DiffLSTD on the other.",
         )
 
-    def findings(self, est: "DiffLSTD") -> tuple[Diagnostic, ...]:
-        """Whose features, and do seeds agree?"""
+    def findings(self, estimate: Estimate, rates: Array, spread: float) -> tuple[Diagnostic, ...]:
+        """Whose features, and do seeds agree? `rates` and `spread`: of all seeds."""
         learned = self._learned()
-        if not np.isfinite(est.spread_):
+        if not np.isfinite(spread):
             return (learned,)
-        errors = est.spread_ / est.standard_error_ if est.standard_error_ > 0 else np.inf * est.spread_
+        error = estimate.standard_error
+        errors = spread / error if error > 0 else np.inf * spread
         verdict: Verdict = "ok" if errors <= SPREAD_CAUTION else "caution" if errors <= SPREAD_BAD else "bad"
-        if est.spread_ <= 1e-6 * abs(est.reward_rate_):
+        if spread <= 1e-6 * abs(estimate.value):
             verdict = "ok"
-        lost = int((~np.isfinite(est.seed_rates_)).sum())
-        without = f" ({lost} of {len(est.seed_rates_)} without an answer)" if lost else ""
+        lost = int((~np.isfinite(rates)).sum())
+        without = f" ({lost} of {len(rates)} without an answer)" if lost else ""
         return (
             learned,
             Diagnostic(
                 "spread over seeds",
-                est.spread_,
+                spread,
                 verdict,
-                f"Between the features of different seeds the rate has a standard deviation of {est.spread_:.2g}{without}, "
-                f"against a standard error of {est.standard_error_:.2g}.",
+                f"Between the features of different seeds the rate has a standard deviation of {spread:.2g}{without}, "
+                f"against a standard error of {error:.2g}.",
                 ""
                 if verdict == "ok"
                 else "Train the networks longer, or wider ones; the interval covers one seed's features.",

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.stats import f as fisher
 from scipy.stats import t as student
 
-from cesaro.estimators.checks_subject import Subject, at_least, at_most, finding, percent
-from cesaro.estimators.diagnostics import Diagnostic, Verdict
+from cesaro.estimators.diagnostics.finding import Diagnostic, Verdict, at_least, at_most, finding, percent
+from cesaro.estimators.diagnostics.subject import Subject
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, Rule, by_rule, long_run
 from cesaro.estimators.projection import Projection
 from cesaro.estimators.totals import OUTLIER

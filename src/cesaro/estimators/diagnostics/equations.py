@@ -7,9 +7,9 @@ import numpy as np
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.estimators import closed_form, tabular
-from cesaro.estimators.checks_subject import Subject, at_most, finding, percent, spectrum
 from cesaro.estimators.closed_form import IDENTIFIED, IDENTIFIED_SINGLE, SINGLE, Solution
-from cesaro.estimators.diagnostics import Diagnostic, Verdict
+from cesaro.estimators.diagnostics.finding import Diagnostic, Verdict, at_most, finding, percent
+from cesaro.estimators.diagnostics.subject import Subject, spectrum
 from cesaro.estimators.moments import Moments
 from cesaro.features import OneHot
 

@@ -1,15 +1,11 @@
-"""What could be wrong with an estimate from networks: there is no limit to compare with, so that runs are compared."""
+"""What could be wrong with a learned estimate; of networks there is no limit to compare with, so that runs are compared."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cesaro.estimators.diagnostics import Diagnostic, Verdict
-from cesaro.estimators.learned_findings import diverged
-
-if TYPE_CHECKING:
-    from cesaro.estimators.learned import Learned
+from cesaro.estimators.learned.base import LearnedBase
 
 # Runs still move if, together, the last quarter of their steps differs from the one before by more than its own noise, and by
 # more than these parts of what matters: the spread over seeds, and the difference between target and log.
@@ -22,12 +18,68 @@ SPREAD_OF_DIFFERENCE, SPREAD_OF_RATE, LARGE_SPREAD = 0.25, 0.02, 0.1
 MASS_CAUTION, MASS_BAD = 0.05, 0.2
 
 
-def network_findings(est: "Learned") -> tuple[Diagnostic, ...]:
+def linear_findings(est: LearnedBase) -> tuple[Diagnostic, ...]:
+    """Did it move from its start, did runs diverge, is the step stable?"""
+    return _moved(est), _diverged(est), _step(est)
+
+
+def _moved(est: LearnedBase) -> Diagnostic:
+    """The rate starts at zero."""
+    value = est.reward_rate_
+    spreads = abs(value) / est.spread_ if est.spread_ > 0 else float("nan")
+    times = est.steps_ / est.time_constant_
+    beside = f", {spreads:.3g} times its spread over seeds" if np.isfinite(spreads) else ""
+    slowest = f" ({times:.2g} time constants of its slowest direction)" if np.isfinite(times) else ""
+    said = f"After {est.steps_:,} steps{slowest} the rate has moved from 0 to {value:.4g}{beside}"
+    name, measure = "moved from its start", spreads if np.isfinite(spreads) else None
+    if not np.isfinite(est.limit_):
+        return Diagnostic(
+            name,
+            measure,
+            "ok" if spreads > 10 else "caution",
+            f"{said}; its limit is not known.",
+            "Compare with DiffLSTD.",
+        )
+    said = f"{said}; its limit is {est.limit_:.4g}."
+    if est.reached_:
+        return Diagnostic(name, measure, "ok", said)
+    half_way = abs(value - est.limit_) <= 0.5 * abs(est.limit_)
+    needed = "" if est.steps_needed_ is None else f" ({2 * est.steps_needed_:,} would do)"
+    remedy = f"Take more steps{needed}, a larger ridge, fewer features, or DiffLSTD."
+    return Diagnostic(name, measure, "caution" if half_way else "bad", said, remedy)
+
+
+def _diverged(est: LearnedBase) -> Diagnostic:
+    lost = int(est.diverged_.sum())
+    if not lost:
+        return Diagnostic("diverged runs", 0.0, "ok", f"None of {est.seeds} runs diverged.")
+    first = int(est.diverged_at_[est.diverged_].min())
+    return Diagnostic(
+        "diverged runs",
+        float(lost),
+        "bad" if 2 * lost >= est.seeds else "caution",
+        f"{lost} of {est.seeds} runs diverged, the first at step {first:,}.",
+        f"Take a step size below {est.step_size_:.3g}.",
+    )
+
+
+def _step(est: LearnedBase) -> Diagnostic:
+    limit = est.plug_in_.max_step_sampled
+    if limit is None:
+        return Diagnostic("step size", est.step_size_, "caution", "No step size is known to be stable here.")
+    share = est.step_size_ / limit
+    said = f"The step size {est.step_size_:.3g} is {share:.3g} times the largest stable one, {limit:.3g}. {est.plug_in_.note}"
+    if share <= 1:
+        return Diagnostic("step size", est.step_size_, "ok", said)
+    return Diagnostic("step size", est.step_size_, "caution", said, f"Take a step size of at most {limit:.3g}.")
+
+
+def network_findings(est: LearnedBase) -> tuple[Diagnostic, ...]:
     """No interval; have runs settled, do seeds agree, did runs diverge, do the last networks say the same?"""
-    return (_interval(est), *_settled(est), *_spread(est), diverged(est), *_over_rows(est))
+    return (_interval(est), *_settled(est), *_spread(est), _diverged(est), *_over_rows(est))
 
 
-def _interval(est: "Learned") -> Diagnostic:
+def _interval(est: LearnedBase) -> Diagnostic:
     values = est.method != "gradient-dice"
     return Diagnostic(
         "interval",
@@ -41,11 +93,11 @@ def _interval(est: "Learned") -> Diagnostic:
     )
 
 
-def _difference(est: "Learned") -> float:
+def _difference(est: LearnedBase) -> float:
     return abs(est.reward_rate_ - est.behavior_.value)
 
 
-def _settled(est: "Learned") -> Iterator[Diagnostic]:
+def _settled(est: LearnedBase) -> Iterator[Diagnostic]:
     kept = ~est.diverged_
     moves = est.seed_rates_[kept] - est.earlier_rates_[kept]
     move = float(moves.mean())
@@ -71,7 +123,7 @@ def _settled(est: "Learned") -> Iterator[Diagnostic]:
     )
 
 
-def _spread(est: "Learned") -> Iterator[Diagnostic]:
+def _spread(est: LearnedBase) -> Iterator[Diagnostic]:
     if not np.isfinite(est.spread_):
         return
     spread, difference = est.spread_, _difference(est)
@@ -89,7 +141,7 @@ def _spread(est: "Learned") -> Iterator[Diagnostic]:
     )
 
 
-def _over_rows(est: "Learned") -> Iterator[Diagnostic]:
+def _over_rows(est: LearnedBase) -> Iterator[Diagnostic]:
     kept = ~est.diverged_
     if est.method == "gradient-dice":
         mass = float(np.median(est.levels_[kept]))

@@ -17,7 +17,7 @@ from cesaro.estimators.support import REMEDY, not_identified
 from cesaro.estimators.tabular import NotIdentified
 from cesaro.features.encoder import MAX_DENSE
 from cesaro.features.maps import Joint, PerAction
-from cesaro.features.network_inputs import NetworkInputs
+from cesaro.features.networks import NetworkInputs
 from cesaro.learning.feed import Feed
 from cesaro.linear import EmpiricalProblem
 from cesaro.linear.fixed_point import feature_scale, reduce

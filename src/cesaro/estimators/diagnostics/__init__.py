@@ -1,0 +1,21 @@
+"""What could be wrong with an estimate: each finding has a value, a verdict, one sentence and a remedy."""
+
+from cesaro.estimators.diagnostics.equations import equations
+from cesaro.estimators.diagnostics.finding import OTHERS, SEVERITY, Diagnostic, Verdict, worst
+from cesaro.estimators.diagnostics.maps import agreement, learned_methods
+from cesaro.estimators.diagnostics.rows import over_rows
+from cesaro.estimators.diagnostics.subject import Subject
+from cesaro.estimators.diagnostics.support import support
+
+__all__ = ["OTHERS", "SEVERITY", "Diagnostic", "Subject", "Verdict", "diagnose", "worst"]
+
+
+def diagnose(subject: Subject) -> tuple[Diagnostic, ...]:
+    """Everything that can be said of a fitted estimator, from at most 100,000 rows where it takes features.
+
+    What needs a log is left out after a fit on ready features; of the policy `logged` only the rows are looked at.
+    """
+    if subject.prepared.is_logged:
+        return tuple(over_rows(subject))
+    checks = (equations, support, agreement, over_rows, learned_methods)
+    return tuple(found for check in checks for found in check(subject))

@@ -1,0 +1,128 @@
+"""What linear functions and networks share: the parameters of `Learned`, what a fit leaves, seeds, and runs that diverged."""
+
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro.algorithms.saddle_point import Target
+from cesaro.approximators import MLP
+from cesaro.checks import Array
+from cesaro.errors import EvaluationWarning, InputError
+from cesaro.estimators.base import Estimator
+from cesaro.estimators.passes import Running
+from cesaro.estimators.plug_in import PlugIn
+from cesaro.features.networks import Members
+
+# Variance of a median over that of a mean, of many normal numbers.
+MEDIAN = np.pi / 2
+
+
+class LearnedBase(Estimator):
+    """The parameters of `Learned` and the attributes that a fit sets; `Learned` says what they mean."""
+
+    _OWN = (
+        *("ridge_", "step_size_", "steps_", "steps_needed_", "time_constant_", "limit_", "learning_error_", "reached_"),
+        *("seed_rates_", "spread_", "diverged_", "diverged_at_", "weights_", "ratio_weights_", "level_", "batch_size_"),
+        *("members_", "levels_", "scale_", "earlier_rates_", "offline_rates_", "ratio_rates_", "rows_digest_"),
+        *("is_buffered_", "_known", "_inputs", "_map"),
+    )
+    _STORED = (*Estimator._STORED, *_OWN)
+
+    step_size_: float
+    steps_: int
+    ridge_: float
+    batch_size_: int
+    seed_rates_: Array
+    spread_: float
+    learning_error_: float
+    limit_: float
+    reached_: bool
+    steps_needed_: int | None
+    time_constant_: float
+    is_buffered_: bool = False
+    plug_in_: PlugIn
+    diverged_: NDArray[np.bool_]
+    diverged_at_: NDArray[np.int64]
+    ratio_weights_: Array
+    members_: Members
+    levels_: Array
+    scale_: float
+    earlier_rates_: Array
+    offline_rates_: Array
+    ratio_rates_: Array
+    rows_digest_: NDArray[np.uint64]
+
+    def __init__(
+        self,
+        method: str = "diff-gq1",
+        features: Any = "auto",
+        approximator: str | MLP = "linear",
+        step_size: float | str = "auto",
+        ridge: float | str = "auto",
+        lam: float = 1.0,
+        steps: int | str = "auto",
+        batch_size: int | str = "auto",
+        optimizer: Any = "auto",
+        target: str | Target = "auto",
+        seeds: int = 5,
+        standard_errors: str = "auto",
+        draws: int = 1,
+        random_state: int = 0,
+        dtype: str = "auto",
+        checkpoint: str | os.PathLike[str] | None = None,
+        engine: str = "local",
+        address: str | None = None,
+        quiet: bool = False,
+    ) -> None:
+        self.method = method
+        self.features = features
+        self.approximator = approximator
+        self.step_size = step_size
+        self.ridge = ridge
+        self.lam = lam
+        self.steps = steps
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.target = target
+        self.seeds = seeds
+        self.standard_errors = standard_errors
+        self.draws = draws
+        self.random_state = random_state
+        self.dtype = dtype
+        self.checkpoint = checkpoint
+        self.engine = engine
+        self.address = address
+        self.quiet = quiet
+
+    def _running(self) -> Running:
+        """How passes over the log are run; the file of a checkpoint belongs to the runs."""
+        return Running(self.quiet, engine=self.engine, address=self.address)
+
+
+def spread_over_runs(rates: Array) -> tuple[float, float]:
+    """The standard deviation over runs, NaN for one, and the standard error of their median, zero for one."""
+    spread = float(rates.std(ddof=1)) if len(rates) > 1 else float("nan")
+    share = (MEDIAN if len(rates) > 2 else 1.0) / len(rates)
+    return spread, float(np.nan_to_num(spread) * np.sqrt(share))
+
+
+def seed_numbers(random_state: int, seeds: int) -> list[int]:
+    """Different ones for every `random_state`."""
+    numbers = np.random.SeedSequence(random_state).generate_state(seeds + 8)
+    return [int(number) for number in dict.fromkeys(numbers.tolist())][:seeds]
+
+
+def report_divergence(est: LearnedBase, why: str, remedy: str = "take a smaller step_size") -> None:
+    """Raises where no run is left; warns where some are."""
+    lost = np.flatnonzero(est.diverged_)
+    if not len(lost):
+        return
+    where = ", ".join(f"run {i + 1} at step {est.diverged_at_[i]:,}" for i in lost[:3])
+    where += ", …" if len(lost) > 3 else ""
+    said = f"{len(lost)} of {est.seeds} runs of {est.method} diverged ({where}), because {why}; {remedy}."
+    if len(lost) == est.seeds:
+        raise InputError(said)
+    warnings.warn(f"{said[:-1]}, or rely on the others, as this answer does.", EvaluationWarning, stacklevel=5)

@@ -19,11 +19,12 @@ from cesaro.errors import InputError
 from cesaro.reproduce import mujoco_command, practice_command, stall_command
 
 if TYPE_CHECKING:
-    from cesaro.reproduce import boyan_result, pendulum_result
     from cesaro.reproduce import counterexample as counterexample_study
     from cesaro.reproduce import coverage as coverage_study
     from cesaro.reproduce import rates as rates_study
-    from cesaro.reproduce.assumption import Result
+    from cesaro.reproduce.assumption.run import Result
+    from cesaro.reproduce.boyan import result as boyan_result
+    from cesaro.reproduce.pendulum import result as pendulum_result
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 for command in (evaluation.evaluate, evaluation.compare, simulation.collect, simulation.truth, simulation.train_target):
@@ -162,7 +163,7 @@ def assumption(
 
 
 def _print_assumption(result: "Result", out: Path) -> None:
-    from cesaro.reproduce.assumption_tables import print_tables, verdict
+    from cesaro.reproduce.assumption.show import print_tables, verdict
 
     print_study(result, out, print_tables, verdict, "assumption.csv, assumption.png")
 
@@ -191,8 +192,8 @@ def boyan(
 ) -> None:
     """Figure 2: Boyan's chain, four methods with the whole grid of settings, in 13 panels."""
     with _one_line_errors():
-        from cesaro.reproduce.boyan import QUICK, Config, run
-        from cesaro.reproduce.boyan_result import EXTRA_METHODS, PAPER_METHODS
+        from cesaro.reproduce.boyan.result import EXTRA_METHODS, PAPER_METHODS
+        from cesaro.reproduce.boyan.run import QUICK, Config, run
         from cesaro.reproduce.study import check_workers
 
         given = {name: value for name, value in (("runs", runs), ("samples", samples)) if value is not None}
@@ -209,7 +210,7 @@ def boyan(
 
 
 def _print_boyan(result: "boyan_result.Result", out: Path) -> None:
-    from cesaro.reproduce.boyan_tables import print_tables, verdict
+    from cesaro.reproduce.boyan.show import print_tables, verdict
 
     print_study(result, out, print_tables, verdict, "boyan.csv, best.csv, boyan.png, step_size.png")
 
@@ -226,7 +227,7 @@ def counterexample(
 ) -> None:
     """Section 3's counterexample: Diff-SGQ diverges at every step size, Diff-GQ1 and Diff-GQ2 converge."""
     with _one_line_errors():
-        from cesaro.reproduce.counterexample import QUICK, Config, run
+        from cesaro.reproduce.counterexample.run import QUICK, Config, run
         from cesaro.reproduce.study import check_workers
 
         if quick and runs is not None:
@@ -242,7 +243,7 @@ def counterexample(
 
 
 def _print_counterexample(result: "counterexample_study.Result", out: Path) -> None:
-    from cesaro.reproduce.counterexample_tables import print_tables, verdict
+    from cesaro.reproduce.counterexample.show import print_tables, verdict
 
     print_study(result, out, print_tables, verdict, "counterexample.csv, trajectories.csv, counterexample.png")
 
@@ -264,7 +265,7 @@ def rates(
 ) -> None:
     """The finite-sample analysis: how fast Projected Diff-GQ1 and Diff-GQ2 approach the TD fixed point."""
     with _one_line_errors():
-        from cesaro.reproduce.rates import QUICK, Config, run
+        from cesaro.reproduce.rates.run import QUICK, Config, run
         from cesaro.reproduce.study import check_workers
 
         if quick and not (problems is None and runs is None):
@@ -281,7 +282,7 @@ def rates(
 
 
 def _print_rates(result: "rates_study.Result", out: Path) -> None:
-    from cesaro.reproduce.rates_tables import print_tables, verdict
+    from cesaro.reproduce.rates.show import print_tables, verdict
 
     print_study(result, out, print_tables, verdict, "rates.csv, problems.csv, rates.png")
 
@@ -302,7 +303,7 @@ def coverage(
 ) -> None:
     """How often intervals hold what they are for: logs of a fast and a sticky chain, features that fit and that do not."""
     with _one_line_errors():
-        from cesaro.reproduce.coverage import QUICK, Config, run
+        from cesaro.reproduce.coverage.run import QUICK, Config, run
         from cesaro.reproduce.study import check_workers
 
         if quick and logs is not None:
@@ -318,7 +319,7 @@ def coverage(
 
 
 def _print_coverage(result: "coverage_study.Result", out: Path) -> None:
-    from cesaro.reproduce.coverage_tables import print_tables, verdict
+    from cesaro.reproduce.coverage.show import print_tables, verdict
 
     print_study(result, out, print_tables, verdict, "coverage.csv, series.csv, coverage.png")
 
@@ -337,7 +338,7 @@ def pendulum(
 ) -> None:
     """Continuous logs: what several feature maps, ridges and the default make of a pendulum's controllers."""
     with _one_line_errors():
-        from cesaro.reproduce.pendulum import QUICK, Config, run
+        from cesaro.reproduce.pendulum.run import QUICK, Config, run
         from cesaro.reproduce.study import check_workers
 
         if quick and logs is not None:
@@ -353,7 +354,7 @@ def pendulum(
 
 
 def _print_pendulum(result: "pendulum_result.Result", out: Path) -> None:
-    from cesaro.reproduce.pendulum_tables import print_tables, verdict
+    from cesaro.reproduce.pendulum.show import print_tables, verdict
 
     print_study(result, out, print_tables, verdict, "pendulum.csv, logs.csv, settings.csv, pendulum.png")
 

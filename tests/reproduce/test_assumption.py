@@ -8,15 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from cesaro.errors import InputError
-from cesaro.reproduce import assumption
 from cesaro.reproduce.assumption import PUBLISHED, Cell, Config, Result, norms, plot, projected_norms, run
+
+assumption: Any = import_module("cesaro.reproduce.assumption.run")
 
 Array = NDArray[np.float64]
 SMALL = Config(sizes=(5, 10), trials=24)
@@ -156,7 +159,8 @@ def test_files_hold_what_was_computed(tmp_path: Path) -> None:
 
 def test_killed_runs_resume_to_the_identical_table(tmp_path: Path) -> None:
     code = (
-        "import sys; from cesaro.reproduce import assumption; assumption._TRIALS_PER_PIECE = 10; "
+        "import sys; from importlib import import_module; "
+        "assumption = import_module('cesaro.reproduce.assumption.run'); assumption._TRIALS_PER_PIECE = 10; "
         "config = assumption.Config(sizes=(50,), trials=250); "
         "assumption.run(config, sys.argv[1], workers=2, quiet=True)"
     )

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,12 @@ from rich.console import Console
 
 import cesaro as cs
 from cesaro.errors import InputError
-from cesaro.reproduce import boyan, boyan_figures, boyan_tables
 from cesaro.reproduce.boyan import QUICK, Config, learn, misfit_features, run
-from cesaro.reproduce.boyan_result import BASELINE, EXTRA_METHODS, LABELS, PAPER_METHODS, Cell, Panel, Result
+from cesaro.reproduce.boyan import figures as boyan_figures
+from cesaro.reproduce.boyan import show as boyan_tables
+from cesaro.reproduce.boyan.result import BASELINE, EXTRA_METHODS, LABELS, PAPER_METHODS, Cell, Panel, Result
+
+boyan: Any = import_module("cesaro.reproduce.boyan.run")
 
 # Three panels; at the largest step size every method diverges.
 SMALL = Config(pi0s=(0.1,), step_sizes=(2.0**-6, 2.0**-4, 8.0), ridges=(0.0, 0.1), lams=(0.1, 1.0), runs=3, samples=200)

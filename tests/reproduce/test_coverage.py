@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ from cesaro.cli import app
 from cesaro.errors import InputError
 from cesaro.estimators.influence import independent
 from cesaro.estimators.projection import project
-from cesaro.reproduce import coverage, coverage_figures, coverage_tables
 from cesaro.reproduce.coverage import RULES, Config, Result, batch_means, intervals, rows, run
-from cesaro.reproduce.coverage_chains import CHAINS, SERIES, Known, known, simulate
+from cesaro.reproduce.coverage import figures as coverage_figures
+from cesaro.reproduce.coverage import show as coverage_tables
+from cesaro.reproduce.coverage.chains import CHAINS, SERIES, Known, known, simulate
+
+coverage: Any = import_module("cesaro.reproduce.coverage.run")
 
 pytestmark = pytest.mark.slow
 

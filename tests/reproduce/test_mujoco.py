@@ -7,6 +7,7 @@ import math
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,15 @@ from cesaro.approximators import MLP, linear
 from cesaro.cli import app
 from cesaro.errors import InputError
 from cesaro.policies import save_actor
-from cesaro.reproduce import mujoco, mujoco_data, mujoco_figures, mujoco_learning, mujoco_tables
 from cesaro.reproduce.mujoco import ENVS, QUICK, Config, collect, run
-from cesaro.reproduce.mujoco_data import Recording, find, load
-from cesaro.reproduce.mujoco_result import BASELINE, CLAIMED, METHODS, Cell, Place, Rate, Result
+from cesaro.reproduce.mujoco import data as mujoco_data
+from cesaro.reproduce.mujoco import figures as mujoco_figures
+from cesaro.reproduce.mujoco import learning as mujoco_learning
+from cesaro.reproduce.mujoco import show as mujoco_tables
+from cesaro.reproduce.mujoco.data import Recording, find, load
+from cesaro.reproduce.mujoco.result import BASELINE, CLAIMED, METHODS, Cell, Place, Rate, Result
+
+mujoco: Any = import_module("cesaro.reproduce.mujoco.run")
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plain_starts")]
 

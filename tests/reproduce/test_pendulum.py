@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,10 +19,13 @@ from cesaro.cli import app
 from cesaro.errors import InputError
 from cesaro.estimators.diagnostics import Diagnostic, Verdict
 from cesaro.estimators.tabular import NotIdentified
-from cesaro.reproduce import pendulum, pendulum_figures, pendulum_tables
 from cesaro.reproduce.pendulum import Config, run
-from cesaro.reproduce.pendulum_model import CONTROLLERS, Pendulums, exact_rate, log, simulated_rate
-from cesaro.reproduce.pendulum_result import Result, Truth, settings
+from cesaro.reproduce.pendulum import figures as pendulum_figures
+from cesaro.reproduce.pendulum import show as pendulum_tables
+from cesaro.reproduce.pendulum.model import CONTROLLERS, Pendulums, exact_rate, log, simulated_rate
+from cesaro.reproduce.pendulum.result import Result, Truth, settings
+
+pendulum: Any = import_module("cesaro.reproduce.pendulum.run")
 
 # Frequent resets, so that a start is soon forgotten; rows for 68 default features, since up to 64 diagnostics take longer.
 SETTINGS: dict[str, Any] = {

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,19 @@ from cesaro.approximators import MLP
 from cesaro.cli import app
 from cesaro.errors import InputError
 from cesaro.policies import policy, save_actor
-from cesaro.reproduce import mujoco, mujoco_data, practice, practice_figures, practice_logs, practice_tables
+from cesaro.reproduce import mujoco
+from cesaro.reproduce.mujoco import data as mujoco_data
 from cesaro.reproduce.practice import QUICK, Config, run
+from cesaro.reproduce.practice import figures as practice_figures
+from cesaro.reproduce.practice import logs as practice_logs
+from cesaro.reproduce.practice import show as practice_tables
+from cesaro.reproduce.practice.fqe import fitted_q, inputs_of, moved
+from cesaro.reproduce.practice.logs import Remembered, Subject, pendulum_case, thinned
+from cesaro.reproduce.practice.methods import FQE, GQ1, HIDDEN, SGQ, Method, _slowly, fits, methods
+from cesaro.reproduce.practice.result import Result, Truth
 from cesaro.reproduce.practice_command import _config
-from cesaro.reproduce.practice_fqe import fitted_q, inputs_of, moved
-from cesaro.reproduce.practice_logs import Remembered, Subject, pendulum_case, thinned
-from cesaro.reproduce.practice_methods import FQE, GQ1, HIDDEN, SGQ, Method, _slowly, fits, methods
-from cesaro.reproduce.practice_result import Result, Truth
+
+practice: Any = import_module("cesaro.reproduce.practice.run")
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plain_starts")]
 

@@ -1,6 +1,7 @@
 """`cesaro reproduce --from manifest.json`, and the command `boyan`."""
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ from typer.testing import Result as Outcome
 
 from cesaro.cli import app
 from cesaro.errors import InputError
-from cesaro.reproduce import assumption, boyan, repeat
+from cesaro.reproduce import repeat
+
+assumption: Any = import_module("cesaro.reproduce.assumption.run")
+boyan: Any = import_module("cesaro.reproduce.boyan.run")
 
 TINY: dict[str, Any] = {"step_sizes": (2.0**-6, 2.0**-4), "runs": 2, "samples": 100}
 

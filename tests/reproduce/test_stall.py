@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,15 @@ from cesaro import problems
 from cesaro.approximators import MLP
 from cesaro.cli import app
 from cesaro.errors import InputError
-from cesaro.reproduce import stall, stall_exact, stall_figures, stall_networks, stall_tables
 from cesaro.reproduce.stall import HELD, Config, Key, Result, run
-from cesaro.reproduce.stall_networks import CURVES, METHODS, SHARES, rate_force
-from cesaro.reproduce.stall_problem import Problem
+from cesaro.reproduce.stall import exact as stall_exact
+from cesaro.reproduce.stall import figures as stall_figures
+from cesaro.reproduce.stall import networks as stall_networks
+from cesaro.reproduce.stall import show as stall_tables
+from cesaro.reproduce.stall.networks import CURVES, METHODS, SHARES, rate_force
+from cesaro.reproduce.stall.problem import Problem
+
+stall: Any = import_module("cesaro.reproduce.stall.run")
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plain_starts")]
 

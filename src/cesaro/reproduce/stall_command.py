@@ -27,7 +27,7 @@ def stall(
 ) -> None:
     """Why a network trained with Diff-GQ1 stays near the log's rate: slow, misled by noise, or free to fit any rate?"""
     with one_line_errors():
-        from cesaro.reproduce.stall import QUICK, Config, run
+        from cesaro.reproduce.stall.run import QUICK, Config, run
         from cesaro.reproduce.study import check_workers
 
         if quick and seeds is not None:
@@ -45,6 +45,6 @@ def stall(
 
 def show(result: Any, out: Path) -> None:
     """Print the tables and the verdict."""
-    from cesaro.reproduce.stall_tables import print_tables, verdict
+    from cesaro.reproduce.stall.show import print_tables, verdict
 
     print_study(result, out, print_tables, verdict, "walks.csv, noise.csv, networks.csv, stall.png")

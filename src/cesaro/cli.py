@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cesaro.reproduce import counterexample as counterexample_study
     from cesaro.reproduce import coverage as coverage_study
     from cesaro.reproduce import rates as rates_study
-    from cesaro.reproduce.assumption.run import Result
+    from cesaro.reproduce.assumption import Result
     from cesaro.reproduce.boyan import result as boyan_result
     from cesaro.reproduce.pendulum import result as pendulum_result
 
@@ -147,14 +147,14 @@ def assumption(
 ) -> None:
     """Tables 1 and 2: how often the assumption that F is positive semidefinite holds on random chains."""
     with _one_line_errors():
-        from cesaro.reproduce.assumption import QUICK_TRIALS, Config, run
+        from cesaro.reproduce.assumption import QUICK, Config, run
         from cesaro.reproduce.study import check_workers
 
         if quick and trials is not None:
             raise InputError(
-                f"--quick means --trials {QUICK_TRIALS}; give one of the two. Got --trials {trials} as well."
+                f"--quick means --trials {QUICK['trials']}; give one of the two. Got --trials {trials} as well."
             )
-        wanted = QUICK_TRIALS if quick else Config.trials if trials is None else trials
+        wanted = QUICK["trials"] if quick else Config.trials if trials is None else trials
         config = Config(trials=wanted, seed=seed, simplex=simplex)
         check_workers(workers)
         _make_own_folder(out)
@@ -192,8 +192,7 @@ def boyan(
 ) -> None:
     """Figure 2: Boyan's chain, four methods with the whole grid of settings, in 13 panels."""
     with _one_line_errors():
-        from cesaro.reproduce.boyan.result import EXTRA_METHODS, PAPER_METHODS
-        from cesaro.reproduce.boyan.run import QUICK, Config, run
+        from cesaro.reproduce.boyan import EXTRA_METHODS, PAPER_METHODS, QUICK, Config, run
         from cesaro.reproduce.study import check_workers
 
         given = {name: value for name, value in (("runs", runs), ("samples", samples)) if value is not None}
@@ -227,7 +226,7 @@ def counterexample(
 ) -> None:
     """Section 3's counterexample: Diff-SGQ diverges at every step size, Diff-GQ1 and Diff-GQ2 converge."""
     with _one_line_errors():
-        from cesaro.reproduce.counterexample.run import QUICK, Config, run
+        from cesaro.reproduce.counterexample import QUICK, Config, run
         from cesaro.reproduce.study import check_workers
 
         if quick and runs is not None:
@@ -265,7 +264,7 @@ def rates(
 ) -> None:
     """The finite-sample analysis: how fast Projected Diff-GQ1 and Diff-GQ2 approach the TD fixed point."""
     with _one_line_errors():
-        from cesaro.reproduce.rates.run import QUICK, Config, run
+        from cesaro.reproduce.rates import QUICK, Config, run
         from cesaro.reproduce.study import check_workers
 
         if quick and not (problems is None and runs is None):
@@ -303,7 +302,7 @@ def coverage(
 ) -> None:
     """How often intervals hold what they are for: logs of a fast and a sticky chain, features that fit and that do not."""
     with _one_line_errors():
-        from cesaro.reproduce.coverage.run import QUICK, Config, run
+        from cesaro.reproduce.coverage import QUICK, Config, run
         from cesaro.reproduce.study import check_workers
 
         if quick and logs is not None:
@@ -338,7 +337,7 @@ def pendulum(
 ) -> None:
     """Continuous logs: what several feature maps, ridges and the default make of a pendulum's controllers."""
     with _one_line_errors():
-        from cesaro.reproduce.pendulum.run import QUICK, Config, run
+        from cesaro.reproduce.pendulum import QUICK, Config, run
         from cesaro.reproduce.study import check_workers
 
         if quick and logs is not None:

@@ -20,19 +20,18 @@ from cesaro.approximators import MLP
 from cesaro.cli import app
 from cesaro.errors import InputError
 from cesaro.policies import policy, save_actor
-from cesaro.reproduce import mujoco
+from cesaro.reproduce import mujoco, practice
 from cesaro.reproduce.mujoco import data as mujoco_data
-from cesaro.reproduce.practice import QUICK, Config, run
-from cesaro.reproduce.practice import figures as practice_figures
+from cesaro.reproduce.practice import QUICK, Config, run, show
 from cesaro.reproduce.practice import logs as practice_logs
-from cesaro.reproduce.practice import show as practice_tables
 from cesaro.reproduce.practice.fqe import fitted_q, inputs_of, moved
 from cesaro.reproduce.practice.logs import Remembered, Subject, pendulum_case, thinned
 from cesaro.reproduce.practice.methods import FQE, GQ1, HIDDEN, SGQ, Method, _slowly, fits, methods
 from cesaro.reproduce.practice.result import Result, Truth
 from cesaro.reproduce.practice_command import _config
 
-practice: Any = import_module("cesaro.reproduce.practice.run")
+# The module: `run` of the package is the function.
+practice_run: Any = import_module("cesaro.reproduce.practice.run")
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plain_starts")]
 
@@ -231,18 +230,18 @@ def test_work_resumes_and_other_settings_are_refused(
 ) -> None:
     config = Config(**{**SMALL, "envs": ("pendulum",), "maps": ("linear",)})
     names, done = ["linear_0"], []
-    monkeypatch.setattr(practice, "fits", lambda config: {name: fits(config)[name] for name in names})
-    monkeypatch.setattr(practice, "methods", lambda config: methods(config)[:1])
+    monkeypatch.setattr(practice_run, "fits", lambda config: {name: fits(config)[name] for name in names})
+    monkeypatch.setattr(practice_run, "methods", lambda config: methods(config)[:1])
 
     def broken(shelf: Any, subject: Subject, fit: Any) -> Any:
         done.append(subject)
         raise RuntimeError
 
-    monkeypatch.setattr(practice, "_fit", broken)
+    monkeypatch.setattr(practice_run, "_fit", broken)
     with pytest.raises(RuntimeError):
         run(config, tmp_path / "out", workers=1, quiet=True)
-    monkeypatch.setattr(practice, "_truth", lambda *_: pytest.fail("the truth was stored"))
-    monkeypatch.setattr(practice, "_fit", lambda shelf, subject, fit: fit(shelf(subject)))
+    monkeypatch.setattr(practice_run, "_truth", lambda *_: pytest.fail("the truth was stored"))
+    monkeypatch.setattr(practice_run, "_fit", lambda shelf, subject, fit: fit(shelf(subject)))
     with pytest.raises(InputError, match="seed is 0 there and 1 here"):
         run(replace(config, seed=1), tmp_path / "out", quiet=True)
     result = run(config, tmp_path / "out", quiet=True)
@@ -296,7 +295,7 @@ def test_scores_are_in_gaps_and_leave_out_logs_without_one() -> None:
 
 
 def test_the_verdict_says_what_was_found() -> None:
-    lines = practice_tables.verdict(RESULT)
+    lines = show.verdict(RESULT)
     assert lines[0].startswith("Without a yardstick, as truth and behavior are within 4 standard errors: c 0.5")
     # Fitted Q 0.3, hidden 0.35, linear 0.75, Diff-GQ1 0.85; Diff-SGQ has no answer on a log and is not ranked.
     order = [f"{by_name(name).label} {mean}" for name, mean in ((FQE, "0.30"), (HIDDEN, "0.35"), ("linear", "0.75"))]
@@ -311,11 +310,11 @@ def test_the_verdict_says_what_was_found() -> None:
     assert lines[4].startswith("NOT settled")
     assert lines[5] == "Without an answer: neural Diff-SGQ on b 0.9 (2 of 2 seeds: All runs diverged)."
     away = made(linear=[[1.0]] * 3, gq1=[[2.0], [1.9], [1.0]])
-    assert any("does NOT stay near" in line for line in practice_tables.verdict(away))
+    assert any("does NOT stay near" in line for line in show.verdict(away))
 
 
 def test_the_figure_shows_every_log_and_the_edges() -> None:
-    figure = practice_figures.plot(RESULT)
+    figure = show.plot(RESULT)
     panels = [panel for panel in figure.axes if panel.get_visible()]
     assert [panel.get_title() for panel in panels] == ["a, noise 0.1", "b, noise 0.9", "c, noise 0.5"]
     labels = [tick.get_text() for tick in panels[0].get_yticklabels()]

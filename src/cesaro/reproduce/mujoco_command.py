@@ -52,7 +52,7 @@ def mujoco(
 ) -> None:
     """Figure 4 and the appendix's figure: MuJoCo tasks with networks, four methods with the whole grid of settings."""
     with one_line_errors():
-        from cesaro.reproduce.mujoco.run import QUICK, Config, collect, run
+        from cesaro.reproduce.mujoco import QUICK, Config, collect, run
         from cesaro.reproduce.study import check_workers
 
         if only not in (None, "data"):
@@ -79,8 +79,7 @@ def mujoco(
 
 def show(result: Any, out: Path) -> None:
     """Print the tables and the verdict."""
-    from cesaro.reproduce.mujoco.figures import figures_of
-    from cesaro.reproduce.mujoco.show import print_tables, verdict
+    from cesaro.reproduce.mujoco.show import figures_of, print_tables, verdict
 
     files = ["mujoco.csv", "best.csv", "curves.csv", *(f"{name}.png" for name in figures_of(result.config))]
     print_study(result, out, print_tables, verdict, ", ".join(files))

@@ -53,7 +53,7 @@ def practice(
 ) -> None:
     """What settings that see no truth give: closed forms, networks and fitted Q on the MuJoCo study's logs and a pendulum's."""
     with one_line_errors():
-        from cesaro.reproduce.practice.run import run
+        from cesaro.reproduce.practice import run
         from cesaro.reproduce.study import check_workers
 
         check_workers(workers)
@@ -71,8 +71,8 @@ def _config(
     """The study that the options ask for. Noise that an environment's own list lacks is new for MuJoCo, which has one list
     for all; the pendulum has a list of its own, and takes part with those of its noises that are asked for, or with all asked
     for where it is alone."""
+    from cesaro.reproduce.practice import QUICK, Config
     from cesaro.reproduce.practice.logs import PENDULUM
-    from cesaro.reproduce.practice.run import QUICK, Config
 
     size: dict[str, Any] = dict(QUICK) if quick else {}
     if envs:

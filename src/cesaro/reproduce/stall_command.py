@@ -27,7 +27,7 @@ def stall(
 ) -> None:
     """Why a network trained with Diff-GQ1 stays near the log's rate: slow, misled by noise, or free to fit any rate?"""
     with one_line_errors():
-        from cesaro.reproduce.stall.run import QUICK, Config, run
+        from cesaro.reproduce.stall import QUICK, Config, run
         from cesaro.reproduce.study import check_workers
 
         if quick and seeds is not None:

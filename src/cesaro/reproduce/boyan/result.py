@@ -2,19 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cesaro.checks import Array
 from cesaro.learning.settings import Setting
+from cesaro.reproduce.boyan.config import BASELINE, PAPER_METHODS, Config
 
-if TYPE_CHECKING:
-    from cesaro.reproduce.boyan.run import Config
-
-BASELINE = "gradient-dice"
-PAPER_METHODS = ("diff-sgq", "diff-gq1", "diff-gq2", BASELINE)
-EXTRA_METHODS = ("diff-gq3", "diff-gq4", "projected-diff-gq1", "projected-diff-gq2")
 LABELS = {
     "diff-sgq": "Diff-SGQ",
     "diff-gq1": "Diff-GQ1",
@@ -108,7 +103,7 @@ class Tally:
 class Result:
     """Everything the tables and figures show."""
 
-    config: "Config"
+    config: Config
     panels: dict[tuple[float, float], Panel]
     cells: dict[tuple[tuple[float, float], str], Cell]
 

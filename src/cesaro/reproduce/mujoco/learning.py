@@ -27,11 +27,8 @@ from cesaro.files import Arrays
 from cesaro.learning import Sweep, sweep
 from cesaro.learning.settings import Setting
 from cesaro.learning.source import Source, gather, source
-from cesaro.reproduce.mujoco.result import BASELINE
+from cesaro.reproduce.mujoco.config import BASELINE, BATCH_SIZE, COPIED, RECORD, WINDOW
 
-BATCH_SIZE = 100
-# Minibatches between records, that the rate is averaged over, and between copies of the target network.
-RECORD, WINDOW, COPIED = 10, 100, 100
 _NETWORK = MLP()
 _TARGETS: dict[str, Target] = {"diff-sgq": copied(COPIED)}  # one object, so that its program is found again
 # Rows at a time for the rates over all rows.

@@ -3,25 +3,18 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.learning.settings import Setting
+from cesaro.reproduce.mujoco.config import BASELINE, CLAIMED, METHODS, Config, Place
 
-if TYPE_CHECKING:
-    from cesaro.reproduce.mujoco.run import Config
-
-BASELINE = "gradient-dice"
-CLAIMED = "diff-gq1"
-METHODS = ("diff-sgq", CLAIMED, "diff-gq2", BASELINE)
 LABELS = {"diff-sgq": "Diff-SGQ", CLAIMED: "Diff-GQ1", "diff-gq2": "Diff-GQ2", BASELINE: "GradientDICE"}
 # A margin counts as clear from this many standard errors on.
 CLEAR = 2.0
-
-Place = tuple[str, float]  # an environment and a noise
 
 
 class Rate(NamedTuple):
@@ -152,7 +145,7 @@ class Result:
         actors, data: checksums, by environment, and by recording.
     """
 
-    config: "Config"
+    config: Config
     truths: dict[str, Rate]
     behaviors: dict[Place, Rate]
     cells: dict[tuple[Place, str], Cell]

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,7 @@ from cesaro.checks import Array
 from cesaro.estimators.pipeline import DUAL_MULTIPLE
 from cesaro.features import AUTO_FEATURES, ROWS_PER_FEATURE
 from cesaro.files import Arrays
-
-if TYPE_CHECKING:
-    from cesaro.reproduce.pendulum.run import Config
+from cesaro.reproduce.pendulum.config import Config
 
 # The simulation that checks an exact rate must agree within so many standard errors.
 CHECK = 4.0
@@ -33,7 +31,7 @@ class Setting(NamedTuple):
         return self[1:] == Setting("")[1:]
 
 
-def settings(config: "Config") -> tuple[Setting, ...]:
+def settings(config: Config) -> tuple[Setting, ...]:
     """The default first; a size that is the default's is not repeated."""
     auto = max(1, min(AUTO_FEATURES, config.rows // ROWS_PER_FEATURE))
     found = [Setting(f"default (Fourier {auto}/{DUAL_MULTIPLE * auto})")]
@@ -121,7 +119,7 @@ class Result:
             what is not ok with the default, worst first and with their verdicts.
     """
 
-    config: "Config"
+    config: Config
     truths: dict[str, Truth]
     pieces: dict[tuple[str, float, int], Arrays]
 

@@ -7,8 +7,6 @@ mean logged reward as at the truth, on rows that were not trained on too, no gra
 truth: a diagnosis, and no estimate.
 """
 
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,11 +20,9 @@ from cesaro.estimators.learned_settings import adam
 from cesaro.estimators.neural_members import Members
 from cesaro.files import Arrays
 from cesaro.learning import sweep
+from cesaro.reproduce.practice.config import Config
 from cesaro.reproduce.practice.fqe import inputs_of
 from cesaro.reproduce.practice.logs import Case
-
-if TYPE_CHECKING:
-    from cesaro.reproduce.practice.run import Config
 
 # Rates that are held: shares of the way from the mean logged reward to the truth.
 SHARES = (0.0, 0.5, 1.0)
@@ -46,7 +42,7 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
     return value_objective(q, None, lagrangian, defaults={"held": 0.0})
 
 
-def held_residuals(config: "Config", case: Case) -> Arrays:
+def held_residuals(config: Config, case: Case) -> Arrays:
     """`held [shares, 2]`: mean δ² of training rows and of held-out rows over the variance of rewards, a mean over seeds."""
     rows = inputs_of(case.log, case.policy, config.seed)
     gap, scale = case.truth[0] - case.behavior[0], float(rows.rewards.std())

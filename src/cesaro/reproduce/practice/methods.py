@@ -3,20 +3,19 @@
 import time
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from cesaro.algorithms.saddle_point import Target, tracked
+from cesaro.approximators import MLP
 from cesaro.checks import Array
 from cesaro.errors import InputError
+from cesaro.estimators import DiffLSTD, Learned
 from cesaro.files import Arrays
+from cesaro.reproduce.practice.config import Config
+from cesaro.reproduce.practice.fqe import fitted_q, inputs_of, moved
 from cesaro.reproduce.practice.logs import Case
-
-if TYPE_CHECKING:
-    from cesaro.algorithms.saddle_point import Target
-    from cesaro.approximators import MLP
-    from cesaro.estimators import Learned
-    from cesaro.reproduce.practice.run import Config
 
 SGQ, HIDDEN, GQ1, FQE = "diff-sgq", "hidden", "diff-gq1", "fitted-q"
 # Feature maps that are drawn at random, so that seeds differ.
@@ -30,7 +29,7 @@ class Method(NamedTuple):
     label: str
 
 
-def methods(config: "Config") -> tuple[Method, ...]:
+def methods(config: Config) -> tuple[Method, ...]:
     """Closed forms first."""
     closed = tuple(Method(name, f"DiffLSTD {name}") for name in config.maps)
     networks = (
@@ -46,7 +45,7 @@ def is_random(features: str) -> bool:
     return features.partition(":")[0] in RANDOM_MAPS
 
 
-def fits(config: "Config") -> dict[str, Callable[[Case], Arrays]]:
+def fits(config: Config) -> dict[str, Callable[[Case], Arrays]]:
     """The pieces of work on a log, by name. A piece holds, for each method in it, an array `NAME` of rates by seed (nan where
     there is no answer) and `NAME.note`, which says why; for networks also `NAME.moved`, how far the rate went in the last
     quarter of steps, and `NAME.offline`, the rate read off all rows. The longest come first."""
@@ -61,9 +60,7 @@ def fits(config: "Config") -> dict[str, Callable[[Case], Arrays]]:
     return found
 
 
-def _closed(config: "Config", features: str, seed: int, case: Case) -> Arrays:
-    from cesaro.estimators import DiffLSTD
-
+def _closed(config: Config, features: str, seed: int, case: Case) -> Arrays:
     def fit() -> Found:
         fitted = DiffLSTD(features, random_state=config.seed + seed, quiet=True).fit(case.log, case.policy)
         return Found(np.array([fitted.reward_rate_]))
@@ -71,10 +68,8 @@ def _closed(config: "Config", features: str, seed: int, case: Case) -> Arrays:
     return _answer(features, fit)
 
 
-def _sgq(config: "Config", case: Case) -> Arrays:
+def _sgq(config: Config, case: Case) -> Arrays:
     """Diff-SGQ, and the closed form on the last hidden layer of what it learned."""
-    from cesaro.estimators import DiffLSTD
-
     fitted = _network(config, SGQ)
 
     def hidden() -> Found:
@@ -86,13 +81,11 @@ def _sgq(config: "Config", case: Case) -> Arrays:
     return first | _answer(HIDDEN, hidden, config.seeds)
 
 
-def _gq1(config: "Config", case: Case) -> Arrays:
+def _gq1(config: Config, case: Case) -> Arrays:
     return _answer(GQ1, lambda: _learned(_network(config, GQ1), case), config.seeds)
 
 
-def _network(config: "Config", method: str) -> "Learned":
-    from cesaro.estimators import Learned
-
+def _network(config: Config, method: str) -> Learned:
     return Learned(
         method,
         approximator=_mlp(config),
@@ -106,15 +99,13 @@ def _network(config: "Config", method: str) -> "Learned":
     )
 
 
-def _learned(estimator: "Learned", case: Case) -> "Found":
+def _learned(estimator: Learned, case: Case) -> "Found":
     fitted = estimator.fit(case.log, case.policy)
     return Found(fitted.seed_rates_, fitted.seed_rates_ - fitted.earlier_rates_, fitted.offline_rates_)
 
 
-def _fqe(config: "Config", case: Case) -> Arrays:
+def _fqe(config: Config, case: Case) -> Arrays:
     def fit() -> Found:
-        from cesaro.reproduce.practice.fqe import fitted_q, inputs_of, moved
-
         found = fitted_q(
             inputs_of(case.log, case.policy, config.seed),
             approximator=_mlp(config),
@@ -151,15 +142,11 @@ def _answer(name: str, fit: Callable[[], Found], seeds: int = 1) -> Arrays:
     return {key: np.asarray(array) for key, array in arrays.items() if array is not None}
 
 
-def _mlp(config: "Config") -> "MLP":
-    from cesaro.approximators import MLP
-
+def _mlp(config: Config) -> MLP:
     return MLP(config.widths)
 
 
 @cache
-def _slowly(mixing: float) -> "Target":
+def _slowly(mixing: float) -> Target:
     """One object per number, so that compiled programs are found again."""
-    from cesaro.algorithms.saddle_point import tracked
-
     return tracked(mixing)

@@ -3,17 +3,15 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
+from cesaro.reproduce.practice.config import Config
 from cesaro.reproduce.practice.logs import Subject
 from cesaro.reproduce.practice.methods import GQ1, Method, methods
-
-if TYPE_CHECKING:
-    from cesaro.reproduce.practice.run import Config
 
 # A gap between behavior and truth of fewer standard errors is no yardstick.
 CLEAR = 4.0
@@ -123,11 +121,11 @@ class Result:
 
     Attributes:
         truths: by log.
-        found: by log and array name, see `practice_methods.fits`.
-        held: by log where it was asked for, see `practice_held`: residuals by held rate, of training and of held-out rows.
+        found: by log and array name, see `methods.fits`.
+        held: by log where it was asked for, see `held`: residuals by held rate, of training and of held-out rows.
     """
 
-    config: "Config"
+    config: Config
     truths: dict[Subject, Truth]
     found: dict[tuple[Subject, str], NDArray[Any]]
     held: dict[Subject, Array]

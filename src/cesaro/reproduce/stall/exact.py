@@ -9,7 +9,6 @@ from cesaro import exact
 from cesaro.checks import Array
 from cesaro.linear import EmpiricalProblem, LinearProblem
 from cesaro.mdp import TabularMDP
-from cesaro.reproduce.stall.networks import rate_force
 from cesaro.reproduce.stall.problem import Problem
 
 # The rates are compared after this many time constants of Diff-SGQ.
@@ -114,6 +113,24 @@ def limits(problem: Problem, rows: int, seed: int) -> Limits:
     right = EmpiricalProblem(x, log.rewards, x_next).limit("diff-gq1").reward_rate
     free = np.linalg.lstsq(np.column_stack([np.ones(rows), x - x_next]), log.rewards, rcond=1e-10)[0][0]
     return Limits(problem.noise, problem.rate, problem.behavior_rate, right, float(free), rate_force(x, x_next))
+
+
+def rate_force(x: Array, x_next: Array) -> float:
+    """min_w E[(1 − (x − x')ᵀw)²]: how fast the best mean squared TD error grows as r̂ leaves its optimum, per (Δr̂)².
+
+    It is one minus the uncentered R² of a regression of 1 on x − x'. With one feature per pair and enough rows it is
+    1/E_d[ratio²] for the density ratio of the target. At 0 every rate fits equally well.
+
+    Example:
+        >>> import numpy as np
+        >>> rate_force(np.array([[0.0], [0.0]]), np.array([[1.0], [-1.0]]))  # differences average out: r̂ alone moves the mean
+        1.0
+        >>> round(rate_force(np.array([[0.0], [0.0]]), np.array([[1.0], [1.0]])), 9)  # w can take the place of r̂
+        0.0
+    """
+    change = x - x_next
+    weights = np.linalg.lstsq(change, np.ones(len(change)), rcond=1e-10)[0]
+    return max(0.0, 1.0 - float((change @ weights).mean()))
 
 
 def products(x: Array) -> Array:

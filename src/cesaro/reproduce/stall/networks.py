@@ -23,6 +23,7 @@ from cesaro.estimators.learned_settings import adam
 from cesaro.features import hidden_layer
 from cesaro.learning import sweep
 from cesaro.linear import EmpiricalProblem
+from cesaro.reproduce.stall.exact import rate_force
 from cesaro.reproduce.stall.problem import Problem, Rows
 
 METHODS = ("diff-sgq", "diff-gq1", "diff-gq1-no-momentum", "diff-gq1-fast-dual", "residual")
@@ -176,24 +177,6 @@ def true_values(problem: Problem, rows: Rows, *, steps: int, seed: int, width: i
         quiet=True,
     )
     return jax.tree.map(lambda leaf: leaf[0, 0], found.final["values"])
-
-
-def rate_force(x: Array, x_next: Array) -> float:
-    """min_w E[(1 − (x − x')ᵀw)²]: how fast the best mean squared TD error grows as r̂ leaves its optimum, per (Δr̂)².
-
-    It is one minus the uncentered R² of a regression of 1 on x − x'. With one feature per pair and enough rows it is
-    1/E_d[ratio²] for the density ratio of the target. At 0 every rate fits equally well.
-
-    Example:
-        >>> import numpy as np
-        >>> rate_force(np.array([[0.0], [0.0]]), np.array([[1.0], [-1.0]]))  # differences average out: r̂ alone moves the mean
-        1.0
-        >>> round(rate_force(np.array([[0.0], [0.0]]), np.array([[1.0], [1.0]])), 9)  # w can take the place of r̂
-        0.0
-    """
-    change = x - x_next
-    weights = np.linalg.lstsq(change, np.ones(len(change)), rcond=1e-10)[0]
-    return max(0.0, 1.0 - float((change @ weights).mean()))
 
 
 Layers = list[tuple[Array, Array]]

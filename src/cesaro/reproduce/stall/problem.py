@@ -84,6 +84,11 @@ class Problem:
         spread = self.exploration**2 * of_action @ of_action.T
         return self._poisson(self._next_noise + spread, ACTION_COST * self.exploration**2)[1]
 
+    @property
+    def way(self) -> float:
+        """From the log's rate to r_π."""
+        return self.rate - self.behavior_rate
+
     def values(self, x: Array) -> Array:
         """q_π at pairs x = (y, a), up to a constant, `[N]`."""
         y, a = x[:, : self.observations], x[:, self.observations :]

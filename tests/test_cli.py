@@ -88,7 +88,7 @@ def test_the_full_study_gets_a_verdict(
 
 
 def test_quick_is_a_number_of_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assumption, "QUICK_TRIALS", 3)
+    monkeypatch.setattr(assumption, "QUICK", {"trials": 3})
     assert cesaro("reproduce", "assumption", "--quick", "--out", tmp_path / "out").exit_code == 0
     rows = (tmp_path / "out" / "assumption.csv").read_text(encoding="utf-8").splitlines()[1:]
     assert {row.rsplit(",", 1)[1] for row in rows} == {"3"}

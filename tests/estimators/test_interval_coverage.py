@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 import cesaro as cs
 from cesaro.estimators.influence import independent
 from cesaro.estimators.projection import project
-from cesaro.reproduce.coverage_chains import Known, known, simulate
+from cesaro.reproduce.coverage.chains import Known, known, simulate
 
 Array = NDArray[np.float64]
 LOGS = 200

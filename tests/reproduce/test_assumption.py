@@ -8,15 +8,19 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from cesaro.errors import InputError
-from cesaro.reproduce import assumption
-from cesaro.reproduce.assumption import PUBLISHED, Cell, Config, Result, norms, plot, projected_norms, run
+from cesaro.reproduce.assumption import PUBLISHED, Cell, Config, Result, norms, plot, projected_norms, run, show
+
+# The module: `run` of the package is the function.
+assumption_run: Any = import_module("cesaro.reproduce.assumption.run")
 
 Array = NDArray[np.float64]
 SMALL = Config(sizes=(5, 10), trials=24)
@@ -55,7 +59,7 @@ def test_norms_are_invariant_to_a_change_of_basis() -> None:
 
 def test_all_features_on_policy_have_norm_one() -> None:
     transitions = np.random.default_rng(2).dirichlet(np.ones(7), size=(3, 7))
-    stationary = assumption._stationary_distributions(transitions)
+    stationary = assumption_run._stationary_distributions(transitions)
     np.testing.assert_allclose(np.einsum("ti,tij->tj", stationary, transitions), stationary, atol=1e-14)
     np.testing.assert_allclose(projected_norms(transitions, np.eye(7), stationary), 1, rtol=1e-12)
 
@@ -75,7 +79,7 @@ def test_a_pair_without_weight_is_left_out_unless_the_features_need_it() -> None
 def test_sampling_distributions_normalize_and_fall_back_to_the_softmax() -> None:
     stationary = np.array([[0.5, 0.3, 0.2]])
     noise = np.array([[[9.0, 9.0, 9.0], [0.1, 0.0, 0.0], [0.0, 0.0, -0.4], [0.0, 0.0, -1.0 + 1e-9]]])
-    found = assumption._sampling_distributions(stationary, noise, np.array([0.0, 1.0, 1.0, 1.0]))[0]
+    found = assumption_run._sampling_distributions(stationary, noise, np.array([0.0, 1.0, 1.0, 1.0]))[0]
     np.testing.assert_allclose(found[0], [0.5, 0.3, 0.2])
     np.testing.assert_allclose(found[1], np.array([0.6, 0.3, 0.2]) / 1.1)
     exponentials = np.exp(np.array([0.5, 0.3, -0.2]) / 0.6)
@@ -86,7 +90,7 @@ def test_sampling_distributions_normalize_and_fall_back_to_the_softmax() -> None
 @pytest.mark.parametrize("simplex", ["stick-breaking", "uniform"])
 def test_rows_are_distributions_with_exchangeable_entries(simplex: str) -> None:
     random = np.random.default_rng(4)
-    rows = np.concatenate([assumption._SIMPLEX[simplex](random, 4) for _ in range(2_000)])
+    rows = np.concatenate([assumption_run._SIMPLEX[simplex](random, 4) for _ in range(2_000)])
     np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=1e-12)
     assert (rows > 0).all()
     # 8,000 independent rows with standard deviation below 0.3: 5 standard errors, error rate 2e-6.
@@ -97,7 +101,7 @@ def test_rows_are_distributions_with_exchangeable_entries(simplex: str) -> None:
 
 
 def test_every_width_below_the_number_of_pairs_occurs() -> None:
-    widths = {assumption._draw(SMALL, 5, trial).features.shape[1] for trial in range(100)}
+    widths = {assumption_run._draw(SMALL, 5, trial).features.shape[1] for trial in range(100)}
     assert widths == {1, 2, 3, 4}
 
 
@@ -112,7 +116,7 @@ def test_a_trial_depends_on_seed_size_and_number_only() -> None:
 def test_results_do_not_depend_on_workers_or_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = set()
     for index, (workers, chunk) in enumerate([(1, 250), (2, 7), (3, 1)]):
-        monkeypatch.setattr(assumption, "_TRIALS_PER_PIECE", chunk)
+        monkeypatch.setattr(assumption_run, "_TRIALS_PER_PIECE", chunk)
         run(SMALL, tmp_path / str(index), workers=workers, quiet=True)
         texts.add((tmp_path / str(index) / "assumption.csv").read_text(encoding="utf-8"))
     assert len(texts) == 1
@@ -156,9 +160,10 @@ def test_files_hold_what_was_computed(tmp_path: Path) -> None:
 
 def test_killed_runs_resume_to_the_identical_table(tmp_path: Path) -> None:
     code = (
-        "import sys; from cesaro.reproduce import assumption; assumption._TRIALS_PER_PIECE = 10; "
-        "config = assumption.Config(sizes=(50,), trials=250); "
-        "assumption.run(config, sys.argv[1], workers=2, quiet=True)"
+        "import sys; from importlib import import_module; "
+        "assumption_run = import_module('cesaro.reproduce.assumption.run'); assumption_run._TRIALS_PER_PIECE = 10; "
+        "config = assumption_run.Config(sizes=(50,), trials=250); "
+        "assumption_run.run(config, sys.argv[1], workers=2, quiet=True)"
     )
     command = [sys.executable, "-c", code]
     subprocess.run([*command, str(tmp_path / "whole")], check=True)
@@ -181,10 +186,10 @@ def test_stored_pieces_are_not_computed_again(tmp_path: Path, monkeypatch: pytes
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(assumption, "_write_csv", interrupted)
+        patch.setattr(show, "write_cells", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(SMALL, tmp_path / "out", quiet=True)
-    monkeypatch.setattr(assumption, "norms", interrupted)
+    monkeypatch.setattr(assumption_run, "norms", interrupted)
     run(SMALL, tmp_path / "out", quiet=True)
     assert (tmp_path / "out" / "assumption.csv").exists()
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,25 @@ from rich.console import Console
 
 import cesaro as cs
 from cesaro.errors import InputError
-from cesaro.reproduce import boyan, boyan_figures, boyan_tables
-from cesaro.reproduce.boyan import QUICK, Config, learn, misfit_features, run
-from cesaro.reproduce.boyan_result import BASELINE, EXTRA_METHODS, LABELS, PAPER_METHODS, Cell, Panel, Result
+from cesaro.reproduce.boyan import (
+    BASELINE,
+    EXTRA_METHODS,
+    LABELS,
+    PAPER_METHODS,
+    QUICK,
+    Cell,
+    Config,
+    Panel,
+    Result,
+    learn,
+    misfit_features,
+    run,
+    show,
+)
+from cesaro.reproduce.boyan import config as boyan_config
+
+# The module: `run` of the package is the function.
+boyan_run: Any = import_module("cesaro.reproduce.boyan.run")
 
 # Three panels; at the largest step size every method diverges.
 SMALL = Config(pi0s=(0.1,), step_sizes=(2.0**-6, 2.0**-4, 8.0), ridges=(0.0, 0.1), lams=(0.1, 1.0), runs=3, samples=200)
@@ -85,7 +102,7 @@ def test_the_fit_of_the_features(misfit: bool) -> None:
     config = Config(misfit=misfit)
     for panel in config.panels:
         problem = config.problem(*panel)
-        found = boyan._panel(config, panel)
+        found = boyan_run._panel(config, panel)
         assert found.truth == pytest.approx(2 - panel[0], abs=1e-12)
         assert problem.limit("gradient-dice").reward_rate == pytest.approx(found.truth + found.rate_gap, abs=1e-9)
         assert problem.limit("diff-gq1").reward_rate == pytest.approx(found.truth + found.rate_gap, abs=1e-9)
@@ -103,7 +120,7 @@ def test_misfit_features_are_independent_and_contain_the_constant() -> None:
     assert np.linalg.matrix_rank(X) == 5
     np.testing.assert_allclose(X @ [1, 1, 1, 1, 0], 1)
     ratios = [
-        [boyan._panel(Config(misfit=misfit), panel).ratio_error for misfit in (False, True)]
+        [boyan_run._panel(Config(misfit=misfit), panel).ratio_error for misfit in (False, True)]
         for panel in Config().panels
     ]
     # The density ratio fits as well with either features, so that what differs is how well values fit.
@@ -199,7 +216,9 @@ def test_best_rows_hold_the_claim_and_the_theory(small: tuple[Result, Path]) -> 
 
 def test_the_authors_start_is_another_start() -> None:
     config = replace(SMALL, methods=("diff-sgq",), step_sizes=(2.0**-20,))
-    zero, random = (learn(replace(config, start=start), (0.1, 0.5), "diff-sgq").reward_rate for start in boyan.STARTS)
+    zero, random = (
+        learn(replace(config, start=start), (0.1, 0.5), "diff-sgq").reward_rate for start in boyan_config.STARTS
+    )
     assert not np.allclose(zero, random, rtol=1e-3)
 
 
@@ -247,9 +266,9 @@ def test_a_killed_run_resumes_to_the_same_files(tmp_path: Path) -> None:
         learned.append("piece")
         return original(*arguments)
 
-    original = boyan._piece
+    original = boyan_run._piece
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boyan, "_piece", counted)
+        patch.setattr(boyan_run, "_piece", counted)
         run(config, tmp_path / "out", quiet=True)
     assert len(learned) == 6 - len(stored)
     for name in ("boyan.csv", "best.csv"):
@@ -269,7 +288,7 @@ def test_a_killed_run_resumes_to_the_same_files(tmp_path: Path) -> None:
     ],
 )
 def test_the_manifest_names_a_command_that_gives_its_settings(config: Config, command: str) -> None:
-    assert boyan._command(config) == command
+    assert boyan_config.command(config) == command
 
 
 # Bad settings.
@@ -341,8 +360,8 @@ def made_up(errors: dict[str, list[float]], *, gap: float = 0.0, misfit: bool = 
 def printed(result: Result, width: int = 80) -> str:
     console = Console(highlight=False, width=width)
     with console.capture() as capture:
-        boyan_tables.print_tables(result, console)
-    return capture.get() + "\n".join(boyan_tables.verdict(result))
+        show.print_tables(result, console)
+    return capture.get() + "\n".join(show.verdict(result))
 
 
 def test_margins_are_paired() -> None:
@@ -392,7 +411,7 @@ def test_tables_fit_a_terminal(small: tuple[Result, Path]) -> None:
 
 def test_the_figure_has_the_papers_layout(small: tuple[Result, Path]) -> None:
     result = small[0]
-    figure = boyan_figures.plot(result)
+    figure = show.plot(result)
     assert [axis.get_title() for axis in figure.axes] == [
         f"$\\pi_0 = 0.1$, $\\mu_0 = {mu0:g}$" for mu0 in (0.1, 0.5, 0.9)
     ]
@@ -406,7 +425,7 @@ def test_the_figure_has_the_papers_layout(small: tuple[Result, Path]) -> None:
 
 def test_step_sizes_are_drawn_with_both_limits(small: tuple[Result, Path]) -> None:
     result = small[0]
-    figure = boyan_figures.plot_step_sizes(result)
+    figure = show.plot_step_sizes(result)
     assert len(figure.axes) == 4 * 3
     panels = [(0.1, 0.1), (0.1, 0.5), (0.1, 0.9)]
     for i, axis in enumerate(figure.axes):

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from cesaro import problems
 from cesaro.cli import app
 from cesaro.errors import InputError
 from cesaro.learning.source import draw, source
-from cesaro.reproduce import counterexample, counterexample_figures, counterexample_tables
+from cesaro.reproduce import counterexample
 from cesaro.reproduce.counterexample import (
     METHODS,
     Config,
@@ -27,9 +28,14 @@ from cesaro.reproduce.counterexample import (
     expected_trajectory,
     lower_bound,
     run,
+    show,
     spectral_radius,
     trajectories,
 )
+from cesaro.reproduce.counterexample import config as counterexample_config
+
+# The module: `run` of the package is the function.
+counterexample_run: Any = import_module("cesaro.reproduce.counterexample.run")
 
 pytestmark = pytest.mark.slow
 
@@ -216,7 +222,7 @@ def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
     ],
 )
 def test_the_recorded_command_gives_the_settings(settings: dict[str, object], command: str) -> None:
-    assert counterexample._command(Config(**settings)) == command  # type: ignore[arg-type]
+    assert counterexample_config.command(Config(**settings)) == command  # type: ignore[arg-type]
 
 
 def test_results_do_not_depend_on_workers_and_stored_pieces_are_kept(
@@ -230,7 +236,7 @@ def test_results_do_not_depend_on_workers_and_stored_pieces_are_kept(
             raise KeyboardInterrupt
         return trajectories(config, method, step_size)
 
-    monkeypatch.setattr(counterexample, "trajectories", sometimes)
+    monkeypatch.setattr(counterexample_run, "trajectories", sometimes)
     with pytest.raises(KeyboardInterrupt):
         run(SMALL, tmp_path / "out", workers=1, quiet=True)
     assert not (tmp_path / "out").exists()
@@ -262,20 +268,20 @@ def test_bad_settings_are_refused(settings: dict[str, object], message: str) -> 
 
 def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
     result = small[0]
-    text = " ".join(counterexample_tables.verdict(result))
+    text = " ".join(show.verdict(result))
     assert "NOT" not in text
     assert "diverges at all 3 step sizes from 2^-6 to 2^0" in text
     unclear = replace(result, cells=tuple(replace(cell, exponent=2 * cell.standard_error) for cell in result.cells))
-    text = " ".join(counterexample_tables.verdict(unclear))
+    text = " ".join(show.verdict(unclear))
     assert "sampled, does NOT clearly diverge" in text
     assert "do NOT clearly converge" in text
     large = replace(result, cells=tuple(cell for cell in result.cells if cell.step_size > 2.0**-6))
-    assert "no verdict" in counterexample_tables.verdict(large)[-1]
+    assert "no verdict" in show.verdict(large)[-1]
     assert large.summary()["gradient_methods_converge"] is None
 
 
 def test_the_plot_shows_every_method(small: tuple[Result, Path]) -> None:
-    panels: list[Any] = counterexample_figures.plot(small[0]).axes
+    panels: list[Any] = show.plot(small[0]).axes
     left, right = panels
     for panel in (left, right):
         assert {text.get_text() for text in panel.texts} == {"Diff-SGQ", "Diff-GQ1", "Diff-GQ2"}

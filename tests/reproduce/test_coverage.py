@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,13 @@ from cesaro.cli import app
 from cesaro.errors import InputError
 from cesaro.estimators.influence import independent
 from cesaro.estimators.projection import project
-from cesaro.reproduce import coverage, coverage_figures, coverage_tables
-from cesaro.reproduce.coverage import RULES, Config, Result, batch_means, intervals, rows, run
-from cesaro.reproduce.coverage_chains import CHAINS, SERIES, Known, known, simulate
+from cesaro.reproduce import coverage
+from cesaro.reproduce.coverage import RULES, Config, Result, batch_means, intervals, rows, run, show
+from cesaro.reproduce.coverage import config as coverage_config
+from cesaro.reproduce.coverage.chains import CHAINS, SERIES, Known, known, simulate
+
+# The module: `run` of the package is the function.
+coverage_run: Any = import_module("cesaro.reproduce.coverage.run")
 
 pytestmark = pytest.mark.slow
 
@@ -163,7 +168,7 @@ def test_refused_logs_count_as_not_covered(small: tuple[Result, Path]) -> None:
     assert after.answered == 9 / 12
     assert after.coverage["default"] <= min(before.coverage["default"], 9 / 12)
     assert np.isfinite([after.bias, after.deviation]).all()
-    assert any(line.startswith("Refused") for line in coverage_tables.verdict(damaged))
+    assert any(line.startswith("Refused") for line in show.verdict(damaged))
 
 
 def test_a_log_that_lacks_pairs_is_refused_with_one_hot_features_only() -> None:
@@ -211,7 +216,7 @@ def test_results_do_not_depend_on_workers_and_stored_pieces_are_kept(
     small: tuple[Result, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed = []
-    piece = coverage._piece
+    piece = coverage_run._piece
 
     def sometimes(config: Config, problem: Known, trajectories: int, first: int) -> dict[str, Any]:
         computed.append((problem.name, trajectories, first))
@@ -219,7 +224,7 @@ def test_results_do_not_depend_on_workers_and_stored_pieces_are_kept(
             raise KeyboardInterrupt
         return piece(config, problem, trajectories, first)
 
-    monkeypatch.setattr(coverage, "_piece", sometimes)
+    monkeypatch.setattr(coverage_run, "_piece", sometimes)
     with pytest.raises(KeyboardInterrupt):
         run(SMALL, tmp_path / "out", workers=1, quiet=True)
     assert not (tmp_path / "out").exists()
@@ -232,7 +237,7 @@ def test_results_do_not_depend_on_workers_and_stored_pieces_are_kept(
 
 def test_a_log_is_the_same_however_many_there_are(small: tuple[Result, Path]) -> None:
     result = small[0]
-    piece = coverage._piece(replace(SMALL, logs=2), result.problems["fast"], 30, 0)
+    piece = coverage_run._piece(replace(SMALL, logs=2), result.problems["fast"], 30, 0)
     np.testing.assert_array_equal(piece["estimates"], result.estimates["fast", 30][..., :2])
 
 
@@ -256,7 +261,7 @@ def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
     good = with_coverage(small[0], config, 0.95, 0.4)
     assert not good.outside
     assert good.is_telling
-    first, second = coverage_tables.verdict(good)
+    first, second = show.verdict(good)
     assert first.startswith("As promised, default intervals cover 95.0-95.0 % of 1,000 logs in 60 cells at 500 auto")
     assert "The study can tell formulas apart: independent rows cover 40.0-40.0 %" in second
     for share in (0.925, 0.97):
@@ -264,12 +269,12 @@ def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
     for share in (0.924, 0.971):
         bad = with_coverage(small[0], config, share, 0.4)
         assert len(bad.outside) == 60
-        assert coverage_tables.verdict(bad)[0].startswith("NOT as promised")
-    assert "what the log earned, sticky, 50 short 97.1 %" in coverage_tables.verdict(bad)[0]
+        assert show.verdict(bad)[0].startswith("NOT as promised")
+    assert "what the log earned, sticky, 50 short 97.1 %" in show.verdict(bad)[0]
     vain = with_coverage(small[0], config, 0.95, 0.8)
     assert not vain.is_telling
-    assert "proves NOTHING" in coverage_tables.verdict(vain)[1]
-    assert coverage_tables.verdict(small[0])[0].startswith("No verdict: default intervals cover")
+    assert "proves NOTHING" in show.verdict(vain)[1]
+    assert show.verdict(small[0])[0].startswith("No verdict: default intervals cover")
     parts: tuple[dict[str, Any], ...] = ({"logs": 999}, {"lengths": (50, 499)}, {"trajectories": (1, 50)})
     for part in parts:
         assert not replace(config, **part).is_full
@@ -277,7 +282,7 @@ def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
 
 def test_the_plot_has_a_panel_for_every_kind_of_log(small: tuple[Result, Path]) -> None:
     result = small[0]
-    figure: Any = coverage_figures.plot(result)
+    figure: Any = show.plot(result)
     assert len(figure.axes) == 4
     panel = next(axes for axes in figure.axes if axes.get_title().startswith("sticky chain, 30 trajectories"))
     marks = next(c for c in panel.collections if c.get_label() == "default rule, 120 times").get_offsets()
@@ -296,7 +301,7 @@ def test_the_plot_has_a_panel_for_every_kind_of_log(small: tuple[Result, Path]) 
     ],
 )
 def test_the_recorded_command_gives_the_settings(settings: dict[str, Any], command: str) -> None:
-    assert coverage._command(Config(**settings)) == command
+    assert coverage_config.command(Config(**settings)) == command
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,25 @@ from cesaro.approximators import MLP, linear
 from cesaro.cli import app
 from cesaro.errors import InputError
 from cesaro.policies import save_actor
-from cesaro.reproduce import mujoco, mujoco_data, mujoco_figures, mujoco_learning, mujoco_tables
-from cesaro.reproduce.mujoco import ENVS, QUICK, Config, collect, run
-from cesaro.reproduce.mujoco_data import Recording, find, load
-from cesaro.reproduce.mujoco_result import BASELINE, CLAIMED, METHODS, Cell, Place, Rate, Result
+from cesaro.reproduce.mujoco import (
+    BASELINE,
+    CLAIMED,
+    ENVS,
+    METHODS,
+    QUICK,
+    Cell,
+    Config,
+    Place,
+    Rate,
+    Result,
+    collect,
+    run,
+    show,
+)
+from cesaro.reproduce.mujoco import config as mujoco_config
+from cesaro.reproduce.mujoco import data as mujoco_data
+from cesaro.reproduce.mujoco import learning as mujoco_learning
+from cesaro.reproduce.mujoco.data import Recording, find, load
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plain_starts")]
 
@@ -97,7 +112,7 @@ def test_the_grid_is_the_papers() -> None:
         assert [setting["lr"] for setting in config.settings(method)] == list(rates)
     found = {(setting["lr"], setting["lam"]) for setting in config.settings(BASELINE)}
     assert found == {(lr, lam) for lr in rates for lam in (0.1, 1.0, 10.0)}
-    assert (mujoco_learning.BATCH_SIZE, mujoco_learning.WINDOW, mujoco_learning.COPIED) == (100, 100, 100)
+    assert (mujoco_config.BATCH_SIZE, mujoco_config.WINDOW, mujoco_config.COPIED) == (100, 100, 100)
 
 
 def test_every_method_consumes_the_same_samples(small: tuple[Result, Path]) -> None:
@@ -369,7 +384,7 @@ def test_a_setting_that_diverged_is_never_the_best(small: tuple[Result, Path]) -
 def test_the_files_and_the_figures(small: tuple[Result, Path]) -> None:
     names = ["best.csv", "curves.csv", "manifest.json", "mujoco.csv", "mujoco.png", "rates.png"]
     assert sorted(file.name for file in small[1].iterdir()) == names
-    assert mujoco_figures.figures_of(Config()) == {
+    assert show.figures_of(Config()) == {
         "mujoco": (0.9,),
         "mujoco_appendix": (0.1, 0.5),
         "rates": (0.1, 0.5, 0.9),
@@ -419,7 +434,7 @@ def test_an_interrupted_run_resumes_to_the_same_files(
     ],
 )
 def test_the_manifest_names_a_command_that_gives_its_settings(config: Config, command: str) -> None:
-    assert mujoco._command(config).startswith(f"cesaro reproduce mujoco {command}")
+    assert mujoco_config.command(config).startswith(f"cesaro reproduce mujoco {command}")
 
 
 # The command.
@@ -517,7 +532,7 @@ def made(*places: tuple[list[float] | None, list[float] | None]) -> Result:
 
 def printed(result: Result) -> str:
     console = Console(file=io.StringIO(), width=120)
-    mujoco_tables.print_tables(result, console)
+    show.print_tables(result, console)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -542,7 +557,7 @@ def test_the_claim_is_counted_place_by_place() -> None:
     assert not result.claim_holds
     summary = result.summary()
     assert (summary["best"], summary["clearly_best"], summary["clearly_beaten"]) == (3, 2, 2)
-    text = " ".join(mujoco_tables.verdict(result))
+    text = " ".join(show.verdict(result))
     assert "Diff-GQ1 is best in 3 of 6 cells, clearly in 2; clearly beaten in 2." in text
     assert "does NOT hold" in text
     assert "HalfCheetah-v5 0.3 (Diff-SGQ, clearly), HalfCheetah-v5 0.4 (Diff-SGQ), HalfCheetah-v5 0.5" in text
@@ -553,9 +568,9 @@ def test_the_claim_is_counted_place_by_place() -> None:
 def test_the_claim_holds_where_it_holds_everywhere() -> None:
     result = made(([0.1, 0.2, 0.1, 0.2], [0.3, 0.4, 0.3, 0.4]))
     assert result.claim_holds
-    text = mujoco_tables.verdict(result)
+    text = show.verdict(result)
     assert "No verdict, as this is not the full study: here the claim holds in every cell." in text
     assert text[-1].startswith("The full study has more")
     second = result.cells[result.config.places[0], CLAIMED].second
     assert second == pytest.approx((1.6, 0.2 / math.sqrt(3) / 2))
-    assert mujoco_figures.figures(result).keys() == {"mujoco", "rates"}
+    assert show.figures(result).keys() == {"mujoco", "rates"}

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,10 +19,14 @@ from cesaro.cli import app
 from cesaro.errors import InputError
 from cesaro.estimators.diagnostics import Diagnostic, Verdict
 from cesaro.estimators.tabular import NotIdentified
-from cesaro.reproduce import pendulum, pendulum_figures, pendulum_tables
-from cesaro.reproduce.pendulum import Config, run
-from cesaro.reproduce.pendulum_model import CONTROLLERS, Pendulums, exact_rate, log, simulated_rate
-from cesaro.reproduce.pendulum_result import Result, Truth, settings
+from cesaro.reproduce import pendulum
+from cesaro.reproduce.pendulum import Config, run, show
+from cesaro.reproduce.pendulum import config as pendulum_config
+from cesaro.reproduce.pendulum.model import CONTROLLERS, Pendulums, exact_rate, log, simulated_rate
+from cesaro.reproduce.pendulum.result import Result, Truth, settings
+
+# The module: `run` of the package is the function.
+pendulum_run: Any = import_module("cesaro.reproduce.pendulum.run")
 
 # Frequent resets, so that a start is soon forgotten; rows for 68 default features, since up to 64 diagnostics take longer.
 SETTINGS: dict[str, Any] = {
@@ -125,7 +130,7 @@ def test_pieces_hold_what_the_estimator_gives(small: tuple[Result, Path]) -> Non
     result = small[0]
     assert len(result.pieces) == 4
     controller = CONTROLLERS["smooth"]
-    data = log(controller, 1.5, 3_400, 20, 1 / 20, pendulum.random_numbers("smooth", 1.5, 4))
+    data = log(controller, 1.5, 3_400, 20, 1 / 20, pendulum_run.random_numbers("smooth", 1.5, 4))
     piece = result.pieces["smooth", 1.5, 4]
     assert float(piece["behavior"]) == data.rewards.mean()
     for i in (0, 4, len(settings(SMALL)) - 1):
@@ -134,18 +139,18 @@ def test_pieces_hold_what_the_estimator_gives(small: tuple[Result, Path]) -> Non
         assert piece["estimate"][i] == pytest.approx(fitted.reward_rate_, rel=1e-6)
         assert (piece["low"][i], piece["high"][i]) == pytest.approx(fitted.interval(0.95), rel=1e-6)
         if i == 0:
-            expected = pendulum._diagnosed(fitted)
+            expected = pendulum_run._diagnosed(fitted)
             assert (str(piece["verdict"]), str(piece["findings"])) == tuple(map(str, expected.values()))
 
 
 def test_findings_are_named_worst_first() -> None:
     verdicts: tuple[Verdict, ...] = ("ok", "caution", "bad")
     fitted: Any = SimpleNamespace(diagnostics_=[Diagnostic(f"{said} one", 1.0, said, "So.") for said in verdicts])
-    found = pendulum._diagnosed(fitted)
+    found = pendulum_run._diagnosed(fitted)
     assert str(found["findings"]) == "bad one (bad); caution one (caution)"
     assert str(found["verdict"]) == "bad"
     fitted.diagnostics_ = fitted.diagnostics_[:1]
-    assert {name: str(value) for name, value in pendulum._diagnosed(fitted).items()} == {
+    assert {name: str(value) for name, value in pendulum_run._diagnosed(fitted).items()} == {
         "verdict": "ok",
         "findings": "",
     }
@@ -197,7 +202,7 @@ def test_results_do_not_depend_on_workers_and_stored_pieces_are_kept(
     small: tuple[Result, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed = []
-    piece = pendulum._piece
+    piece = pendulum_run._piece
 
     def sometimes(config: Config, controller: str, noise: float, seed: int) -> dict[str, Any]:
         computed.append((controller, noise, seed))
@@ -205,7 +210,7 @@ def test_results_do_not_depend_on_workers_and_stored_pieces_are_kept(
             raise KeyboardInterrupt
         return piece(config, controller, noise, seed)
 
-    monkeypatch.setattr(pendulum, "_piece", sometimes)
+    monkeypatch.setattr(pendulum_run, "_piece", sometimes)
     with pytest.raises(KeyboardInterrupt):
         run(SMALL, tmp_path / "out", workers=1, quiet=True)
     assert not (tmp_path / "out").exists()
@@ -223,10 +228,10 @@ def test_refused_logs_are_counted_and_not_covered(monkeypatch: pytest.MonkeyPatc
                 raise NotIdentified("The log does not identify the rate.")
             return super().fit(data, policy)
 
-    monkeypatch.setattr(pendulum, "DiffLSTD", Refusing)
+    monkeypatch.setattr(pendulum_run, "DiffLSTD", Refusing)
     config = replace(SMALL, noises=(0.5,), logs=1, rows=1_000, maps=(4,), ridges=(1e-2,))
-    pieces = {name: job() for name, job in pendulum._jobs(config).items()}
-    result = pendulum._result(config, pieces)
+    pieces = {name: job() for name, job in pendulum_run._jobs(config).items()}
+    result = pendulum_run._result(config, pieces)
     default, last = settings(config)[0], settings(config)[-1]
     for setting in (default, last):
         score = result.scores[setting]
@@ -235,10 +240,10 @@ def test_refused_logs_are_counted_and_not_covered(monkeypatch: pytest.MonkeyPatc
     assert result.scores[settings(config)[1]].answered == 1
     assert result.summary()["settings"]["linear"]["mean_error"] is None
     assert "refused" in result.summary()["default"]["smooth 0.5"]["verdicts"]
-    lines = pendulum_tables.verdict(result)
+    lines = show.verdict(result)
     assert any("1 log refused" in line for line in lines)
     assert any(line.startswith("The default FAILS for smooth, noise 0.5 (covers 0 of 1") for line in lines)
-    figure: Any = pendulum_figures.plot(result)
+    figure: Any = show.plot(result)
     assert [text.get_text() for text in figure.axes[0].texts] == ["0/1", "0/1"]
 
 
@@ -254,7 +259,7 @@ def with_estimates(result: Result, offset: float, verdict: str) -> Result:
 
 def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
     good = with_estimates(small[0], 0.02, "ok")
-    lines = pendulum_tables.verdict(good)
+    lines = show.verdict(good)
     assert lines[0].startswith(f"True rates: smooth {good.truths['smooth'].rate:.4f} (simulated")
     gap = np.mean([abs(float(piece["behavior"]) - good.truths["smooth"].rate) for piece in good.pieces.values()])
     assert lines[1] == (
@@ -264,25 +269,25 @@ def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
     assert not any("FAILS" in line for line in lines)
     assert "of 4 logs whose interval holds the truth, 0 bad and 0 caution" in " ".join(lines)
     bad = with_estimates(small[0], 5.0, "bad")
-    lines = pendulum_tables.verdict(bad)
+    lines = show.verdict(bad)
     assert lines[2].startswith("The default FAILS for smooth, noise 0.5 (covers 0 of 2, mean |error| 5.000, not below")
     assert "smooth, noise 1.5" in lines[2]
     assert "of 4 logs whose interval misses the truth, 4 bad and 0 caution" in lines[3]
     off = replace(good, truths={"smooth": Truth(-1.0, -1.0, -0.9, 0.01)})
-    assert "NOT within 4 standard errors" in pendulum_tables.verdict(off)[0]
+    assert "NOT within 4 standard errors" in show.verdict(off)[0]
     assert not off.summary()["truths"]["smooth"]["is_confirmed"]
 
 
 def test_answers_by_a_ridge_alone_are_counted(small: tuple[Result, Path]) -> None:
     pieces = {key: {**piece, "identified": piece["identified"].copy()} for key, piece in small[0].pieces.items()}
     pieces["smooth", 0.5, 3]["identified"][-3] = False
-    lines = pendulum_tables.verdict(replace(small[0], pieces=pieces))
+    lines = show.verdict(replace(small[0], pieces=pieces))
     assert any(line.startswith("Answers that came from a ridge") and line.endswith(": 1.") for line in lines)
 
 
 def test_the_plot_has_a_mark_for_every_log(small: tuple[Result, Path]) -> None:
     result = small[0]
-    figure: Any = pendulum_figures.plot(result)
+    figure: Any = show.plot(result)
     (panel,) = figure.axes
     assert panel.get_title() == "smooth controller"
     marks = sum(len(collection.get_offsets()) for collection in panel.collections)
@@ -302,7 +307,7 @@ def test_the_plot_has_a_mark_for_every_log(small: tuple[Result, Path]) -> None:
     ],
 )
 def test_the_recorded_command_gives_the_settings(given: dict[str, Any], command: str) -> None:
-    assert pendulum._command(Config(**given)) == command
+    assert pendulum_config.command(Config(**given)) == command
 
 
 @pytest.mark.parametrize(

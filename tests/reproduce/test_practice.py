@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,20 @@ import cesaro as cs
 from cesaro.algorithms.saddle_point import tracked
 from cesaro.approximators import MLP
 from cesaro.cli import app
+from cesaro.commands.reproduce import practice_settings
 from cesaro.errors import InputError
 from cesaro.policies import policy, save_actor
-from cesaro.reproduce import mujoco, mujoco_data, practice, practice_figures, practice_logs, practice_tables
-from cesaro.reproduce.practice import QUICK, Config, run
-from cesaro.reproduce.practice_command import _config
-from cesaro.reproduce.practice_fqe import fitted_q, inputs_of, moved
-from cesaro.reproduce.practice_logs import Remembered, Subject, pendulum_case, thinned
-from cesaro.reproduce.practice_methods import FQE, GQ1, HIDDEN, SGQ, Method, _slowly, fits, methods
-from cesaro.reproduce.practice_result import Result, Truth
+from cesaro.reproduce import mujoco, practice
+from cesaro.reproduce.mujoco import data as mujoco_data
+from cesaro.reproduce.practice import QUICK, Config, run, show
+from cesaro.reproduce.practice import logs as practice_logs
+from cesaro.reproduce.practice.fqe import fitted_q, inputs_of, moved
+from cesaro.reproduce.practice.logs import Remembered, Subject, pendulum_case, thinned
+from cesaro.reproduce.practice.methods import FQE, GQ1, HIDDEN, SGQ, Method, _slowly, fits, methods
+from cesaro.reproduce.practice.result import Result, Truth
+
+# The module: `run` of the package is the function.
+practice_run: Any = import_module("cesaro.reproduce.practice.run")
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plain_starts")]
 
@@ -224,18 +230,18 @@ def test_work_resumes_and_other_settings_are_refused(
 ) -> None:
     config = Config(**{**SMALL, "envs": ("pendulum",), "maps": ("linear",)})
     names, done = ["linear_0"], []
-    monkeypatch.setattr(practice, "fits", lambda config: {name: fits(config)[name] for name in names})
-    monkeypatch.setattr(practice, "methods", lambda config: methods(config)[:1])
+    monkeypatch.setattr(practice_run, "fits", lambda config: {name: fits(config)[name] for name in names})
+    monkeypatch.setattr(practice_run, "methods", lambda config: methods(config)[:1])
 
     def broken(shelf: Any, subject: Subject, fit: Any) -> Any:
         done.append(subject)
         raise RuntimeError
 
-    monkeypatch.setattr(practice, "_fit", broken)
+    monkeypatch.setattr(practice_run, "_fit", broken)
     with pytest.raises(RuntimeError):
         run(config, tmp_path / "out", workers=1, quiet=True)
-    monkeypatch.setattr(practice, "_truth", lambda *_: pytest.fail("the truth was stored"))
-    monkeypatch.setattr(practice, "_fit", lambda shelf, subject, fit: fit(shelf(subject)))
+    monkeypatch.setattr(practice_run, "_truth", lambda *_: pytest.fail("the truth was stored"))
+    monkeypatch.setattr(practice_run, "_fit", lambda shelf, subject, fit: fit(shelf(subject)))
     with pytest.raises(InputError, match="seed is 0 there and 1 here"):
         run(replace(config, seed=1), tmp_path / "out", quiet=True)
     result = run(config, tmp_path / "out", quiet=True)
@@ -289,7 +295,7 @@ def test_scores_are_in_gaps_and_leave_out_logs_without_one() -> None:
 
 
 def test_the_verdict_says_what_was_found() -> None:
-    lines = practice_tables.verdict(RESULT)
+    lines = show.verdict(RESULT)
     assert lines[0].startswith("Without a yardstick, as truth and behavior are within 4 standard errors: c 0.5")
     # Fitted Q 0.3, hidden 0.35, linear 0.75, Diff-GQ1 0.85; Diff-SGQ has no answer on a log and is not ranked.
     order = [f"{by_name(name).label} {mean}" for name, mean in ((FQE, "0.30"), (HIDDEN, "0.35"), ("linear", "0.75"))]
@@ -304,11 +310,11 @@ def test_the_verdict_says_what_was_found() -> None:
     assert lines[4].startswith("NOT settled")
     assert lines[5] == "Without an answer: neural Diff-SGQ on b 0.9 (2 of 2 seeds: All runs diverged)."
     away = made(linear=[[1.0]] * 3, gq1=[[2.0], [1.9], [1.0]])
-    assert any("does NOT stay near" in line for line in practice_tables.verdict(away))
+    assert any("does NOT stay near" in line for line in show.verdict(away))
 
 
 def test_the_figure_shows_every_log_and_the_edges() -> None:
-    figure = practice_figures.plot(RESULT)
+    figure = show.plot(RESULT)
     panels = [panel for panel in figure.axes if panel.get_visible()]
     assert [panel.get_title() for panel in panels] == ["a, noise 0.1", "b, noise 0.9", "c, noise 0.5"]
     labels = [tick.get_text() for tick in panels[0].get_yticklabels()]
@@ -319,18 +325,18 @@ def test_the_figure_shows_every_log_and_the_edges() -> None:
 
 
 def test_options_choose_logs() -> None:
-    full = _config(None, None, None, 0, False, "")
+    full = practice_settings(practice, None, None, None, 0, False, "")
     assert full == Config()
     assert len(full.subjects) == 15
-    assert _config(None, None, None, 3, True, "x") == Config(**QUICK, seed=3, actors="x")
-    assert [s.label for s in _config(None, [0.5], None, 0, False, "").subjects][-2:] == [
+    assert practice_settings(practice, None, None, None, 3, True, "x") == Config(**QUICK, seed=3, actors="x")
+    assert [s.label for s in practice_settings(practice, None, [0.5], None, 0, False, "").subjects][-2:] == [
         "Swimmer-v5 0.5",
         "pendulum 0.5",
     ]
-    assert _config(["pendulum"], [2.0, 0.7], 5, 0, False, "").noises == (0.7, 2.0)
-    assert _config(["Hopper-v5"], None, 500, 0, False, "").rows == 500
+    assert practice_settings(practice, ["pendulum"], [2.0, 0.7], 5, 0, False, "").noises == (0.7, 2.0)
+    assert practice_settings(practice, ["Hopper-v5"], None, 500, 0, False, "").rows == 500
     with pytest.raises(InputError, match="once per noise"):
-        _config(None, [0.5, 0.5], None, 0, False, "")
+        practice_settings(practice, None, [0.5, 0.5], None, 0, False, "")
 
 
 @pytest.mark.parametrize(

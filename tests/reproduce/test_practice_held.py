@@ -9,8 +9,8 @@ import pytest
 
 import cesaro as cs
 from cesaro.reproduce.practice import Config
-from cesaro.reproduce.practice_held import SHARES, held_residuals
-from cesaro.reproduce.practice_logs import Case
+from cesaro.reproduce.practice.held import SHARES, held_residuals
+from cesaro.reproduce.practice.logs import Case
 
 
 @pytest.fixture(autouse=True)

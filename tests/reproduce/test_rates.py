@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,13 @@ from cesaro.cli import app
 from cesaro.errors import InputError
 from cesaro.learning import Sweep
 from cesaro.learning.source import draw, source
-from cesaro.reproduce import rates, rates_figures, rates_tables
-from cesaro.reproduce.rates import METHODS, Chosen, Config, Result, choose, run, slope
+from cesaro.reproduce import rates
+from cesaro.reproduce.rates import METHODS, Chosen, Config, Result, choose, run, show, slope
+from cesaro.reproduce.rates import config as rates_config
+from cesaro.reproduce.rates.result import GUARANTEED
+
+# The module: `run` of the package is the function.
+rates_run: Any = import_module("cesaro.reproduce.rates.run")
 
 pytestmark = pytest.mark.slow
 
@@ -100,8 +106,8 @@ def test_ends_are_taken_from_the_right_runs(monkeypatch: pytest.MonkeyPatch) -> 
         extra = {"weights": values[..., None], "last_reward_rate": -values}
         return Sweep(method, [{}] * 10, np.arange(3), np.arange(16), values, np.full((10, 3), -1), extra)
 
-    monkeypatch.setattr(rates, "learn", numbered)
-    piece = rates._piece(SMALL, chosen[0], "diff-gq2")
+    monkeypatch.setattr(rates_run, "learn", numbered)
+    piece = rates_run._piece(SMALL, chosen[0], "diff-gq2")
     expected = 20_000 * np.arange(5)[:, None] + 100 * np.array([0, 1, 3, 7, 15])[:, None] + np.arange(3)
     np.testing.assert_array_equal(piece["rate"], expected)
     np.testing.assert_array_equal(piece["weights"][..., 0], expected)
@@ -133,11 +139,13 @@ def test_every_problem_satisfies_the_assumptions(settings: dict[str, float]) -> 
     if settings:
         assert rejected
         for number in rejected:
-            assert not all(assumption.holds for assumption in rates.candidate(config, number).assumptions(config.xi))
+            assert not all(
+                assumption.holds for assumption in rates_run.candidate(config, number).assumptions(config.xi)
+            )
 
 
 def test_impossible_assumptions_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rates, "CANDIDATES", 5)
+    monkeypatch.setattr(rates_run, "CANDIDATES", 5)
     with pytest.raises(InputError, match=r"Only 0 of 5 random problems satisfy all assumptions at ξ = 0.001"):
         run(Config(xi=0.001), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
@@ -171,7 +179,7 @@ def test_slopes_errors_and_floor_of_a_small_run(small: tuple[Result, Path]) -> N
     assert -1.27 < result.slopes["diff-gq1", "solution"].value < -0.95
     assert -1.13 < result.slopes["diff-gq2", "solution"].value < -0.82
     assert -1.15 < result.late_slopes["diff-gq2", "weights"].value < -0.75
-    assert result.slopes["diff-gq1", "solution"].high < rates.GUARANTEED
+    assert result.slopes["diff-gq1", "solution"].high < GUARANTEED
     # No slope at all where the variance stays: four problems with 60 runs at five horizons.
     constant = result.slopes["diff-gq2", "constant-last"]
     assert constant.low - 0.1 < 0 < constant.high + 0.1
@@ -220,14 +228,14 @@ def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
     ],
 )
 def test_the_recorded_command_gives_the_settings(settings: dict[str, object], command: str) -> None:
-    assert rates._command(Config(**settings)) == command  # type: ignore[arg-type]
+    assert rates_config.command(Config(**settings)) == command  # type: ignore[arg-type]
 
 
 def test_results_do_not_depend_on_workers_and_stored_pieces_are_kept(
     small: tuple[Result, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed = []
-    learn = rates.learn
+    learn = rates_run.learn
 
     def sometimes(config: Config, chosen: Chosen, method: str) -> Sweep:
         computed.append((chosen.number, method))
@@ -235,7 +243,7 @@ def test_results_do_not_depend_on_workers_and_stored_pieces_are_kept(
             raise KeyboardInterrupt
         return learn(config, chosen, method)
 
-    monkeypatch.setattr(rates, "learn", sometimes)
+    monkeypatch.setattr(rates_run, "learn", sometimes)
     with pytest.raises(KeyboardInterrupt):
         run(SMALL, tmp_path / "out", workers=1, quiet=True)
     assert not (tmp_path / "out").exists()
@@ -277,17 +285,17 @@ def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
     stuck = replace(result, errors=flat)
     assert stuck.slopes["diff-gq1", "solution"].value == pytest.approx(0, abs=1e-12)
     assert not stuck.guarantee_holds
-    assert rates_tables.verdict(stuck)[0].startswith("NOT clear that squared errors fall at least like N^-0.5")
+    assert show.verdict(stuck)[0].startswith("NOT clear that squared errors fall at least like N^-0.5")
     falling = {series: errors / np.array(HORIZONS)[:, None] for series, errors in flat.items()}
     good = replace(result, errors=falling)
     assert good.guarantee_holds
-    assert rates_tables.verdict(good)[0].startswith("As guaranteed")
-    assert "-1.00 [-1.00, -1.00]" in rates_tables.verdict(good)[0]
+    assert show.verdict(good)[0].startswith("As guaranteed")
+    assert "-1.00 [-1.00, -1.00]" in show.verdict(good)[0]
 
 
 def test_the_plot_has_slopes_guides_and_the_floor(small: tuple[Result, Path]) -> None:
     result = small[0]
-    panels: list[Any] = rates_figures.plot(result).axes
+    panels: list[Any] = show.plot(result).axes
     legends = [[text.get_text() for text in panel.get_legend().get_texts()] for panel in panels]
     found = result.slopes["diff-gq1", "solution"].value
     assert legends[0][0].startswith(f"Projected Diff-GQ1: slope −{-found:.2f} [−")

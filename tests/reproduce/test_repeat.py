@@ -11,6 +11,7 @@ from typer.testing import Result as Outcome
 from cesaro.cli import app
 from cesaro.errors import InputError
 from cesaro.reproduce import assumption, boyan, repeat
+from cesaro.reproduce.boyan import config as boyan_config
 
 TINY: dict[str, Any] = {"step_sizes": (2.0**-6, 2.0**-4), "runs": 2, "samples": 100}
 
@@ -151,7 +152,8 @@ def test_bad_input_is_one_line_and_writes_nothing(
 
 def test_the_command_prints_tables_and_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(boyan, "QUICK", TINY)
+    for module in (boyan, boyan_config):
+        monkeypatch.setattr(module, "QUICK", TINY)
     result = cesaro("boyan", "--quick", "--misfit", "--quiet")
     assert result.exit_code == 0, result.output
     assert result.stderr == ""

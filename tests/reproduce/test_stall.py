@@ -16,10 +16,13 @@ from cesaro import problems
 from cesaro.approximators import MLP
 from cesaro.cli import app
 from cesaro.errors import InputError
-from cesaro.reproduce import stall, stall_exact, stall_figures, stall_networks, stall_tables
-from cesaro.reproduce.stall import HELD, Config, Key, Result, run
-from cesaro.reproduce.stall_networks import CURVES, METHODS, SHARES, rate_force
-from cesaro.reproduce.stall_problem import Problem
+from cesaro.reproduce import stall
+from cesaro.reproduce.stall import HELD, Config, Key, Result, rate_force, run, show
+from cesaro.reproduce.stall import config as stall_config
+from cesaro.reproduce.stall import exact as stall_exact
+from cesaro.reproduce.stall import networks as stall_networks
+from cesaro.reproduce.stall.networks import CURVES, METHODS, SHARES
+from cesaro.reproduce.stall.problem import Problem
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plain_starts")]
 
@@ -161,7 +164,7 @@ def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
     assert manifest["summary"] == json.loads(json.dumps(result.summary()))
     assert manifest["command"] == "cesaro reproduce --from manifest.json"
     text = (out / "networks.csv").read_text(encoding="utf-8")
-    assert text.count("\n") == 1 + len(stall.keys(result.config))
+    assert text.count("\n") == 1 + len(stall_config.keys(result.config))
     assert "nan" not in text
     assert (out / "stall.png").read_bytes().startswith(b"\x89PNG")
 
@@ -182,14 +185,14 @@ def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
         changed = with_residuals(here, there)
         assert changed.is_flat is flat
         word = "does not tell" if flat else "tells"
-        assert f"{word} the log's rate from the truth ({here:.2%} and {there:.2%}" in stall_tables.verdict(changed)[2]
+        assert f"{word} the log's rate from the truth ({here:.2%} and {there:.2%}" in show.verdict(changed)[2]
 
 
 def test_the_plot_shows_every_method(small: tuple[Result, Path]) -> None:
-    panels: list[Any] = stall_figures.plot(small[0]).axes
+    panels: list[Any] = show.plot(small[0]).axes
     assert len(panels) == 4
     labels = {text.get_text() for text in panels[1].get_legend().get_texts()}
-    assert labels == {*(stall_tables.LABELS[method] for method in METHODS), "truth", "log"}
+    assert labels == {*(show.LABELS[method] for method in METHODS), "truth", "log"}
 
 
 @pytest.mark.parametrize(
@@ -218,7 +221,7 @@ def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> Non
     ],
 )
 def test_the_recorded_command_gives_the_settings(settings: dict[str, Any], command: str) -> None:
-    assert stall._command(Config(**settings)) == command
+    assert stall_config.command(Config(**settings)) == command
 
 
 def test_the_command_prints_tables_and_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,12 @@ def check_workers(workers: int) -> None:
         raise InputError(f"The 'workers' setting of a study must be an integer ≥ 1. Got {workers} instead.")
 
 
+def require(study: str, holds: bool, name: str, rule: str, value: Any) -> None:
+    """Refuse a setting of a study that breaks its rule."""
+    if not holds:
+        raise InputError(f"The '{name}' setting of the {study} study must be {rule}. Got {value} instead.")
+
+
 def compute(
     work: Workspace, jobs: Mapping[str, Callable[[], Arrays]], *, label: str, workers: int = 1, quiet: bool = False
 ) -> dict[str, Arrays]:

@@ -1,0 +1,373 @@
+"""Figure 2 in numbers and in the paper's layout: CSV files, tables for the terminal, the verdict in plain words, and pictures."""
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cesaro.reproduce import study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console
+    from rich.table import Table
+from cesaro.learning.settings import Setting
+from cesaro.reproduce.boyan.config import BASELINE, PAPER_METHODS, Config
+from cesaro.reproduce.boyan.result import CLEAR, LABELS, Cell, Result
+
+# Methods side by side in one table: 80 columns.
+_ABREAST = 4
+# Okabe and Ito's colors, which color-blind readers can tell apart; line styles tell them apart in print.
+_LOOKS: dict[str, tuple[str, Any]] = {
+    "diff-sgq": ("#0072B2", "-"),
+    "diff-gq1": ("#E69F00", (0, (5, 1.5))),
+    "diff-gq2": ("#009E73", (0, (1.2, 1.2))),
+    "gradient-dice": ("#D55E00", (0, (6, 1.5, 1.2, 1.5))),
+    "diff-gq3": ("#CC79A7", "-"),
+    "diff-gq4": ("#56B4E9", (0, (5, 1.5))),
+    "projected-diff-gq1": ("#000000", (0, (1.2, 1.2))),
+    "projected-diff-gq2": ("#7F7F7F", (0, (6, 1.5, 1.2, 1.5))),
+}
+_LIMIT: dict[str, Any] = {"color": "#333333", "linewidth": 1, "linestyle": (0, (1, 2))}
+_LOWEST = 1e-3  # of the error axes
+
+
+def files(result: Result) -> tuple[str, ...]:
+    """The names of the files that hold the results, but for the manifest."""
+    return ("boyan.csv", "best.csv", "boyan.png", "step_size.png")
+
+
+def write_settings(result: Result, file: Path) -> None:
+    """A row per panel, method and setting."""
+    _write_csv(
+        file,
+        (
+            {
+                **_where(panel, method, setting),
+                "mean_final_error": float(cell.mean[i]),
+                "std_final_error": float(cell.std[i]),
+                "diverged_runs": int(cell.diverged[i]),
+                "first_divergence": int(cell.first_divergence[i]) if cell.diverged[i] else None,
+            }
+            for (panel, method), cell in result.cells.items()
+            for i, setting in enumerate(cell.settings)
+        ),
+    )
+
+
+def write_best(result: Result, file: Path) -> None:
+    """A row per panel and method: its best setting, the claim, and what theory says there."""
+    _write_csv(file, (_best_row(result, panel, method) for panel, method in result.cells))
+
+
+def _best_row(result: Result, panel: tuple[float, float], method: str) -> dict[str, Any]:
+    cell, facts, margin = result.cells[panel, method], result.panels[panel], result.margin(panel, method)
+    return {
+        **_where(panel, method, {} if cell.best is None else cell.settings[cell.best]),
+        "final_error": cell.error,
+        "std_final_error": cell.spread,
+        "margin_over_gradient_dice": None if margin is None else margin[0],
+        "margin_standard_error": None if margin is None else margin[1],
+        "beats_gradient_dice": None if margin is None else "yes" if margin[0] > 0 else "no",
+        **{name: getattr(cell, name) for name in ("max_step_expected", "max_step_sampled", "time_constant")},
+        "representation_error": facts.value_error,
+        "ratio_representation_error": facts.ratio_error,
+        "td_rate_minus_true_rate": facts.rate_gap,
+    }
+
+
+def _where(panel: tuple[float, float], method: str, setting: Mapping[str, float]) -> dict[str, Any]:
+    # All digits, so that a row can be run again.
+    numbers = {name: repr(setting[name]) if name in setting else None for name in ("step_size", "ridge", "lam")}
+    return {"pi0": panel[0], "mu0": panel[1], "method": method, **numbers}
+
+
+def _write_csv(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    table = list(rows)
+    study.write_csv(file, table[0], (map(_rounded, row.values()) for row in table))
+
+
+def _rounded(value: Any) -> Any:
+    """Zero for what is zero to rounding."""
+    return 0.0 if isinstance(value, float) and abs(value) < 1e-12 else value
+
+
+def print_tables(result: Result, console: "Console") -> None:
+    """Final errors and best settings; with features that misfit, also what they cannot express."""
+    if result.config.misfit:
+        console.print(_fit_table(result), "")
+    methods = result.config.methods
+    for first in range(0, len(methods), _ABREAST):
+        group = methods[first : first + _ABREAST]
+        table = _table("Final error of the best setting: mean over runs (standard deviation)")
+        settings = _table("Best setting: step size, ridge, lambda")
+        for target in (table, settings):
+            for method in group:
+                target.add_column(LABELS[method], justify="right", overflow="fold")
+        for panel in result.panels:
+            cells = [result.cells[panel, method] for method in group]
+            lowest = min(result.cells[panel, method].error for method in methods)
+            table.add_row(*_names(panel), *(_final(cell, cell.error == lowest) for cell in cells))
+            settings.add_row(*_names(panel), *(setting_text(cell) for cell in cells))
+        console.print(table, "", settings, "")
+
+
+def _fit_table(result: Result) -> "Table":
+    table = _table("What the features cannot express, and the error of the limit without ridge")
+    for name in ("of the values", "of the density ratio", "r_TD - r_pi"):
+        table.add_column(name, justify="right")
+    for panel, facts in result.panels.items():
+        table.add_row(*_names(panel), f"{facts.value_error:.3f}", f"{facts.ratio_error:.3f}", f"{facts.rate_gap:+.4f}")
+    return table
+
+
+def _table(title: str) -> "Table":
+    table = study.plain_table(title)
+    for name in ("pi0", "mu0"):
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _names(panel: tuple[float, float]) -> tuple[str, str]:
+    return f"{panel[0]:g}", f"{panel[1]:g}"
+
+
+def _final(cell: Cell, is_lowest: bool) -> str:
+    if cell.best is None:
+        return "all diverged"
+    text = f"{cell.error:.4f} ({cell.spread:.4f})"
+    return f"[bold]{text}[/bold]" if is_lowest else text
+
+
+def setting_text(cell: Cell) -> str:
+    """`2^-9, 0.01, 10`."""
+    if cell.best is None:
+        return "-"
+    setting: Setting = cell.settings[cell.best]
+    power = math.log2(setting["step_size"])
+    step = f"2^{power:.0f}" if power.is_integer() else f"{setting['step_size']:g}"
+    return ", ".join([step, *(f"{value:g}" for name, value in setting.items() if name != "step_size")])
+
+
+def verdict(result: Result) -> list[str]:
+    """The claim of the paper against these numbers, one paragraph per line."""
+    panels, lines = len(result.panels), []
+    if tallies := result.tallies:
+        lines.append(
+            f'The paper: value-based methods "consistently outperform" GradientDICE. Here, in {panels} panels '
+            f"(clearly: by more than {CLEAR:g} standard errors of the paired difference over {result.config.runs} runs):"
+        )
+    for tally in tallies:
+        lines.append(
+            f"  {LABELS[tally.method]}: lower error in {tally.wins} panels, clearly in {tally.clear_wins}; clearly higher in "
+            f"{tally.clear_losses}. Margins {tally.smallest:+.4f} to {tally.largest:+.4f}."
+        )
+    if (holds := result.claim_holds) is not None:
+        lost = {
+            method: ", ".join(f"({p:g}, {m:g})" for p, m in result.panels if _is_lost(result, (p, m), method))
+            for method in PAPER_METHODS
+        }
+        losses = "; ".join(f"{LABELS[method]} at {where}" for method, where in lost.items() if where)
+        lines.append(
+            "Verdict: the claim holds in every panel, for all three methods."
+            if holds
+            else "Verdict: the claim does NOT hold in every panel for all three methods. At (pi0, mu0), GradientDICE is at least "
+            f"as good as {losses}."
+        )
+    constants = [cell.time_constant for cell in result.cells.values() if cell.has_theory]
+    if constants:
+        slow = sum(constant > result.config.samples for constant in constants)
+        lines.append(
+            f"{slow} of {len(constants)} best settings have a time constant above {result.config.samples:,} samples: they are "
+            "measured while still on their way."
+        )
+    lines.append(_about_fit(result))
+    if _is_reduced(result.config):
+        lines.append("This is not the full study: fewer runs, samples or settings than the paper's.")
+    return lines
+
+
+def _is_lost(result: Result, panel: tuple[float, float], method: str) -> bool:
+    margin = result.margin(panel, method)
+    return margin is not None and margin[0] <= 0
+
+
+def _about_fit(result: Result) -> str:
+    if not result.config.misfit:
+        return (
+            "There is no representation error here: the features contain q_pi, and r_TD = r_pi in every panel. "
+            "Repeat with --misfit for features that do not."
+        )
+    cells = result.cells.items()
+    below = sum(cell.error < abs(result.panels[panel].rate_gap) for (panel, _), cell in cells)
+    largest = max(abs(panel.rate_gap) for panel in result.panels.values())
+    return (
+        f"Features that misfit: without ridge, the limit of the paper's four methods is r_TD, off by up to {largest:.3f}. "
+        f"{below} of {len(cells)} best settings end closer to r_pi than that limit: selecting by the truth rewards those "
+        "that stop on the way or are shrunk by the ridge."
+    )
+
+
+def _is_reduced(config: Config) -> bool:
+    full = Config()
+    fields = ("pi0s", "step_sizes", "ridges", "lams")
+    missing = any(set(getattr(full, name)) - set(getattr(config, name)) for name in fields)
+    return missing or config.runs < full.runs or config.samples < full.samples or BASELINE not in config.methods
+
+
+def plot(result: Result) -> "Figure":
+    """Three rows of panels: mean error of each method's best setting over runs, with ± 1 standard deviation."""
+    from matplotlib.lines import Line2D
+
+    rows = result.config.rows
+    entries = len(result.config.methods) + result.config.misfit
+    figure, axes = _grid(len(rows), len(rows[0]), (2.15, 1.95), gap=0.4, legend_rows=-(-entries // 5))
+    for row, panels in zip(axes, rows):
+        for axis, panel in zip(row, panels):
+            for method in result.config.methods:
+                cell, (color, style) = result.cells[panel, method], _LOOKS[method]
+                if cell.best is not None:
+                    low = np.maximum(cell.curve - cell.band, _LOWEST / 10)
+                    axis.fill_between(cell.samples, low, cell.curve + cell.band, color=color, alpha=0.14, linewidth=0)
+                    axis.plot(cell.samples, cell.curve, color=color, linestyle=style, linewidth=1.4)
+            if result.config.misfit:
+                axis.axhline(abs(result.panels[panel].rate_gap), zorder=1, **_LIMIT)
+            axis.set_title(f"$\\pi_0 = {panel[0]:g}$, $\\mu_0 = {panel[1]:g}$", fontsize=10, pad=4)
+    axes[0, 0].set_ylim(_LOWEST, 3)
+    axes[0, 0].set_xlim(0, result.config.samples)
+    axes[0, 0].xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
+    _name_axes(figure, "samples", "$|\\bar{\\hat{r}} - r_\\pi|$")
+    handles = [
+        Line2D([], [], color=_LOOKS[method][0], linestyle=_LOOKS[method][1], linewidth=1.8, label=LABELS[method])
+        for method in result.config.methods
+    ]
+    features = "features that misfit" if result.config.misfit else "the paper's features"
+    title = f"Boyan's chain, {features}: best setting of each method, {result.config.runs} runs, ± 1 standard deviation"
+    if result.config.misfit:
+        handles.append(Line2D([], [], **_LIMIT, label="limit without ridge"))
+    _legend(figure, handles, title, 5, 10)
+    return figure
+
+
+def plot_step_sizes(result: Result) -> "Figure":
+    """A row per method, a column per panel of interest: final error at every step size, and how far theory lets it go."""
+    from matplotlib.lines import Line2D
+
+    methods, panels = result.config.methods, _panels_of_interest(result)
+    figure, axes = _grid(len(methods), len(panels), (3.1, 1.6), gap=0.2, legend_rows=2)
+    powers = np.log2(result.config.step_sizes)
+    for row, method in zip(axes, methods):
+        color = _LOOKS[method][0]
+        for axis, panel in zip(row, panels):
+            cell = result.cells[panel, method]
+            lowest, same = _by_step(result, cell)
+            axis.plot(powers, same, color="#555555", linewidth=0.9, linestyle=(0, (1, 1.5)), zorder=2)
+            axis.plot(powers, lowest, color=color, linewidth=1.6, marker="o", markersize=3, zorder=3)
+            gone = ~np.isfinite(same)
+            axis.plot(powers[gone], np.full(gone.sum(), 2.2), "x", color="#555555", markersize=4.5, zorder=2)
+            for limit, style in ((cell.max_step_sampled, "-"), (cell.max_step_expected, (0, (4, 2)))):
+                if math.isfinite(limit):
+                    axis.axvline(math.log2(limit), color="#333333", linewidth=1, linestyle=style, zorder=1)
+        row[0].set_ylabel(LABELS[method], fontsize=10)
+    for axis, panel in zip(axes[0], panels):
+        axis.set_title(f"$\\pi_0 = {panel[0]:g}$, $\\mu_0 = {panel[1]:g}$", fontsize=10, pad=4)
+    axes[0, 0].set_ylim(_LOWEST * 3, 3)
+    axes[0, 0].set_xlim(powers.min() - 0.5, max(powers.max(), 0) + 1.5)
+    axes[0, 0].xaxis.set_major_formatter(lambda value, _: f"$2^{{{value:.0f}}}$")
+    _name_axes(figure, "step size", "final error")
+    limit_of = "step limit at the best cell's ridge and λ:"
+    handles = [
+        Line2D([], [], color="#0072B2", linewidth=1.6, marker="o", markersize=3, label="best over ridge and λ"),
+        Line2D(
+            [],
+            [],
+            color="#555555",
+            linewidth=0.9,
+            linestyle=(0, (1, 1.5)),
+            label="with the ridge and λ of the best cell",
+        ),
+        Line2D([], [], color="#555555", linestyle="", marker="x", markersize=4.5, label="… and some run diverged"),
+        Line2D([], [], color="#333333", linewidth=1, label=f"{limit_of} mean square"),
+        Line2D([], [], color="#333333", linewidth=1, linestyle=(0, (4, 2)), label="… expected update"),
+    ]
+    order = [0, 3, 1, 4, 2]  # filled by columns: curves left, limits right
+    text = f"Step size against final error after {result.config.samples:,} samples"
+    _legend(figure, [handles[i] for i in order], text, 3, 8.5)
+    return figure
+
+
+def _by_step(result: Result, cell: Cell) -> tuple[Any, Any]:
+    """Final error by step size: the lowest over the other settings, and that at the other settings of the best cell."""
+    steps = np.array([setting["step_size"] for setting in cell.settings])
+    chosen = {} if cell.best is None else cell.settings[cell.best]
+    alike = np.array([all(s[k] == v for k, v in chosen.items() if k != "step_size") for s in cell.settings])
+    lowest = [cell.mean[steps == step].min() for step in result.config.step_sizes]
+    same = [cell.mean[(steps == step) & alike].min() for step in result.config.step_sizes]
+    return np.array([math.nan if math.isinf(v) else v for v in lowest]), np.array(same)
+
+
+def _panels_of_interest(result: Result) -> list[tuple[float, float]]:
+    """From nearly on-policy to far off-policy: (½, ½), and the first column's second and third panel."""
+    rows = result.config.rows
+    middle = rows[0][len(rows[0]) // 2]
+    return list(dict.fromkeys([middle, rows[1][0], rows[2][0]]))
+
+
+def _grid(rows: int, columns: int, size: tuple[float, float], gap: float, legend_rows: int) -> tuple["Figure", Any]:
+    """Panels of a size in inches with shared axes, an error axis in powers of ten, and room for names and a legend.
+
+    Placed by hand and without minor ticks, since looking for a layout takes longer than all learning of a quick run.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
+
+    left, right, bottom, top, aside = 0.9, 0.2, 0.6, 0.55 + 0.2 * legend_rows, 0.22
+    width, height = left + right + size[0] * columns, bottom + top + size[1] * rows
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    places = {
+        "left": left / width,
+        "right": 1 - right / width,
+        "bottom": bottom / height,
+        "top": 1 - top / height,
+        "hspace": gap / (size[1] - gap),
+        "wspace": aside / (size[0] - aside),
+    }
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True, gridspec_kw=places)
+    axes[0, 0].set_yscale("log")
+    axes[0, 0].yaxis.set_minor_locator(NullLocator())
+    axes[0, 0].xaxis.set_major_locator(_few_ticks())
+    for axis in axes.flat:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(color="#E5E5E5", linewidth=0.6)
+        axis.set_axisbelow(True)
+        axis.tick_params(labelsize=8)
+    return figure, axes
+
+
+def _name_axes(figure: "Figure", x: str, y: str) -> None:
+    figure.supxlabel(x, fontsize=11, y=0.12 / figure.get_figheight(), va="bottom")
+    figure.supylabel(y, fontsize=12, x=0.12 / figure.get_figwidth(), ha="left")
+
+
+def _legend(figure: "Figure", handles: list[Any], title: str, columns: int, size: float) -> None:
+    figure.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 1 - 0.08 / figure.get_figheight()),
+        borderaxespad=0,
+        ncols=columns,
+        frameon=False,
+        fontsize=size,
+        title=title,
+        title_fontsize=11,
+    )
+
+
+def _few_ticks() -> Any:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(5, integer=True)

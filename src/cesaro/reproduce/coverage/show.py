@@ -1,0 +1,207 @@
+"""Coverage in numbers and in a picture: CSV files, what is printed, the verdict, and the figure."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cesaro.reproduce import study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console
+from cesaro.reproduce.coverage.chains import CHAINS, SERIES
+from cesaro.reproduce.coverage.config import CONFIDENCE, PROMISED, PROMISED_LENGTH, PROMISED_LOGS, rows
+from cesaro.reproduce.coverage.result import CONTRAST, RULES, Cell, Result
+
+# Series in the order of the tables: what intervals are for.
+LABELS = {
+    ("one-hot", "rate"): "one-hot: rate",
+    ("one-hot", "difference"): "one-hot: two targets",
+    ("one-hot", "gain"): "one-hot: target - log",
+    ("misfit", "rate"): "misfit: rate",
+    ("misfit", "difference"): "misfit: two targets",
+    ("misfit", "gain"): "misfit: target - log",
+    ("ridge", "rate"): "ridge: rate",
+    ("ridge", "difference"): "ridge: two targets",
+    ("ridge", "gain"): "ridge: target - log",
+    ("none", "behavior"): "what the log earned",
+}
+RULE_LABELS = {
+    "default": "default rule",
+    "batches": "20 batch means",
+    "independent": "independent rows",
+}
+# Okabe and Ito's colors, which color-blind readers can tell apart; markers tell them apart in print.
+_BLUE, _RED, _GREEN = "#0072B2", "#D55E00", "#009E73"
+# Open marks of the shorter logs.
+_SHORTER = ("D", "o", "s", "v")
+
+
+def files(result: Result) -> tuple[str, ...]:
+    """The names of the files that hold the results, but for the manifest."""
+    return ("coverage.csv", "series.csv", "coverage.png")
+
+
+def write_cells(result: Result, file: Path) -> None:
+    """A row per chain, number of trajectories, length and series: coverage, half widths, bias and spread."""
+    names = ["chain", "trajectories", "length", "rows", "features", "quantity", "logs", "answered"]
+    names += [f"coverage_{rule}" for rule in RULES] + [f"half_width_{rule}" for rule in RULES]
+    names += ["bias", "deviation", "deviation_in_the_limit"]
+    rows = []
+    for cell in result.cells:
+        limit = result.problems[cell.chain].deviations[cell.features, cell.quantity] / cell.rows**0.5
+        shares = [by_rule[rule] for by_rule in (cell.coverage, cell.half_width) for rule in RULES]
+        rows.append([*cell[:6], result.config.logs, cell.answered, *shares, cell.bias, cell.deviation, limit])
+    study.write_csv(file, names, rows)
+
+
+def write_series(result: Result, file: Path) -> None:
+    """A row per chain and series: what is known exactly."""
+    names = [
+        "chain",
+        "features",
+        "quantity",
+        "truth",
+        "without_misfit",
+        "autocorrelation_time",
+        "deviation_per_root_row",
+    ]
+    rows = []
+    for chain, problem in result.problems.items():
+        one, other = problem.rates
+        logged = problem.truths["none", "behavior"]
+        without = {"rate": one, "difference": one - other, "gain": one - logged, "behavior": logged}
+        for key in SERIES:
+            known = [problem.truths[key], without[key[1]], problem.times[key], problem.deviations[key]]
+            rows.append([chain, *key, *known])
+    study.write_csv(file, names, rows)
+
+
+def print_tables(result: Result, console: "Console") -> None:
+    """Coverage of the longest logs by rule, then the range for every length."""
+    config, last = result.config, result.config.lengths[-1]
+    kinds = [(chain, trajectories) for chain in CHAINS for trajectories in config.trajectories]
+    for rule in RULES:
+        table = study.plain_table(f"Coverage in %, nominal 95, {last} autocorrelation times: {RULE_LABELS[rule]}")
+        table.add_column("interval for", no_wrap=True)
+        for chain, trajectories in kinds:
+            table.add_column(f"{chain}\n{_trajectories(trajectories)}", justify="right", no_wrap=True)
+        found = {cell[:2] + cell[4:6]: cell.coverage[rule] for cell in result.promised}
+        for key, label in LABELS.items():
+            table.add_row(label, *(f"{100 * found[(*kind, *key)]:.1f}" for kind in kinds))
+        console.print(table, "", markup=False)
+    table = study.plain_table("Lowest and highest coverage in %, default rule, by autocorrelation times")
+    table.add_column("length", justify="right", no_wrap=True)
+    for chain, trajectories in kinds:
+        table.add_column(f"{chain}\n{_trajectories(trajectories)}", justify="right", no_wrap=True)
+    for length in config.lengths:
+        by_kind = ([cell for cell in result.cells_at(length) if cell[:2] == kind] for kind in kinds)
+        table.add_row(str(length), *(_span(cells, "default") for cells in by_kind))
+    console.print(table, "", markup=False)
+
+
+def verdict(result: Result) -> list[str]:
+    """Sentences that say what holds."""
+    config, last = result.config, result.config.lengths[-1]
+    low, high = PROMISED
+    found = (
+        f"default intervals cover {_span(result.promised, 'default')} % of {config.logs:,} logs in {len(result.promised)} cells "
+        f"at {last} autocorrelation times"
+    )
+    promise = f"promised: {100 * low:g} to {100 * high:g} %"
+    if not config.is_full:
+        full = f"only for {PROMISED_LOGS:,} logs of {PROMISED_LENGTH} autocorrelation times or more"
+        lines = [f"No verdict: {found} ({promise}, but {full})."]
+    elif result.outside:
+        cells = "; ".join(f"{_words(cell)} {100 * cell.coverage['default']:.1f} %" for cell in result.outside)
+        lines = [f"NOT as promised: {found}, {len(result.outside)} of them outside ({promise}): {cells}."]
+    else:
+        lines = [f"As promised, {found} ({promise})."]
+    contrast = (
+        f"independent rows cover {_span(result.contrast, 'independent')} % on the sticky chain with misfit features"
+    )
+    if result.is_telling:
+        lines.append(f"The study can tell formulas apart: {contrast}.")
+    else:
+        lines.append(f"The study proves NOTHING: {contrast}, and not below {100 * CONTRAST:g} % everywhere.")
+    refused = [cell for cell in result.cells if cell.answered < 1]
+    if refused:
+        most = min(refused, key=lambda cell: cell.answered)
+        lines.append(
+            f"Refused, because the log does not identify the rate, and counted as not covered: at most "
+            f"{100 * (1 - most.answered):.1f} % of logs ({_words(most)}, {most.rows} rows); longest logs: "
+            f"{100 * (1 - min(cell.answered for cell in result.promised)):.1f} %."
+        )
+    return lines
+
+
+def _span(cells: Iterable[Cell], rule: str) -> str:
+    shares = [100 * cell.coverage[rule] for cell in cells]
+    return f"{min(shares):.1f}-{max(shares):.1f}"
+
+
+def _trajectories(count: int) -> str:
+    return "1 long" if count == 1 else f"{count} short"
+
+
+def _words(cell: Cell) -> str:
+    return f"{LABELS[cell.features, cell.quantity]}, {cell.chain}, {_trajectories(cell.trajectories)}"
+
+
+def plot(result: Result) -> "Figure":
+    """Coverage of every interval: a panel per chain and number of trajectories, a line per series."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    trajectories = result.config.trajectories
+    figure = Figure(figsize=(13, 7.6))
+    FigureCanvasAgg(figure)
+    figure.set_layout_engine("constrained")
+    panels = figure.subplots(len(CHAINS), len(trajectories), sharex=True, sharey=True, squeeze=False)
+    for chain, row in zip(CHAINS, panels):
+        for count, panel in zip(trajectories, row):
+            _draw(panel, result, chain, count)
+    panels[0, 0].set_yticks(range(len(LABELS)), [label.replace(" - ", " − ") for label in LABELS.values()])
+    panels[0, 0].invert_yaxis()
+    for panel in panels[-1]:
+        panel.set_xlabel(f"% of {result.config.logs:,} logs whose interval holds the truth")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    figure.suptitle(
+        "Lengths in autocorrelation times of the chain; filled marks: the longest logs", fontsize=9, color="0.35"
+    )
+    return figure
+
+
+def _draw(panel: Any, result: Result, chain: str, trajectories: int) -> None:
+    config, low, high = result.config, *(100 * share for share in PROMISED)
+    panel.axvspan(low, high, color="0.87", zorder=0, label=f"promised: {low:g} to {high:g} %")
+    panel.axvline(100 * CONFIDENCE, color="0.5", linewidth=0.8, zorder=1)
+    own = [cell for cell in result.cells if (cell.chain, cell.trajectories) == (chain, trajectories)]
+    at = {key: position for position, key in enumerate(LABELS)}
+    for i, length in enumerate(config.lengths):
+        cells = [cell for cell in own if cell.length == length]
+        heights = [at[cell.features, cell.quantity] for cell in cells]
+        is_last = i == len(config.lengths) - 1
+        panel.scatter(
+            [100 * cell.coverage["default"] for cell in cells],
+            heights,
+            s=34 if is_last else 16,
+            linewidths=0.8,
+            facecolors=_BLUE if is_last else "white",
+            edgecolors=_BLUE,
+            marker="o" if is_last else _SHORTER[i % len(_SHORTER)],
+            zorder=4 + i,
+            label=f"default rule, {length} times",
+        )
+        if is_last:
+            for rule, color, marker in (("batches", _GREEN, "^"), ("independent", _RED, "x")):
+                shares = [100 * cell.coverage[rule] for cell in cells]
+                label = {"batches": "20 batch means", "independent": "independent rows"}[rule] + f", {length} times"
+                panel.scatter(shares, heights, color=color, marker=marker, s=26, zorder=3, label=label)
+    longest = rows(config, result.problems[chain])[-1]
+    kind = "one trajectory" if trajectories == 1 else f"{trajectories} trajectories"
+    panel.set_title(f"{chain} chain, {kind} ({longest:,} rows)", fontsize=11)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.grid(axis="y", color="0.92", linewidth=0.6)
+    panel.set_axisbelow(True)

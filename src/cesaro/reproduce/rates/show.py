@@ -1,0 +1,195 @@
+"""Convergence in numbers and in a picture: CSV files, what is printed, the verdict, and the figure."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cesaro.checks import Array
+from cesaro.reproduce import study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console
+from cesaro.reproduce.rates.config import METHODS
+from cesaro.reproduce.rates.result import EXPECTED, GUARANTEED, Result
+
+LABELS = {"diff-gq1": "Projected Diff-GQ1", "diff-gq2": "Projected Diff-GQ2"}
+# Series in the order of the printed table: what they are.
+SERIES = {
+    ("diff-gq1", "solution"): "GQ1: averaged rate and weights",
+    ("diff-gq1", "weights"): "GQ1: averaged weights",
+    ("diff-gq1", "rate"): "GQ1: averaged rate",
+    ("diff-gq2", "solution"): "GQ2: averaged rate and weights",
+    ("diff-gq2", "weights"): "GQ2: averaged weights",
+    ("diff-gq2", "rate"): "GQ2: averaged rate, beta = alpha",
+    ("diff-gq2", "last"): "GQ2: raw rate, beta = alpha",
+    ("diff-gq2", "constant"): "GQ2: averaged rate, constant beta",
+    ("diff-gq2", "constant-last"): "GQ2: raw rate, constant beta",
+}
+_QUANTITIES = ("solution", "weights", "rate", "truth", "last", "constant", "constant-last")
+# Okabe and Ito's colors, which color-blind readers can tell apart; markers tell them apart in print.
+_LOOKS = {"diff-gq1": ("#E69F00", "s"), "diff-gq2": ("#009E73", "^")}
+_NAMES = {"diff-gq1": "Diff-GQ1", "diff-gq2": "Diff-GQ2"}
+
+
+def files(result: Result) -> tuple[str, ...]:
+    """The names of the files that hold the results, but for the manifest."""
+    return ("rates.csv", "problems.csv", "rates.png")
+
+
+def write_errors(result: Result, file: Path) -> None:
+    """A row per method, problem and horizon: mean squared errors over runs, `Result.errors` says of what."""
+    names = ["method", "problem", "horizon", "step_size", "runs", *_QUANTITIES, "solution_standard_error", "floor"]
+    config, rows = result.config, []
+    for method in METHODS:
+        for i, problem in enumerate(result.chosen):
+            for j, horizon in enumerate(config.horizons):
+                means = [
+                    float(result.errors[method, name][i, j].mean()) if (method, name) in result.errors else None
+                    for name in _QUANTITIES
+                ]
+                spread = float(result.errors[method, "solution"][i, j].std(ddof=1) / np.sqrt(config.runs))
+                step = problem.step_size(config, method, horizon)
+                rows.append([method, problem.number, horizon, step, config.runs, *means, spread, problem.floor**2])
+    study.write_csv(file, names, rows)
+
+
+def write_problems(result: Result, file: Path) -> None:
+    """A row per problem: what is known of it exactly."""
+    names = ["problem", "margin", "reward_rate", "td_reward_rate", "floor", "solution_norm", "radius", "rate_variance"]
+    names += [f"{what}_{method}" for what in ("max_step", "time_constant") for method in METHODS]
+    rows: list[list[Any]] = []
+    for problem in result.chosen:
+        known = [problem.margin, problem.truth, float(problem.solution[0]), problem.floor, problem.size]
+        known += [result.config.radius_factor * problem.size, problem.rate_variance]
+        known += [table[method] for table in (problem.max_steps, problem.time_constants) for method in METHODS]
+        rows.append([problem.number, *known])
+    study.write_csv(file, names, rows)
+
+
+def print_tables(result: Result, console: "Console") -> None:
+    """Errors by horizon, then slopes."""
+    table = study.plain_table("Typical squared error to the TD fixed point; RMS error to the true rate")
+    for name in ("samples", "GQ1 squared", "GQ2 squared", "GQ1 to truth", "GQ2 to truth"):
+        table.add_column(name, justify="right", no_wrap=True)
+    columns = [result.typical(method, "solution") for method in METHODS]
+    columns += [result.root_mean_square(method, "truth") for method in METHODS]
+    for j, horizon in enumerate(result.config.horizons):
+        table.add_row(str(horizon), *(f"{column[j]:.3g}" for column in columns))
+    table.add_row("floor", "", "", *[f"{result.floor:.3g}"] * 2)
+    console.print(table, "")
+    table = study.plain_table("Slope of log squared error against log samples, with 95 % interval")
+    table.add_column("series", no_wrap=True)
+    table.add_column("all horizons", justify="right", no_wrap=True)
+    table.add_column("longer half", justify="right", no_wrap=True)
+    for series, label in SERIES.items():
+        found = (slopes[series] for slopes in (result.slopes, result.late_slopes))
+        table.add_row(label, *(f"{s.value:.2f} [{s.low:.2f}, {s.high:.2f}]" for s in found))
+    console.print(table, "", markup=False)
+
+
+def verdict(result: Result) -> list[str]:
+    """Sentences that say what holds."""
+    slopes = [(LABELS[method], result.slopes[method, "solution"]) for method in METHODS]
+    found = ", ".join(f"{label} {s.value:.2f} [{s.low:.2f}, {s.high:.2f}]" for label, s in slopes)
+    power = f"N^{GUARANTEED:g}"
+    start = (
+        f"As guaranteed, squared errors fall at least like {power}"
+        if result.guarantee_holds
+        else f"NOT clear that squared errors fall at least like {power}"
+    )
+    lines = [f"{start}: mean slopes over problems {found}; about {EXPECTED:g} was expected."]
+    worst = max(slopes, key=lambda pair: float(pair[1].by_problem.max()))
+    number = result.chosen[int(np.argmax(worst[1].by_problem))].number
+    lines.append(f"Flattest single problem: {worst[1].by_problem.max():.2f} ({worst[0]}, problem {number}).")
+    raw = result.means("diff-gq2", "constant-last")[:, -1] / result.predicted_variance
+    beta = result.config.rate_step_size
+    lines.append(
+        f"Diff-GQ2's raw rate with constant beta = {beta:g} keeps its variance: {raw.mean():.2f} times the predicted one "
+        f"at {result.config.horizons[-1]:,} samples (mean over problems)."
+    )
+    return lines
+
+
+def plot(result: Result) -> "Figure":
+    """Squared error to the TD fixed point; error to the true rate with its floor; Diff-GQ2's rate, raw and averaged."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    figure = Figure(figsize=(13, 5.6))
+    FigureCanvasAgg(figure)
+    figure.set_layout_engine("constrained")
+    panels = figure.subplots(1, 3)
+    for panel, fill in zip(panels, (_draw_solution, _draw_truth, _draw_rate)):
+        fill(panel, result, np.array(result.config.horizons))
+        panel.set_xscale("log", base=2)
+        panel.set_yscale("log")
+        panel.yaxis.set_minor_formatter(NullFormatter())
+    panels[1].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panels[1].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    for panel in panels:
+        panel.set_xlabel("samples N (a run of its own for each N)")
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(which="major", color="0.9", linewidth=0.6)
+        panel.set_axisbelow(True)
+        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), frameon=False, fontsize=9)
+    return figure
+
+
+def _draw_solution(panel: Any, result: Result, horizons: Any) -> None:
+    for method in METHODS:
+        (color, marker), found = _LOOKS[method], result.slopes[method, "solution"]
+        panel.plot(horizons, result.means(method, "solution").T, color=color, linewidth=0.5, alpha=0.4)
+        label = f"Projected {_NAMES[method]}: slope {found.value:.2f} [{found.low:.2f}, {found.high:.2f}]".replace(
+            " -", " −"
+        )
+        label = label.replace("[-", "[−")
+        typical = result.typical(method, "solution")
+        panel.plot(horizons, typical, color=color, marker=marker, markersize=5, linewidth=2, label=label)
+    top = max(float(result.typical(method, "solution")[0]) for method in METHODS)
+    for power, style in ((GUARANTEED, "--"), (EXPECTED, ":")):
+        label = f"slope −{-power:g}" + (" (guarantee)" if power == GUARANTEED else " (expected)")
+        guide = 1.5 * top * (horizons / horizons[0]) ** power
+        panel.plot(horizons, guide, color="0.3", linestyle=style, linewidth=1.2, label=label)
+    panel.plot([], [], color="0.35", linewidth=0.5, label="single problems")
+    panel.set_ylabel("squared error ‖ū − u$_{\\mathrm{TD}}$‖²")
+    panel.set_title("Averaged iterates approach the TD fixed point", fontsize=11)
+
+
+def _draw_truth(panel: Any, result: Result, horizons: Any) -> None:
+    for method in METHODS:
+        color, marker = _LOOKS[method]
+        truth, rate = (result.root_mean_square(method, quantity) for quantity in ("truth", "rate"))
+        style = {"color": color, "marker": marker, "markersize": 5}
+        panel.plot(horizons, truth, linewidth=2, label=f"Projected {_NAMES[method]}, to r$_\\pi$", **style)
+        panel.plot(horizons, rate, linewidth=1.2, linestyle=":", label="the same, to r$_{\\mathrm{TD}}$", **style)
+    label = "floor |r$_{\\mathrm{TD}}$ − r$_\\pi$|, exact"
+    panel.axhline(result.floor, color="black", linewidth=1.2, linestyle="--", label=label)
+    panel.set_ylabel("root mean square error of the averaged rate")
+    panel.set_title("The error to the true rate tends to its floor", fontsize=11)
+
+
+def _draw_rate(panel: Any, result: Result, horizons: Any) -> None:
+    beta = result.config.rate_step_size
+    constant, own = f"constant β = {beta:g}", "β = α ∝ N$^{-1/2}$"
+    looks = {
+        "constant-last": ("#D55E00", "o", "-", f"raw r̂, {constant}"),
+        "last": ("#56B4E9", "D", "-", f"raw r̂, {own}"),
+        "constant": ("#D55E00", "o", ":", f"running average, {constant}"),
+        "rate": ("#56B4E9", "D", ":", f"running average, {own}"),
+    }
+    for quantity, (color, marker, style, label) in looks.items():
+        curve = result.typical("diff-gq2", quantity)
+        panel.plot(
+            horizons, curve, color=color, marker=marker, markersize=4.5, linestyle=style, linewidth=1.6, label=label
+        )
+    label = "variance β/(2 − β) Var ½(ρ$_1$ + ρ$_2$), exact"
+    panel.plot(horizons, _flat(result, horizons), color="black", linewidth=1.2, linestyle="--", label=label)
+    panel.set_ylabel("squared error of the rate to r$_{\\mathrm{TD}}$")
+    panel.set_title("Projected Diff-GQ2's rate: raw and averaged", fontsize=11)
+
+
+def _flat(result: Result, horizons: Any) -> Array:
+    return np.full(len(horizons), np.exp(np.log(result.predicted_variance).mean()))

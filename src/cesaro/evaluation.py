@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,7 @@ from cesaro.linear import METHODS
 from cesaro.policies import policy as as_policy
 from cesaro.progress import stage
 from cesaro.versions import run_info
-
-if TYPE_CHECKING:
-    from cesaro.views import Views
+from cesaro.views import Views, views
 
 SCHEMA = "cesaro-evaluation/1"
 
@@ -114,10 +112,8 @@ class Evaluation:
         return COVERS_ALL if one_hot and not self.settings.get("ridge") else COVERS
 
     @cached_property
-    def views(self) -> "Views":
+    def views(self) -> Views:
         """What pictures show: stretches of the log, values by state, where the target gains, actions, leverage."""
-        from cesaro.views import views
-
         return views(self.estimator)
 
     def plot(self, kind: str = "rates") -> Any:

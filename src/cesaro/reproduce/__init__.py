@@ -1,8 +1,8 @@
 """The paper's figures and tables, one folder per study, all with the same names: `Config`, `QUICK`, `run`, `Result`, `plot`.
 
-In a folder, `config` holds the settings, `result` what came out, `show` its files, tables, verdict and pictures, and `run` the
-work. Imports go one way: `run` takes from `show`, both from `result`, all from `config`. Other modules are what is special about a
-study.
+In a folder, `config` holds the settings, `result` what came out, `show` its files, tables, verdict and pictures, and `run`
+does the work. Imports go one way: `run` takes from `show`, both from `result`, all from `config`. Other modules are what is
+special about a study.
 
 | folder | what it repeats | command |
 |---|---|---|

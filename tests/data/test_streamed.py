@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from cesaro.data import Block, Log, Values, gaps, read, skeleton
+from cesaro.data import Block, Log, Values, gaps, read, streamed
 from cesaro.data import log as log_module
 from cesaro.data.values import Categories
 from cesaro.errors import InputError
@@ -345,7 +345,7 @@ def test_trajectories_must_be_contiguous(at: int, where: str, text: bool, tmp_pa
 
 
 def test_ids_are_compared_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skeleton, "_CHECKED", 4)
+    monkeypatch.setattr(streamed, "_CHECKED", 4)
     log, _ = both(split(plain(trajectory=np.arange(60) // 2), tmp_path))
     assert log.counts["trajectories"] == 30
     ids = [5, *range(1, 60)]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cesaro.data import columns as numbers
 from cesaro.data import labels
 from cesaro.data.account import account, reject_empty, reject_nothing_left
+from cesaro.data.blocks import Array, Parts, Rows
 from cesaro.data.columns import Place, basic_type, first_true, is_list, is_text, reject_missing, unwrapped
 from cesaro.data.continuing import (
     DisorderError,
@@ -24,8 +25,6 @@ from cesaro.data.continuing import (
     order_rows,
 )
 from cesaro.data.gaps import cuts
-from cesaro.data.log import Array
-from cesaro.data.parts import Parts, Rows
 from cesaro.data.role_values import NOTHING_KNOWN, Known, Pair, role_values
 from cesaro.data.roles import Roles
 from cesaro.data.schema import Schema, describe

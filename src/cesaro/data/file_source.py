@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
+from cesaro.data import blocks
 from cesaro.data.addresses import File, resumed, retried
 from cesaro.data.columns import wide
 from cesaro.data.roles import Roles
@@ -19,7 +20,6 @@ from cesaro.data.sources import Files, Source, UnreadableError, check_names, rea
 from cesaro.errors import InputError
 from cesaro.text import visible
 
-_BLOCK = 65_536  # rows
 _NAMED = 3  # files that a note names
 _MISSING = "__HIVE_DEFAULT_PARTITION__"  # a folder whose files have no entry in its column
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
@@ -144,11 +144,9 @@ class FilesSource(Source):
         return next(self._pieces(file, columns, 0), None)
 
     def batches(self, file: int, columns: Sequence[str], start: int = 0) -> Iterator[pa.Table]:
-        from cesaro.data.log import BLOCK_ROWS
-
         one = self._files[file]
-        blocks = self._blocks(one, self._own(columns), start, BLOCK_ROWS)
-        return (self._completed(one, table, columns) for table in blocks)
+        tables = self._blocks(one, self._own(columns), start, blocks.BLOCK_ROWS)
+        return (self._completed(one, table, columns) for table in tables)
 
     def _own(self, columns: Sequence[str]) -> list[str]:
         """Those that stand in the files, or another one, which tells the number of rows."""
@@ -183,8 +181,8 @@ class FilesSource(Source):
 
     def _whole(self, file: File, columns: list[str]) -> pa.Table:
         """Some columns of a file."""
-        blocks = list(self._blocks(file, columns, 0, _BLOCK))
-        return pa.concat_tables(blocks) if blocks else self._types(columns).empty_table()
+        tables = list(self._blocks(file, columns, 0, blocks.BLOCK_ROWS))
+        return pa.concat_tables(tables) if tables else self._types(columns).empty_table()
 
     def _settle(self, columns: list[str]) -> None:
         """Leave out the files that cannot be read, if that is wanted."""
@@ -194,7 +192,7 @@ class FilesSource(Source):
             self._verified.update(columns)
 
     def _verify(self, file: File, columns: list[str]) -> None:
-        for _ in self._blocks(file, columns, 0, _BLOCK):
+        for _ in self._blocks(file, columns, 0, blocks.BLOCK_ROWS):
             pass
 
     def _count(self, file: File) -> int:

@@ -20,14 +20,13 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from cesaro.data import addresses, labels
-from cesaro.data import log as logs
+from cesaro.data import addresses, blocks, labels
 from cesaro.data.account import reject_empty
+from cesaro.data.blocks import Rows
 from cesaro.data.columns import Place, shown
 from cesaro.data.continuing import sorting
 from cesaro.data.file_source import FilesSource
 from cesaro.data.files import open_path
-from cesaro.data.parts import Rows
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.windows import Window, Windows
 from cesaro.errors import InputError
@@ -198,7 +197,7 @@ class _Sorter:
         self._files = tuple(zip(source.files, rows))
         self._rows = sum(rows)
         reject_empty(source.name, self._rows)
-        self._windows = Windows(source, rows, logs.BLOCK_ROWS)
+        self._windows = Windows(source, rows, blocks.BLOCK_ROWS)
         found = source.types or pa.schema([types.field(name) for name in source.names])
         self._plain = pa.schema([field.with_type(_plain(field.type)) for field in found])
         self._result = pa.schema([field.with_type(_stored(field.type)) for field in found], found.metadata)

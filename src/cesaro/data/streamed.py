@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cesaro.data import log as logs
+from cesaro.data import blocks
 from cesaro.data.account import account, reject_empty, reject_nothing_left
 from cesaro.data.assemble import Assembly, Outline, disorder, no_weight
+from cesaro.data.blocks import Block, Parts, Rows, Sample, Stretch, joined, sample_rows
 from cesaro.data.columns import Place, basic_type, is_list, list_width, unwrapped
 from cesaro.data.continuing import (
     DisorderError,
@@ -28,8 +29,7 @@ from cesaro.data.continuing import (
 )
 from cesaro.data.gaps import UsualSteps, are_long, steps_within
 from cesaro.data.labels import Encoded, Levels
-from cesaro.data.log import Block, Log, Sample, Stretch, sample_rows
-from cesaro.data.parts import Parts, Rows, joined
+from cesaro.data.log import Log, Transitions
 from cesaro.data.role_values import Known, unlisted
 from cesaro.data.roles import Roles
 from cesaro.data.schema import Schema, describe
@@ -66,12 +66,15 @@ class Streamed(Log):
         *,
         quiet: bool = True,
     ) -> None:
-        super().__init__(source, roles, kinds, settings, notes, unused)
+        self.name = source.name
+        self._source, self._roles, self._kinds, self._settings = source, roles, kinds, settings
+        self._notes, self._unused = notes, unused
+        self._loaded: Transitions | None = None
         types = source.piece_types(roles, kinds)  # first: it settles the files
         self._schema = describe(self.name, roles, types, kinds, settings)
         rows = source.file_rows()
         reject_empty(self.name, sum(rows))
-        windows = Windows(source, rows, logs.BLOCK_ROWS)
+        windows = Windows(source, rows, blocks.BLOCK_ROWS)
         files = tuple(zip(source.files or (), rows))
         told = (windows.missing, source.given, source.holes, bool(source.skipped))
         self._outline = Outline(self.name, roles, kinds, settings, self._schema, files, *told)
@@ -100,7 +103,6 @@ class Streamed(Log):
 
     @property
     def schema(self) -> Schema:
-        assert self._schema is not None
         return self._schema
 
     @property
@@ -121,7 +123,7 @@ class Streamed(Log):
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
-        return logs.stretches(self._windows.file_rows)
+        return blocks.stretches(self._windows.file_rows)
 
     @property
     def lengths(self) -> NDArray[np.int64] | None:
@@ -129,6 +131,12 @@ class Streamed(Log):
 
     def opened(self, *, quiet: bool = True) -> "Streamed":
         return self
+
+    def load(self) -> Transitions:
+        if self._loaded is None:
+            parts = self._source, self._roles, self._kinds, self._settings, self._notes, self._unused
+            self._loaded = Transitions._read(*parts)
+        return self._loaded
 
     def blocks(self, stretch: Stretch | None = None) -> Iterator[Block]:
         start, stop = 0, len(self._windows)

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from cesaro.data import columns as numbers
 from cesaro.data import labels
-from cesaro.data.account import account, reject_empty, reject_nothing_left
+from cesaro.data.account import Tally, account, reject_empty, reject_nothing_left
 from cesaro.data.blocks import Array, Parts, Rows
 from cesaro.data.columns import Place, basic_type, first_true, is_list, is_text, reject_missing, unwrapped
 from cesaro.data.continuing import (
     DisorderError,
     Ordered,
     Successors,
-    Tally,
     find_structure,
     find_successors,
     order_rows,

@@ -178,8 +178,8 @@ class LazyLog(Log):
                 "stream= out, or write it as Parquet."
             )
         self._stream = stream
-        self._source, self._roles, self._kinds, self._settings = source, roles, kinds, settings
-        self._notes, self._unused = notes, unused
+        self._source, self._roles = source, roles
+        self._given = source, roles, kinds, settings, notes, unused
         self._loaded: Transitions | None = None
         self._streamed: Streamed | None = None
         self._schema: Schema | None = None
@@ -223,19 +223,13 @@ class LazyLog(Log):
             if not stream:
                 with stage("reading the log", quiet=quiet):
                     return self.load()
-            self._streamed = Streamed(*self._parts, quiet=quiet)
+            self._streamed = Streamed(*self._given, quiet=quiet)
         return self._streamed
 
     def load(self) -> Transitions:
         if self._loaded is None:
-            self._loaded = Transitions._read(*self._parts)
+            self._loaded = Transitions._read(*self._given)
         return self._loaded
-
-    @property
-    def _parts(
-        self,
-    ) -> tuple[Source, Roles, Mapping[str, str], Settings, tuple[str, ...], tuple[str, ...]]:
-        return self._source, self._roles, self._kinds, self._settings, self._notes, self._unused
 
     def blocks(self, stretch: Stretch | None = None) -> Iterator[Block]:
         return self.opened().blocks(stretch)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cesaro.data import blocks
-from cesaro.data.account import account, reject_empty, reject_nothing_left
+from cesaro.data.account import Tally, account, reject_empty, reject_nothing_left
 from cesaro.data.assemble import Assembly, Outline, disorder, no_weight
 from cesaro.data.blocks import Block, Parts, Rows, Sample, Stretch, joined, sample_rows
 from cesaro.data.columns import Place, basic_type, is_list, list_width, unwrapped
@@ -22,7 +22,6 @@ from cesaro.data.continuing import (
     DisorderError,
     Structure,
     Successors,
-    Tally,
     episodes,
     find_structure,
     find_successors,
@@ -67,8 +66,8 @@ class Streamed(Log):
         quiet: bool = True,
     ) -> None:
         self.name = source.name
-        self._source, self._roles, self._kinds, self._settings = source, roles, kinds, settings
-        self._notes, self._unused = notes, unused
+        self._source, self._roles, self._settings = source, roles, settings
+        self._given = source, roles, kinds, settings, notes, unused
         self._loaded: Transitions | None = None
         types = source.piece_types(roles, kinds)  # first: it settles the files
         self._schema = describe(self.name, roles, types, kinds, settings)
@@ -80,10 +79,10 @@ class Streamed(Log):
         self._outline = Outline(self.name, roles, kinds, settings, self._schema, files, *told)
         self._windows = windows
         self._first = next(windows.read(roles.columns(), 0, 1, below=False)).table.take([0])
-        self._skeleton = find_skeleton(self._outline, windows, quiet=quiet)
+        self._index = index_blocks(self._outline, windows, quiet=quiet)
         widths = self._widths()
-        self._known = {role: Known(levels, widths) for role, levels in self._skeleton.levels.items()}
-        tally = self._skeleton.tally
+        self._known = {role: Known(levels, widths) for role, levels in self._index.levels.items()}
+        tally = self._index.tally
         self._counts = tally.counts | {"files": len(files)}
         reject_nothing_left(self.name, self._counts, self._outline.has_next, settings)
         said = account(tally, self._outline.has_next, settings)
@@ -119,7 +118,7 @@ class Streamed(Log):
 
     @property
     def action_levels(self) -> NDArray[Any] | None:
-        return self._skeleton.levels["action"].get(self._roles.action.columns[0])
+        return self._index.levels["action"].get(self._roles.action.columns[0])
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
@@ -127,15 +126,14 @@ class Streamed(Log):
 
     @property
     def lengths(self) -> NDArray[np.int64] | None:
-        return self._skeleton.lengths
+        return self._index.lengths
 
     def opened(self, *, quiet: bool = True) -> "Streamed":
         return self
 
     def load(self) -> Transitions:
         if self._loaded is None:
-            parts = self._source, self._roles, self._kinds, self._settings, self._notes, self._unused
-            self._loaded = Transitions._read(*parts)
+            self._loaded = Transitions._read(*self._given)
         return self._loaded
 
     def blocks(self, stretch: Stretch | None = None) -> Iterator[Block]:
@@ -145,17 +143,17 @@ class Streamed(Log):
             stop = start + len(stretch.blocks)
         for block, parts in self._parts(start, stop):
             if len(parts.kept):
-                before = int(self._skeleton.before[block])
+                before = int(self._index.before[block])
                 yield parts.block(self._windows.key(block), np.arange(len(parts.kept)), before)
 
     def sample(self, random_state: int) -> Sample:
         index = sample_rows(len(self), random_state)
-        places = np.searchsorted(self._skeleton.before, index, side="right") - 1
+        places = np.searchsorted(self._index.before, index, side="right") - 1
         found = []
         wanted = np.unique(places)
         for run in np.split(wanted, np.flatnonzero(np.diff(wanted) > 1) + 1):
             for block, parts in self._parts(int(run[0]), int(run[-1]) + 1):
-                before = int(self._skeleton.before[block])
+                before = int(self._index.before[block])
                 low, high = np.searchsorted(places, (block, block + 1))
                 if low < high:
                     found.append(parts.block((0, 0), index[low:high] - before, before))
@@ -163,16 +161,16 @@ class Streamed(Log):
 
     def _parts(self, start: int, stop: int) -> Iterator[tuple[int, Parts]]:
         """The rows of blocks, from `start` to before `stop`."""
-        skeleton, outline = self._skeleton, self._outline
-        link = int(skeleton.links[start])
+        index, outline = self._index, self._outline
+        link = int(index.links[start])
         skipped = 0
         if link == COMPARED:  # what is compared stands in the block before
             start, skipped = start - 1, 1
         goes_on = link == LINKED
         for window in self._windows.read(self._columns(), start, stop, wrapped=self._first, below=self._looks_below):
             rows = Assembly(outline, window.table, window.first, window.rows, self._known)
-            found = shape(rows, window, int(skeleton.codes[window.block]))
-            parts, goes_on = rows.parts(successors(found, outline, skeleton.usual), found.codes, goes_on)
+            found = shape(rows, window, int(index.codes[window.block]))
+            parts, goes_on = rows.parts(successors(found, outline, index.usual), found.codes, goes_on)
             if skipped:
                 skipped -= 1
             else:
@@ -188,11 +186,11 @@ class Streamed(Log):
 
     def _columns(self) -> list[str]:
         """All but the time where no trajectory is cut."""
-        roles = self._roles if self._skeleton.usual is not None else replace(self._roles, time=None)
+        roles = self._roles if self._index.usual is not None else replace(self._roles, time=None)
         return roles.columns()
 
     def __len__(self) -> int:
-        return int(self._skeleton.before[-1])
+        return int(self._index.before[-1])
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_loaded": None}
@@ -202,7 +200,7 @@ class Streamed(Log):
 
 
 @dataclass(frozen=True)
-class Skeleton:
+class BlockIndex:
     """What is known of a log before its blocks are read.
 
     Attributes:
@@ -259,7 +257,7 @@ def successors(found: Shape, outline: Outline, usual: NDArray[np.float64] | None
     return find_successors(structure, cut, outline.has_next, outline.settings)
 
 
-def find_skeleton(outline: Outline, windows: Windows, *, quiet: bool) -> Skeleton:
+def index_blocks(outline: Outline, windows: Windows, *, quiet: bool) -> BlockIndex:
     """Read what tells the structure of a log: once, and again where trajectories have gaps in time."""
     roles = outline.roles
     structural = [roles.trajectory, roles.time, roles.terminated, roles.truncated]
@@ -273,7 +271,7 @@ def find_skeleton(outline: Outline, windows: Windows, *, quiet: bool) -> Skeleto
         steps = UsualSteps(gap, lambda: _many_steps(outline))
     if not columns and not labelled.columns:
         first.skip()
-        return first.skeleton(labelled.levels())
+        return first.index(labelled.levels())
     rows = sum(windows.file_rows)
     with row_progress("structure", total=rows, quiet=quiet) as advance:
         for window in windows.read(list(dict.fromkeys((*columns, *labelled.columns)))):
@@ -289,13 +287,13 @@ def find_skeleton(outline: Outline, windows: Windows, *, quiet: bool) -> Skeleto
     levels = labelled.levels()
     usual = None if steps is None else steps.finish(first.tally.counts["trajectories"])
     if usual is None:
-        return first.skeleton(levels)
+        return first.index(levels)
     again = _Walk(outline, windows, usual)
     with row_progress("gaps in time", total=rows, quiet=quiet) as advance:
         for window in windows.read(columns):
             again.add(Assembly(outline, window.table, window.first, window.rows), window)
             advance(window.rows)
-    return again.skeleton(levels)
+    return again.index(levels)
 
 
 def _many_steps(outline: Outline) -> InputError:
@@ -349,7 +347,7 @@ class _Walk:
             self.tally.add(structure, then)
             self._kept[block] = np.count_nonzero(then.keep)
 
-    def skeleton(self, levels: LevelsOfRoles) -> Skeleton:
+    def index(self, levels: LevelsOfRoles) -> BlockIndex:
         lengths = None
         if self._lengths:
             lengths = np.zeros(self.tally.counts["trajectories"], dtype=np.int64)
@@ -357,7 +355,7 @@ class _Walk:
                 lengths[code : code + len(counts)] += counts
             lengths = lengths[lengths > 0]
         before = np.append(0, np.cumsum(self._kept))
-        return Skeleton(before, self._codes[:-1], self._links[:-1], self._usual, lengths, levels, self.tally)
+        return BlockIndex(before, self._codes[:-1], self._links[:-1], self._usual, lengths, levels, self.tally)
 
 
 class _Labels:

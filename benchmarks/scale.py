@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks import _scale_cases as cases
 from benchmarks._scale_log import FREE_BYTES, ROW_BYTES, write_log
-from cesaro.data.log import BLOCK_ROWS, STRETCH_BLOCKS
+from cesaro.data.blocks import BLOCK_ROWS, STRETCH_BLOCKS
 
 SIZES = (100_000, 1_000_000, 10_000_000, 50_000_000)
 # From here on time must be a straight line, memory flat, and rates count.

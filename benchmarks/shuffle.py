@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cesaro as cs
-from cesaro.data import log as logs
-from cesaro.data import shuffled
+from cesaro.data import blocks, shuffled
 from cesaro.data.shuffled import RENEWALS, ShuffleBuffer
 from cesaro.errors import CesaroError, EvaluationWarning
 from cesaro.estimators.learned import rows as learned_rows
@@ -87,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--looks", type=int, default=100)
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore", EvaluationWarning)
-    logs.BLOCK_ROWS, learned_rows.MAX_NUMBERS = BLOCK, ROWS  # small blocks, and features that are too many to be kept
+    blocks.BLOCK_ROWS, learned_rows.MAX_NUMBERS = BLOCK, ROWS  # small blocks, and features that are too many to be kept
     log = sorted_log()
     print("row groups    rows    error of mean    independent    mean error of the rate    root mean square")
     for groups, rows in BUFFERS:

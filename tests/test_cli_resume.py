@@ -17,9 +17,9 @@ import pytest
 # Small blocks, and progress after each of them; the last arguments are those of the command line.
 DRIVER = """
 import sys
-from cesaro.data import log
+from cesaro.data import blocks
 from cesaro.estimators import pass_checkpoint
-log.BLOCK_ROWS, log.STRETCH_BLOCKS, pass_checkpoint.SECONDS = 512, 3, 0.0
+blocks.BLOCK_ROWS, blocks.STRETCH_BLOCKS, pass_checkpoint.SECONDS = 512, 3, 0.0
 from cesaro.cli import main
 sys.argv = ["cesaro", *sys.argv[1:]]
 main()

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cesaro.data import Log, read
-from cesaro.data import log as log_module
+from cesaro.data import blocks as block_module
 
 ROWS = 300
 STATE: dict[str, Any] = {"observation": "x", "action": "a", "reward": "r"}
@@ -18,7 +18,7 @@ STATE: dict[str, Any] = {"observation": "x", "action": "a", "reward": "r"}
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_module, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(block_module, "BLOCK_ROWS", 16)
 
 
 def table(**columns: Any) -> pa.Table:

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cesaro.data import Block, Categories, Log, Transitions, Values, read
-from cesaro.data import log as log_module
+from cesaro.data import blocks as block_module
 
 BLOCK = 16  # instead of 65,536
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_module, "BLOCK_ROWS", BLOCK)
+    monkeypatch.setattr(block_module, "BLOCK_ROWS", BLOCK)
 
 
 def make(rows: int, *, real: bool, flags: bool, seed: int = 0) -> pa.Table:
@@ -109,10 +109,10 @@ def test_block_without_transitions_is_left_out() -> None:
 
 
 def test_contiguous_blocks_copy_nothing() -> None:
-    rows = 3 * log_module.BLOCK_ROWS
+    rows = 3 * block_module.BLOCK_ROWS
     log = Transitions(np.zeros((rows, 2)), np.zeros(rows), np.zeros(rows))
     block = next(log.blocks())
-    assert len(block) == log_module.BLOCK_ROWS
+    assert len(block) == block_module.BLOCK_ROWS
     base = log.observations.plain()
     assert np.shares_memory(block.observations.plain(), base)
     assert np.shares_memory(block.next_observations.plain(), base)

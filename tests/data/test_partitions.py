@@ -13,7 +13,7 @@ import pytest
 
 import cesaro as cs
 from cesaro.data import Log
-from cesaro.data import log as log_module
+from cesaro.data import blocks as block_module
 from cesaro.data.files import open_path
 from cesaro.errors import InputError
 
@@ -27,7 +27,7 @@ WRITERS: dict[str, Writer] = {
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_module, "BLOCK_ROWS", 8)
+    monkeypatch.setattr(block_module, "BLOCK_ROWS", 8)
 
 
 def rows(start: int) -> pa.Table:

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import cesaro as cs
-from cesaro.data import csv_file, log
+from cesaro.data import blocks as block_module
+from cesaro.data import csv_file
 from cesaro.data.files import open_path
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.sources import Source
@@ -90,15 +91,15 @@ def pieces(source: Source, roles: Roles, start: int = 0, kinds: dict[str, str] |
     found = [list(source.batches(file, roles.columns(), start)) for file in range(len(source.files))]
     for blocks in found:
         assert all(block.schema.equals(types) for block in blocks)
-        assert all(len(block) == log.BLOCK_ROWS for block in blocks[:-1])
-        assert all(0 < len(block) <= log.BLOCK_ROWS for block in blocks[-1:])
+        assert all(len(block) == block_module.BLOCK_ROWS for block in blocks[:-1])
+        assert all(0 < len(block) <= block_module.BLOCK_ROWS for block in blocks[-1:])
     return found
 
 
 def check(path: Path | str, roles: Roles = ROLES, kinds: dict[str, str] | None = None) -> Source:
     whole, files = open_path(str(path)).table(roles, kinds or {})
     source = open_path(str(path))
-    for start in (0, log.BLOCK_ROWS, 3 * log.BLOCK_ROWS, 12 * log.BLOCK_ROWS):
+    for start in (0, block_module.BLOCK_ROWS, 3 * block_module.BLOCK_ROWS, 12 * block_module.BLOCK_ROWS):
         row = 0
         for (_, rows), blocks in zip(files, pieces(source, roles, start, kinds), strict=True):
             found = pa.concat_tables([whole.slice(0, 0), *blocks])
@@ -114,7 +115,7 @@ def check(path: Path | str, roles: Roles = ROLES, kinds: dict[str, str] | None =
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "BLOCK_ROWS", 20)
+    monkeypatch.setattr(block_module, "BLOCK_ROWS", 20)
     monkeypatch.setattr(csv_file, "CHUNK", 1_000)
 
 
@@ -374,7 +375,7 @@ def test_a_huge_record_batch_takes_no_memory(name: str, tmp_path: Path) -> None:
     for block in source.batches(0, ["y", "x"]):
         assert pa.total_allocated_bytes() - before < batch.nbytes / 10
         found.append(int(block["y"][-1].as_py()))
-    assert found == [*range(log.BLOCK_ROWS - 1, rows - 1, log.BLOCK_ROWS), rows - 1]
+    assert found == [*range(block_module.BLOCK_ROWS - 1, rows - 1, block_module.BLOCK_ROWS), rows - 1]
 
 
 def test_no_file_left(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import cesaro as cs
 from cesaro.data import Block
-from cesaro.data import log as logs
+from cesaro.data import blocks as block_module
 from cesaro.data.shuffled import RENEWALS, ShuffleBuffer
 
 Array = NDArray[np.float64]
@@ -17,8 +17,8 @@ BLOCK, TAG = 32, 10**6
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "BLOCK_ROWS", BLOCK)
-    monkeypatch.setattr(logs, "STRETCH_BLOCKS", 5)
+    monkeypatch.setattr(block_module, "BLOCK_ROWS", BLOCK)
+    monkeypatch.setattr(block_module, "STRETCH_BLOCKS", 5)
 
 
 def make(rewards: Array, weights: Array | None = None) -> cs.Transitions:

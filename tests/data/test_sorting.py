@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from cesaro.cli import app
 from cesaro.data import Log, read, sort, sorting
-from cesaro.data import log as log_module
+from cesaro.data import blocks as block_module
 from cesaro.errors import InputError
 
 ROWS = 200
@@ -23,7 +23,7 @@ ROWS = 200
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many parts, and blocks that are smaller than they."""
-    monkeypatch.setattr(log_module, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(block_module, "BLOCK_ROWS", 16)
     monkeypatch.setattr(sorting, "PART_BYTES", 2000)
     monkeypatch.setattr(sorting, "_GROUP_BYTES", 3000)
     monkeypatch.setattr(sorting, "_GATHERED", 8)

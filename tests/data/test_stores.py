@@ -20,7 +20,8 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 import cesaro as cs
 from cesaro.cli import app
-from cesaro.data import addresses, csv_file, log
+from cesaro.data import addresses, csv_file
+from cesaro.data import blocks as block_module
 from cesaro.data.addresses import File
 from cesaro.data.arrow_file import ArrowSource
 from cesaro.data.csv_file import CsvSource
@@ -119,7 +120,7 @@ def table() -> pa.Table:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "BLOCK_ROWS", 500)
+    monkeypatch.setattr(block_module, "BLOCK_ROWS", 500)
     monkeypatch.setattr(csv_file, "CHUNK", 10_000)
     monkeypatch.setattr(addresses, "PAUSES", (0.01,) * 4)
 

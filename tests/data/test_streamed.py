@@ -10,8 +10,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from cesaro.data import Block, Log, Values, gaps, read, skeleton
-from cesaro.data import log as log_module
+from cesaro.data import Block, Log, Values, gaps, read, reader, streamed
+from cesaro.data import blocks as block_module
 from cesaro.data.values import Categories
 from cesaro.errors import InputError
 
@@ -20,8 +20,8 @@ BLOCK = 8  # instead of 65,536
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_module, "BLOCK_ROWS", BLOCK)
-    monkeypatch.setattr(log_module, "STRETCH_BLOCKS", 3)
+    monkeypatch.setattr(block_module, "BLOCK_ROWS", BLOCK)
+    monkeypatch.setattr(block_module, "STRETCH_BLOCKS", 3)
 
 
 def both(path: Path, **options: Any) -> tuple[Log, Log]:
@@ -214,7 +214,7 @@ def test_blocks_are_those_of_the_log_in_memory(seeds: range, tmp_path: Path) -> 
 def test_samples_are_those_of_the_log_in_memory(
     size: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_module.sample_rows, "__defaults__", (size,))
+    monkeypatch.setattr(block_module.sample_rows, "__defaults__", (size,))
     drawn = Drawn(seed)
     own, other = both(drawn.write(tmp_path), **drawn.options)
     assert len(other) > 10
@@ -264,7 +264,7 @@ def test_roles_may_share_a_column(tmp_path: Path) -> None:
 def test_size_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = split(plain(), tmp_path)
     assert not read(folder).opened().is_streamed
-    monkeypatch.setattr(log_module, "STREAM_BYTES", 100)
+    monkeypatch.setattr(reader, "STREAM_BYTES", 100)
     log = read(folder)
     assert log.opened().is_streamed
     assert log.opened() is log.opened()
@@ -279,7 +279,7 @@ def test_size_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 class Reads:
     """Notes what is asked of a source."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, log: Log) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, log: Any) -> None:
         self.calls: list[tuple[int, tuple[str, ...], int]] = []
         batches = log._source.batches
 
@@ -300,7 +300,7 @@ def test_only_what_is_needed_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert reads.calls == [(0, columns, 0)]  # the first row
     list(opened.blocks(opened.stretches[-1]))
     assert reads.calls[1:] == [(1, columns, 24)]
-    monkeypatch.setattr(log_module.sample_rows, "__defaults__", (1,))
+    monkeypatch.setattr(block_module.sample_rows, "__defaults__", (1,))
     opened.sample(0)
     assert len(reads.calls) == 3
     complete = read(split(table.append_column("next_state", table["state"]), tmp_path), stream=True).opened()
@@ -345,7 +345,7 @@ def test_trajectories_must_be_contiguous(at: int, where: str, text: bool, tmp_pa
 
 
 def test_ids_are_compared_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skeleton, "_CHECKED", 4)
+    monkeypatch.setattr(streamed, "_CHECKED", 4)
     log, _ = both(split(plain(trajectory=np.arange(60) // 2), tmp_path))
     assert log.counts["trajectories"] == 30
     ids = [5, *range(1, 60)]

@@ -13,7 +13,7 @@ import pytest
 
 import cesaro as cs
 from cesaro import engines
-from cesaro.data import log as logs
+from cesaro.data import blocks
 from cesaro.engines import cluster as ray_engine
 from cesaro.engines import map_ordered
 from cesaro.errors import ClusterError
@@ -26,7 +26,7 @@ ROWS = 6 * 65_536 - 100  # blocks cannot be smaller: workers do not know what a 
 
 @pytest.fixture(autouse=True)
 def _many_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "STRETCH_BLOCKS", 1)
+    monkeypatch.setattr(blocks, "STRETCH_BLOCKS", 1)
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 import cesaro as cs
 from cesaro.algorithms.saddle_point import CURRENT
 from cesaro.approximators import MLP
-from cesaro.data import log as logs
-from cesaro.data import shuffled
+from cesaro.data import blocks, shuffled
 from cesaro.estimators.learned import Learned, rows
 from cesaro.learning import checkpoints, engine
 
@@ -37,8 +36,8 @@ class Often:
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """32 blocks; the buffer holds an eighth of the rows."""
-    monkeypatch.setattr(logs, "BLOCK_ROWS", BLOCK)
-    monkeypatch.setattr(logs, "STRETCH_BLOCKS", 8)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", BLOCK)
+    monkeypatch.setattr(blocks, "STRETCH_BLOCKS", 8)
     monkeypatch.setattr(rows, "BUFFER_BYTES", BUFFER * 2 * 4 * 8)
 
 

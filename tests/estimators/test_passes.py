@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cesaro as cs
-from cesaro.data import log as logs
+from cesaro.data import blocks
 from cesaro.errors import ClusterError
 from cesaro.estimators import gathering, pass_checkpoint, passes, pipeline, totals
 from cesaro.estimators.projection import Layout, Projection, project
@@ -23,8 +23,8 @@ Policy = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several stretches of several blocks of several pieces, of a few thousand rows."""
-    monkeypatch.setattr(logs, "BLOCK_ROWS", 256)
-    monkeypatch.setattr(logs, "STRETCH_BLOCKS", 3)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 256)
+    monkeypatch.setattr(blocks, "STRETCH_BLOCKS", 3)
     monkeypatch.setattr(pipeline, "PIECE", 64)
     monkeypatch.setattr(pipeline, "PIECE_ROWS", 100)
 
@@ -268,7 +268,7 @@ def test_checkpoint_of_another_run_is_refused(
     change: dict[str, Any], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pass_checkpoint, "SECONDS", 0.0)
-    monkeypatch.setattr(logs, "SAMPLE", 500)
+    monkeypatch.setattr(blocks, "SAMPLE", 500)
     folder = write(continuous(1500, ids=True, weights=True, after=True), tmp_path / "log")
     kept = tmp_path / "kept.npz"
     fitted(folder, kept)

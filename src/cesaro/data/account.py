@@ -1,8 +1,58 @@
-"""What was done to the rows of a log, in words."""
+"""What was done to the rows of a log: counted, and in words."""
 
-from cesaro.data.continuing import Tally
+import numpy as np
+
+from cesaro.data.continuing import Structure, Successors
 from cesaro.data.settings import Settings
 from cesaro.errors import InputError
+
+
+class Tally:
+    """What became of the rows of a log, counted from some rows at a time."""
+
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(("rows", "kept", "trajectories", "episodes", "cuts", "restarts"), 0)
+        self._dropped: dict[str, int] = {}
+        self._end = -1  # the last row of the last episode
+        self._lengths: set[int] = set()  # two at most
+        self._resets = 0
+        self.holes = 0  # cuts where a file was left out
+
+    def add(self, found: Structure, then: Successors) -> None:
+        counts = self._counts
+        before = counts["rows"]
+        ends = np.flatnonzero(found.ends_episode)
+        counts["rows"] += len(found.ended)
+        counts["kept"] += int(np.count_nonzero(then.keep))
+        counts["trajectories"] += int(np.count_nonzero(found.ends_trajectory))
+        counts["episodes"] += len(ends)
+        counts["cuts"] += int(np.count_nonzero(then.cut))
+        self.holes += int(np.count_nonzero(found.lost & ~found.ends_episode))
+        counts["restarts"] += len(then.restarts)
+        for reason, mask in then.dropped.items():
+            self._dropped[reason] = self._dropped.get(reason, 0) + int(np.count_nonzero(mask))
+        resets = then.restarts[found.truncated[then.restarts]]
+        self._resets += len(resets)
+        if len(resets) and len(self._lengths) < 2:
+            lengths = np.diff(ends, prepend=self._end - before)[np.searchsorted(ends, resets)]
+            self._lengths |= {int(lengths.min()), int(lengths.max())}
+        if len(ends):
+            self._end = before + int(ends[-1])
+
+    def add_plain(self, rows: int) -> None:
+        """Rows that are all kept and none of which ends anything."""
+        self._counts["rows"] += rows
+        self._counts["kept"] += rows
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows, kept ones, trajectories, episodes, cuts, restarts, and dropped rows by reason."""
+        return self._counts | {f"dropped: {reason}": count for reason, count in self._dropped.items() if count}
+
+    @property
+    def reset_after(self) -> int | None:
+        """The one episode length at which every restarted truncation happened."""
+        return next(iter(self._lengths)) if self._resets > 1 and len(self._lengths) == 1 else None
 
 
 def account(tally: Tally, has_next: bool, settings: Settings) -> list[str]:

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from cesaro.data.addresses import File
+from cesaro.data.blocks import BLOCK_ROWS
 from cesaro.data.file_source import FilesSource, Header
-
-_PIECE = 65_536  # rows
 
 
 class ArrowSource(FilesSource):
@@ -54,8 +53,8 @@ class ArrowSource(FilesSource):
             for batch in batches:
                 batch = batch.select(columns)
                 batch.validate()
-                for at in range(min(start, len(batch)), len(batch), _PIECE):
-                    piece = batch.slice(at, _PIECE)
+                for at in range(min(start, len(batch)), len(batch), BLOCK_ROWS):
+                    piece = batch.slice(at, BLOCK_ROWS)
                     piece.validate(full=True)
                     yield piece
                 start -= min(start, len(batch))

@@ -1,25 +1,28 @@
 """Logs in files of one format and one schema, read as a whole or in pieces, here or over a network."""
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import ClassVar, NamedTuple, TypeVar
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 
+from cesaro.data import blocks
 from cesaro.data.addresses import File, resumed, retried
 from cesaro.data.columns import wide
-from cesaro.data.partitions import Constant, partitions
 from cesaro.data.roles import Roles
 from cesaro.data.settings import carried_settings
 from cesaro.data.sources import Files, Source, UnreadableError, check_names, reading
 from cesaro.errors import InputError
 from cesaro.text import visible
 
-_BLOCK = 65_536  # rows
 _NAMED = 3  # files that a note names
+_MISSING = "__HIVE_DEFAULT_PARTITION__"  # a folder whose files have no entry in its column
+_WHOLE = re.compile(r"[+-]?\d{1,18}")
 
 T = TypeVar("T")
 
@@ -141,11 +144,9 @@ class FilesSource(Source):
         return next(self._pieces(file, columns, 0), None)
 
     def batches(self, file: int, columns: Sequence[str], start: int = 0) -> Iterator[pa.Table]:
-        from cesaro.data.log import BLOCK_ROWS
-
         one = self._files[file]
-        blocks = self._blocks(one, self._own(columns), start, BLOCK_ROWS)
-        return (self._completed(one, table, columns) for table in blocks)
+        tables = self._blocks(one, self._own(columns), start, blocks.BLOCK_ROWS)
+        return (self._completed(one, table, columns) for table in tables)
 
     def _own(self, columns: Sequence[str]) -> list[str]:
         """Those that stand in the files, or another one, which tells the number of rows."""
@@ -180,8 +181,8 @@ class FilesSource(Source):
 
     def _whole(self, file: File, columns: list[str]) -> pa.Table:
         """Some columns of a file."""
-        blocks = list(self._blocks(file, columns, 0, _BLOCK))
-        return pa.concat_tables(blocks) if blocks else self._types(columns).empty_table()
+        tables = list(self._blocks(file, columns, 0, blocks.BLOCK_ROWS))
+        return pa.concat_tables(tables) if tables else self._types(columns).empty_table()
 
     def _settle(self, columns: list[str]) -> None:
         """Leave out the files that cannot be read, if that is wanted."""
@@ -191,7 +192,7 @@ class FilesSource(Source):
             self._verified.update(columns)
 
     def _verify(self, file: File, columns: list[str]) -> None:
-        for _ in self._blocks(file, columns, 0, _BLOCK):
+        for _ in self._blocks(file, columns, 0, blocks.BLOCK_ROWS):
             pass
 
     def _count(self, file: File) -> int:
@@ -317,3 +318,45 @@ def _width(kind: pa.DataType) -> float | None:
     if pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind):
         return kind.bit_width / 8
     return 0.0 if pa.types.is_null(kind) else None
+
+
+class Constant(NamedTuple):
+    """A column with one value in every file: whole numbers, or text as a dictionary.
+
+    Attributes:
+        kind: its type.
+        values: per path of a file; None: missing.
+    """
+
+    kind: pa.DataType
+    values: Mapping[str, int | str | None]
+
+    def column(self, file: File, rows: int) -> pa.Array:
+        value = self.values[file.path]
+        if value is None:
+            return pa.array([None] * rows, self.kind)
+        if isinstance(value, int):
+            return pa.array(np.full(rows, value, dtype=np.int64))
+        return pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), [value])
+
+
+def partitions(files: Sequence[File], names: Sequence[str]) -> tuple[dict[str, Constant], list[str]]:
+    """By name the columns that all folders have and no file, and the keys of folders that some files lack."""
+    found = [_keys(file) for file in files]
+    every = dict.fromkeys(key for keys in found for key in keys if key not in names)
+    shared = [key for key in every if all(key in keys for keys in found)]
+    texts = {key: {file.path: keys[key] for file, keys in zip(files, found)} for key in shared}
+    return {key: _constant(values) for key, values in texts.items()}, [key for key in every if key not in shared]
+
+
+def _keys(file: File) -> dict[str, str | None]:
+    parts = [part.partition("=") for part in file.name.split("/")[:-1]]
+    return {
+        unquote(key): None if value == _MISSING else unquote(value) for key, equals, value in parts if key and equals
+    }
+
+
+def _constant(texts: Mapping[str, str | None]) -> Constant:
+    if all(text is None or _WHOLE.fullmatch(text) for text in texts.values()):
+        return Constant(pa.int64(), {path: None if text is None else int(text) for path, text in texts.items()})
+    return Constant(pa.dictionary(pa.int32(), pa.string()), texts)

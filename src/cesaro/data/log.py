@@ -1,133 +1,30 @@
 """Logs: transitions with what is known about their order, in blocks that do not depend on how they are read."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from cesaro.data.roles import Roles
-from cesaro.data.schema import Schema, describe
-from cesaro.data.settings import Settings
-from cesaro.data.sources import Source
+from cesaro.data import blocks
+from cesaro.data.assemble import Whole, assemble
+from cesaro.data.blocks import Array, Block, Sample, Stretch, narrowed, sample_rows
+from cesaro.data.roles import Chosen, Roles, check_kinds
+from cesaro.data.schema import Schema
+from cesaro.data.settings import GAP, Settings, check_settings
+from cesaro.data.sources import ArraySource, Source
 from cesaro.data.unused import unused_ids
 from cesaro.data.values import Categories, Index, Values
 from cesaro.errors import InputError
-from cesaro.progress import stage
 
-if TYPE_CHECKING:
-    from cesaro.data.streamed import Streamed
-    from cesaro.data.transitions import Transitions
-
-Array = NDArray[np.float64]
-
-BLOCK_ROWS = 65_536
-# Blocks that are summed up before their sums join the others'.
-STRETCH_BLOCKS = 64
-# Rows that feature maps are fitted on and diagnostics look at, the same ones in every mode.
-SAMPLE = 100_000
-# Of a longer log the sample is taken from this many stretches of BLOCK_ROWS transitions.
-SPREAD = 256
-# A log of more bytes than this is read in blocks again and again, and never held in memory.
-STREAM_BYTES = 1 << 28
 # State combinations up to here are counted in a table, not sorted.
 _TABLE = 1 << 22
 
 
-@dataclass(frozen=True)
-class Block:
-    """Transitions from one stretch of 65,536 rows of one file (fewer at its end, or where rows were dropped).
-
-    Attributes:
-        key: (file, block number).
-        start: transitions of the log before this block.
-        trajectory: code of the trajectory, in order of first appearance; None: the log has neither ids nor flags.
-        follows: whether the transition goes on from the one before, which may be in the block before.
-        available: which actions were possible, `[n, A]` in the order of `Log.action_levels`.
-    """
-
-    key: tuple[int, int]
-    start: int
-    observations: Values
-    actions: Values
-    rewards: Array
-    next_observations: Values
-    weights: Array | None
-    trajectory: NDArray[np.int64] | None
-    follows: NDArray[np.bool_]
-    available: NDArray[np.bool_] | None
-
-    def __len__(self) -> int:
-        return len(self.rewards)
-
-    def part(self, rows: Index) -> "Block":
-        """Some of its rows; a slice copies nothing."""
-        return Block(
-            self.key,
-            self.start + ((rows.start or 0) if isinstance(rows, slice) else 0),
-            self.observations.take(rows),
-            self.actions.take(rows),
-            self.rewards[rows],
-            self.next_observations.take(rows),
-            None if self.weights is None else self.weights[rows],
-            None if self.trajectory is None else self.trajectory[rows],
-            self.follows[rows],
-            None if self.available is None else self.available[rows],
-        )
-
-
-class Stretch(NamedTuple):
-    """At most 64 consecutive blocks of one file: what is summed up, handed to a worker and kept in a checkpoint together.
-
-    Attributes:
-        number: its place in the log.
-        file: which file.
-        blocks: their numbers in it.
-    """
-
-    number: int
-    file: int
-    blocks: range
-
-
-@dataclass(frozen=True)
-class Sample:
-    """At most 100,000 transitions, the same ones however the log is read.
-
-    Attributes:
-        index: which ones, counted over the log, in order.
-        rows: the transitions themselves.
-    """
-
-    index: NDArray[np.int64]
-    rows: Block
-
-
-def sample_rows(num_rows: int, random_state: int, size: int = SAMPLE) -> NDArray[np.int64]:
-    """At most `size` row numbers, in order; of a very long log they lie in 256 places, so that most of it need not be read."""
-    if num_rows <= size:
-        return np.arange(num_rows)
-    rng = np.random.default_rng([random_state, 0])
-    if num_rows <= SPREAD * BLOCK_ROWS:
-        return np.sort(rng.choice(num_rows, size, replace=False))
-    places = np.sort(rng.choice(num_rows // BLOCK_ROWS, SPREAD, replace=False))
-    place, row = np.divmod(np.sort(rng.choice(SPREAD * BLOCK_ROWS, size, replace=False)), BLOCK_ROWS)
-    return np.asarray(places[place] * BLOCK_ROWS + row)
-
-
-def stretches(file_rows: tuple[int, ...]) -> tuple[Stretch, ...]:
-    """Of files with so many rows."""
-    found: list[Stretch] = []
-    for file, rows in enumerate(file_rows):
-        blocks = -(-rows // BLOCK_ROWS)
-        for first in range(0, blocks, STRETCH_BLOCKS):
-            found.append(Stretch(len(found), file, range(first, min(first + STRETCH_BLOCKS, blocks))))
-    return tuple(found)
-
-
-class Log:
+class Log(ABC):
     """A log of a continuing system; `cesaro.read` makes one. Its data are read on first use.
 
     Attributes:
@@ -139,100 +36,56 @@ class Log:
     is_streamed = False
     _states: tuple[NDArray[np.int64] | None] | None = None
 
-    def __init__(
-        self,
-        source: Source,
-        roles: Roles,
-        kinds: Mapping[str, str],
-        settings: Settings,
-        notes: tuple[str, ...] = (),
-        unused: tuple[str, ...] = (),
-        stream: bool | None = None,
-    ) -> None:
-        self.name = source.name
-        if stream and source.files is None:
-            raise InputError(
-                f"stream=True needs a log of Parquet, CSV or Arrow files. Got {self.name}, which is read as a whole; leave "
-                "stream= out, or write it as Parquet."
-            )
-        self._stream = stream
-        self._source, self._roles, self._kinds, self._settings, self._notes = source, roles, kinds, settings, notes
-        self._unused = unused  # columns that could be the ids of trajectories
-        self._loaded: Transitions | None = None
-        self._streamed: Streamed | None = None
-        self._schema: Schema | None = None
-        if source.types is not None:
-            self._schema = describe(self.name, roles, source.types, kinds, settings)
-
     @property
+    @abstractmethod
     def schema(self) -> Schema:
         """Which columns play which part, with their forms and kinds."""
-        return self.opened().schema if self._schema is None else self._schema
 
     @property
+    @abstractmethod
     def num_rows(self) -> int:
         """Rows that the source holds, dropped ones included."""
-        return self.opened().num_rows if self._source.num_rows is None else self._source.num_rows
 
     @property
+    @abstractmethod
     def counts(self) -> dict[str, int]:
         """Rows, kept rows, dropped ones by reason, trajectories, episodes, cuts, restarts and files."""
-        return self.opened().counts
 
     @property
+    @abstractmethod
     def notes(self) -> tuple[str, ...]:
         """Sentences on what was done to the rows."""
-        return self.opened().notes
 
     @property
+    @abstractmethod
     def action_levels(self) -> NDArray[Any] | None:
         """The sorted labels of discrete actions; None where actions are numbers."""
-        return self.opened().action_levels
 
     @property
+    @abstractmethod
     def stretches(self) -> tuple[Stretch, ...]:
         """All blocks, up to 64 of one file together."""
-        return self.opened().stretches
 
     @property
+    @abstractmethod
     def lengths(self) -> NDArray[np.int64] | None:
         """Transitions of every trajectory that has some, in row order; None: the log has neither ids nor flags."""
-        return self.opened().lengths
 
+    @abstractmethod
     def opened(self, *, quiet: bool = True) -> "Log":
         """The log ready for use: in memory, or in blocks where it is large. `quiet`: no progress bar."""
-        if self._streamed is None:
-            stream = self._stream
-            if stream is None:
-                files = self._source.files is not None and self._loaded is None
-                stream = files and self._source.nbytes(self._roles) > STREAM_BYTES
-            if not stream:
-                with stage("reading the log", quiet=quiet):
-                    return self.load()
-            from cesaro.data.streamed import Streamed
 
-            parts = self._source, self._roles, self._kinds, self._settings, self._notes, self._unused
-            self._streamed = Streamed(*parts, quiet=quiet)
-        return self._streamed
-
+    @abstractmethod
     def load(self) -> "Transitions":
         """The whole log in memory; read once."""
-        if self._loaded is None:
-            from cesaro.data.assemble import assemble
-            from cesaro.data.transitions import Transitions
 
-            notes = (*self._notes, *unused_ids(self._source, self._unused))
-            whole = assemble(self._source, self._roles, self._kinds, self._settings, notes)
-            self._loaded = Transitions._of(whole)
-        return self._loaded
-
+    @abstractmethod
     def blocks(self, stretch: Stretch | None = None) -> Iterator[Block]:
         """The transitions in fixed blocks, in row order, of all stretches or of one; a block without any is left out."""
-        return self.opened().blocks(stretch)
 
+    @abstractmethod
     def sample(self, random_state: int) -> Sample:
         """At most 100,000 transitions, chosen by `sample_rows`."""
-        return self.opened().sample(random_state)
 
     def states(self) -> NDArray[np.int64] | None:
         """Numbers of the states that occur at S or S', sorted; None where observations are not labels. Read once.
@@ -244,13 +97,238 @@ class Log:
             opened._states = (_states(opened),)
         return opened._states[0]
 
+    @abstractmethod
     def __len__(self) -> int:
         """Transitions."""
-        return len(self.opened())
+
+
+class Transitions(Log):
+    """Transitions `(S, A, R, S')` in memory.
+
+    Args:
+        observations: `[N]` (integers, text or true/false: discrete states; floats: one number), `[N, d]`, or a dict of
+            named columns `[N]`.
+        actions: `[N]` (integers, text or true/false: discrete; floats: continuous) or `[N, d]`.
+        rewards: `[N]`.
+        next_observations: like `observations`; None: the next row of the same trajectory.
+        trajectory: ids, `[N]`; None: one trajectory, or one per episode where flags are given.
+        time: numbers, dates or timestamps, `[N]`; rows are sorted by it, see `gap`. None: rows are in order.
+        terminated: flags, `[N]`: the episode ended with this row by itself.
+        truncated: flags, `[N]`: a time limit ended the episode with this row.
+        weights: non-negative weight of each row, `[N]`.
+        available: actions that were possible: per row a list of labels.
+        kinds: "number" or "category" per column name ("observation" and "action" for lone ones).
+        reward_lag: 1 where the reward of a row is logged on the next one.
+        on_termination: "restart" (default: the next observation is the first one of the next episode), "keep", "drop".
+        on_truncation: "keep" (default: the transition stays as it is), "restart", "drop".
+        gap: rows are sorted by time, and a trajectory is cut where a step takes more than `gap` times its median step (that
+            of all trajectories, where it has fewer than 3 steps). None: time orders the rows and never cuts, for logs whose
+            steps take irregular times by nature, such as calls.
+
+    Example:
+        >>> import numpy as np
+        >>> from cesaro.data import Transitions
+        >>> log = Transitions(["a", "b", "a"], [0, 1, 1], [1.0, 0.0, 2.0], terminated=[0, 0, 1])
+        >>> log
+        Transitions(3 transitions, 3 rows)
+        >>> log.next_observations.plain().tolist()
+        ['b', 'a', 'a']
+    """
+
+    def __init__(
+        self,
+        observations: Any,
+        actions: ArrayLike,
+        rewards: ArrayLike,
+        next_observations: Any = None,
+        *,
+        trajectory: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        terminated: ArrayLike | None = None,
+        truncated: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        available: Any = None,
+        kinds: Mapping[str, str] | None = None,
+        reward_lag: int = 0,
+        on_termination: str | None = None,
+        on_truncation: str | None = None,
+        gap: float | None = GAP,
+    ) -> None:
+        settings = check_settings("Transitions", reward_lag, on_termination, on_truncation, gap)
+        columns: dict[str, Any] = {}
+        roles = Roles(
+            _put(columns, "observation", observations),
+            _put(columns, "action", actions),
+            _put(columns, "reward", rewards).columns[0],
+            None if next_observations is None else _put(columns, "next_observation", next_observations, observations),
+        )
+        singles = {
+            "trajectory": trajectory,
+            "time": time,
+            "terminated": terminated,
+            "truncated": truncated,
+            "weight": weights,
+        }
+        given = {role: _put(columns, role, values).columns[0] for role, values in singles.items() if values is not None}
+        chosen = None if available is None else _put(columns, "available", available)
+        roles = Roles(**{**vars(roles), **given, "available": chosen})
+        source = ArraySource("Transitions", columns)
+        checked = check_kinds("Transitions", kinds, roles)
+        self._set(assemble(source, roles, checked, settings, ()))
+
+    @classmethod
+    def _read(
+        cls,
+        source: Source,
+        roles: Roles,
+        kinds: Mapping[str, str],
+        settings: Settings,
+        notes: tuple[str, ...],
+        unused: tuple[str, ...],
+    ) -> "Transitions":
+        """All rows of a source. `unused`: columns without a role that could be the ids of trajectories."""
+        transitions = cls.__new__(cls)
+        transitions._set(assemble(source, roles, kinds, settings, (*notes, *unused_ids(source, unused))))
+        return transitions
+
+    def _set(self, whole: Whole) -> None:
+        self.name = whole.name
+        self._whole, self._parts = whole, whole.parts
+
+    @property
+    def schema(self) -> Schema:
+        return self._whole.schema
+
+    @property
+    def num_rows(self) -> int:
+        return len(self._parts.rewards)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return dict(self._whole.counts)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._whole.notes
+
+    @property
+    def action_levels(self) -> NDArray[Any] | None:
+        column = self._parts.actions.columns[0]
+        return column.levels if isinstance(column, Categories) else None
+
+    @property
+    def observations(self) -> Values:
+        """`S` of every transition."""
+        return self._parts.observations.take(self._kept)
+
+    @property
+    def actions(self) -> Values:
+        """`A` of every transition."""
+        return self._parts.actions.take(self._kept)
+
+    @property
+    def rewards(self) -> Array:
+        """`R` of every transition, `[n]`."""
+        return self._parts.rewards[self._kept]
+
+    @property
+    def next_observations(self) -> Values:
+        """`S'` of every transition, after restarts."""
+        return self._parts.next_observations(self._kept)
+
+    @property
+    def weights(self) -> Array | None:
+        """The weight of every transition, `[n]`; None: all alike."""
+        return None if self._parts.weights is None else self._parts.weights[self._kept]
+
+    @property
+    def trajectory(self) -> NDArray[np.int64] | None:
+        """The trajectory of every transition, `[n]`, in order of first appearance; None: there are neither ids nor flags."""
+        return self._parts.codes(self._kept)
+
+    @property
+    def segment(self) -> NDArray[np.int64]:
+        """The contiguous piece of every transition, `[n]`: it increases at every border, cut and dropped successor."""
+        return np.cumsum(~self._parts.follows) - 1
+
+    @property
+    def available(self) -> NDArray[np.bool_] | None:
+        """Which actions were possible, `[n, A]` in the order of `action_levels`; None: all, or not logged."""
+        return None if self._parts.available is None else self._parts.available[self._kept]
+
+    @property
+    def _kept(self) -> Index:
+        return narrowed(self._parts.kept)
+
+    def opened(self, *, quiet: bool = True) -> "Transitions":
+        return self
+
+    def load(self) -> "Transitions":
+        return self
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        return blocks.stretches(self._whole.file_rows)
+
+    @property
+    def lengths(self) -> NDArray[np.int64] | None:
+        return self._lengths
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.int64] | None:
+        codes = self.trajectory
+        if codes is None:
+            return None
+        return np.diff(np.flatnonzero(codes[1:] != codes[:-1]) + 1, prepend=0, append=len(codes))
+
+    def blocks(self, stretch: Stretch | None = None) -> Iterator[Block]:
+        parts, file_rows = self._parts, self._whole.file_rows
+        for one in self.stretches if stretch is None else (stretch,):
+            first = sum(file_rows[: one.file])
+            end = first + file_rows[one.file]
+            for number in one.blocks:
+                start = first + number * blocks.BLOCK_ROWS
+                low, high = np.searchsorted(parts.kept, (start, min(start + blocks.BLOCK_ROWS, end)))
+                if low < high:
+                    yield parts.block((one.file, number), np.arange(low, high))
+
+    def sample(self, random_state: int) -> Sample:
+        index = sample_rows(len(self), random_state)
+        return Sample(index, self._parts.block((0, 0), index))
+
+    def __len__(self) -> int:
+        return len(self._parts.kept)
 
     def __repr__(self) -> str:
-        rows = self._source.num_rows
-        return f"Log({self.name}{'' if rows is None else f', {rows} rows'})"
+        return f"Transitions({len(self)} transitions, {self.num_rows} rows)"
+
+
+def _put(columns: dict[str, Any], role: str, values: Any, like: Any = None) -> Chosen:
+    """Register the arrays of one role under column names; a dict keeps its names."""
+    if role == "next_observation" and isinstance(values, Mapping) != isinstance(like, Mapping):
+        raise InputError(
+            "next_observations must be like observations. Got a dict for one of the two; write both alike."
+        )
+    if not isinstance(values, Mapping):
+        columns[role] = values
+        return Chosen((role,))
+    if role not in ("observation", "next_observation"):
+        raise InputError(f"{role} must be one array. Got a dict; only observations may have named columns.")
+    if not values:
+        raise InputError(f"{role} must have at least one column. Got an empty dict.")
+    names = [str(name) for name in (values if like is None else like)]
+    if sorted(names) != sorted(str(name) for name in values):
+        raise InputError(
+            f"{role} must have the columns of observations ({', '.join(names)}). Got {', '.join(map(str, values))}; "
+            "name both alike."
+        )
+    prefix = "next_" if role == "next_observation" else ""
+    by_name = {str(name): array for name, array in values.items()}
+    for name in names:
+        if prefix + name in columns:
+            raise InputError(f'observations must not have a column "{prefix}{name}" beside "{name}"; rename it.')
+        columns[prefix + name] = by_name[name]
+    return Chosen(tuple(prefix + name for name in names), "several")
 
 
 def _states(log: Log) -> NDArray[np.int64] | None:

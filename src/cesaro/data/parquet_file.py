@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cesaro.data.addresses import File
+from cesaro.data.blocks import BLOCK_ROWS
 from cesaro.data.file_source import FilesSource, Header
 
-_PIECE = 65_536  # rows
 # Files here are read through a small buffer, so that memory does not grow with the row groups; elsewhere a request costs
 # more than bytes, and the columns of a row group come in few large ones, if they are not huge.
 _BUFFER = 1 << 18
@@ -43,7 +43,7 @@ class ParquetSource(FilesSource):
                 if start >= rows:
                     start -= rows
                     continue
-                for batch in opened.iter_batches(_PIECE, row_groups=[group], columns=columns):
+                for batch in opened.iter_batches(BLOCK_ROWS, row_groups=[group], columns=columns):
                     cut = min(start, len(batch))
                     start -= cut
                     if cut < len(batch):

@@ -1,21 +1,30 @@
-"""Open a log, whatever holds it."""
+"""Open a log, whatever holds it, and read it on first use: as a whole, or in blocks where it is large."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from cesaro.data import minari_source
+from cesaro.data.blocks import Block, Sample, Stretch
 from cesaro.data.files import open_path
-from cesaro.data.log import Log
+from cesaro.data.log import Log, Transitions
 from cesaro.data.minari_source import MinariSource
-from cesaro.data.roles import Given, check_kinds, find_roles
-from cesaro.data.settings import GAP, check_settings
+from cesaro.data.roles import Given, Roles, check_kinds, find_roles
+from cesaro.data.schema import Schema, describe
+from cesaro.data.settings import GAP, Settings, check_settings
 from cesaro.data.sources import ArraySource, FrameSource, Source, TableSource
+from cesaro.data.streamed import Streamed
 from cesaro.data.unused import possible_ids
 from cesaro.errors import InputError
+from cesaro.progress import stage
 from cesaro.text import shown_address
+
+# A log of more bytes than this is read in blocks again and again, and never held in memory.
+STREAM_BYTES = 1 << 28
 
 
 def read(
@@ -113,7 +122,7 @@ def read(
     known = {column: kind for column, kind in opened.kinds.items() if column in used}
     chosen = known | check_kinds(opened.name, kinds, roles)
     unused = () if trajectory is False else possible_ids(opened.names, roles)
-    return Log(opened, roles, chosen, settings, tuple(notes), unused, stream)
+    return LazyLog(opened, roles, chosen, settings, tuple(notes), unused, stream)
 
 
 def _open(source: Any, skip_bad_files: bool) -> Source:
@@ -140,3 +149,97 @@ def _open(source: Any, skip_bad_files: bool) -> Source:
         "A log must be a path, a pyarrow table, a pandas or Polars frame or a dict of arrays. "
         f"Got a {type(source).__name__}; convert it to one of these."
     )
+
+
+class LazyLog(Log):
+    """A log whose columns are known and whose data are read on first use: what `read` gives.
+
+    Args:
+        kinds: "number" or "category" per column, where it was chosen.
+        notes: sentences on how the columns were chosen.
+        unused: columns without a role that could be the ids of trajectories.
+        stream: whether it is read in blocks; None: where it is large.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        roles: Roles,
+        kinds: Mapping[str, str],
+        settings: Settings,
+        notes: tuple[str, ...],
+        unused: tuple[str, ...],
+        stream: bool | None,
+    ) -> None:
+        self.name = source.name
+        if stream and source.files is None:
+            raise InputError(
+                f"stream=True needs a log of Parquet, CSV or Arrow files. Got {self.name}, which is read as a whole; leave "
+                "stream= out, or write it as Parquet."
+            )
+        self._stream = stream
+        self._source, self._roles = source, roles
+        self._given = source, roles, kinds, settings, notes, unused
+        self._loaded: Transitions | None = None
+        self._streamed: Streamed | None = None
+        self._schema: Schema | None = None
+        if source.types is not None:
+            self._schema = describe(self.name, roles, source.types, kinds, settings)
+
+    @property
+    def schema(self) -> Schema:
+        return self.opened().schema if self._schema is None else self._schema
+
+    @property
+    def num_rows(self) -> int:
+        return self.opened().num_rows if self._source.num_rows is None else self._source.num_rows
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return self.opened().counts
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.opened().notes
+
+    @property
+    def action_levels(self) -> NDArray[Any] | None:
+        return self.opened().action_levels
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        return self.opened().stretches
+
+    @property
+    def lengths(self) -> NDArray[np.int64] | None:
+        return self.opened().lengths
+
+    def opened(self, *, quiet: bool = True) -> Log:
+        if self._streamed is None:
+            stream = self._stream
+            if stream is None:
+                files = self._source.files is not None and self._loaded is None
+                stream = files and self._source.nbytes(self._roles) > STREAM_BYTES
+            if not stream:
+                with stage("reading the log", quiet=quiet):
+                    return self.load()
+            self._streamed = Streamed(*self._given, quiet=quiet)
+        return self._streamed
+
+    def load(self) -> Transitions:
+        if self._loaded is None:
+            self._loaded = Transitions._read(*self._given)
+        return self._loaded
+
+    def blocks(self, stretch: Stretch | None = None) -> Iterator[Block]:
+        return self.opened().blocks(stretch)
+
+    def sample(self, random_state: int) -> Sample:
+        return self.opened().sample(random_state)
+
+    def __len__(self) -> int:
+        return len(self.opened())
+
+    def __repr__(self) -> str:
+        rows = self._source.num_rows
+        return f"Log({self.name}{'' if rows is None else f', {rows} rows'})"

@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.data import log as logs
-from cesaro.data.log import Block, Log, Stretch
+from cesaro.data import blocks
+from cesaro.data.blocks import Block, Stretch
+from cesaro.data.log import Log
 
 # Blocks that the buffer holds rows of, where the log has as many.
 REACH = 64
@@ -135,7 +136,7 @@ class ShuffleBuffer:
             return
         copies = np.floor(block.weights[chosen] / self._weight + rng.random(len(chosen)))
         ends = np.cumsum(copies.astype(np.int64))
-        total, most = int(ends[-1]) if len(ends) else 0, min(self.rows, logs.BLOCK_ROWS)
+        total, most = int(ends[-1]) if len(ends) else 0, min(self.rows, blocks.BLOCK_ROWS)
         for start in range(0, total, most):
             places = np.arange(start, min(start + most, total))
             yield block.part(chosen[np.searchsorted(ends, places, side="right")])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cesaro import __version__, files
-from cesaro.data.log import sample_rows
+from cesaro.data.blocks import sample_rows
 from cesaro.errors import InputError
 from cesaro.estimators.pipeline import Prepared
 

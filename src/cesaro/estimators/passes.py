@@ -17,8 +17,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
-from cesaro.data import Block, Stretch
-from cesaro.data import log as logs
+from cesaro.data import Block, Stretch, blocks
 from cesaro.engines import map_ordered
 from cesaro.engines.threads import ONE_THREAD, cores
 from cesaro.errors import ClusterError
@@ -197,7 +196,7 @@ class _Here:
 
 def _first(stretch: Stretch) -> int:
     """The first block of the whole stretch, of which this one may be the rest."""
-    return stretch.blocks.start // logs.STRETCH_BLOCKS * logs.STRETCH_BLOCKS
+    return stretch.blocks.start // blocks.STRETCH_BLOCKS * blocks.STRETCH_BLOCKS
 
 
 def _ahead(prepared: Prepared, stretches: list[Stretch]) -> Iterator[tuple[Stretch, Block | ReadyBlock | None]]:

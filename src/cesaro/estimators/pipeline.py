@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.data import Block, FeatureTransitions, Log, Sample
-from cesaro.data import log as logs
+from cesaro.data import Block, FeatureTransitions, Log, Sample, blocks
 from cesaro.errors import InputError
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, RULES, Rule, Sampling
 from cesaro.estimators.moments import Rows
@@ -166,7 +165,7 @@ class Prepared:
     def piece_rows(self) -> int:
         """Of a piece, at most."""
         if isinstance(self.map, OneHot) or (self.map is None and self.log is not None):
-            return logs.BLOCK_ROWS
+            return blocks.BLOCK_ROWS
         return max(PIECE_ROWS, PIECE // max(self.num_features, 1 if self.dual is None else self.dual.size, 1))
 
     def rows(self, repeat: int = 0) -> Iterator[Rows]:

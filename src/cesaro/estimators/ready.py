@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
-from cesaro.data import Block, FeatureTransitions, Sample, Stretch
-from cesaro.data import log as logs
+from cesaro.data import Block, FeatureTransitions, Sample, Stretch, blocks
 from cesaro.data.values import Index
 from cesaro.errors import InputError
 
@@ -52,12 +51,12 @@ class Excerpt:
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
-        return logs.stretches((len(self),))
+        return blocks.stretches((len(self),))
 
     def blocks(self, stretch: Stretch | None = None) -> Iterator[Block | ReadyBlock]:
         for one in self.stretches if stretch is None else (stretch,):
             for number in one.blocks:
-                part = self._rows.part(slice(number * logs.BLOCK_ROWS, (number + 1) * logs.BLOCK_ROWS))
+                part = self._rows.part(slice(number * blocks.BLOCK_ROWS, (number + 1) * blocks.BLOCK_ROWS))
                 yield replace(part, key=(0, number))
 
 
@@ -69,7 +68,7 @@ class ReadyLog(Excerpt):
         super().__init__(ReadyBlock((0, 0), 0, data.x, data.x_next, data.rewards, data.weights))
 
     def sample(self, random_state: int) -> Sample:
-        index = logs.sample_rows(len(self), random_state)
+        index = blocks.sample_rows(len(self), random_state)
         return Sample(index, self._rows.part(index))  # type: ignore[arg-type] # a block in all that is asked of it
 
 

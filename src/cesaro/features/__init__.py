@@ -9,7 +9,7 @@ import numpy as np
 
 from cesaro import checks
 from cesaro.data import Log, Sample
-from cesaro.data.log import SAMPLE, sample_rows
+from cesaro.data.blocks import SAMPLE, sample_rows
 from cesaro.data.values import Values
 from cesaro.errors import InputError
 from cesaro.features.base import Base, Fourier, Linear, Polynomial, Transformer

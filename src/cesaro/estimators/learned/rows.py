@@ -7,7 +7,7 @@ import numpy as np
 
 from cesaro.checks import Array
 from cesaro.data import Block, FeatureTransitions
-from cesaro.data.log import SAMPLE, sample_rows
+from cesaro.data.blocks import SAMPLE, sample_rows
 from cesaro.data.shuffled import ShuffleBuffer
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators.closed_form import IDENTIFIED

@@ -1,15 +1,116 @@
-"""Rows in memory, and the transitions among them as blocks."""
+"""Blocks of transitions, in which every log is worked through: the same ones however the log is read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.data.log import Array, Block
 from cesaro.data.values import Categories, Column, Index, Values
 
+Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
+
+# Rows of a block; files are read in pieces of this size, too.
+BLOCK_ROWS = 65_536
+# Blocks that are summed up before their sums join the others'.
+STRETCH_BLOCKS = 64
+# Rows that feature maps are fitted on and diagnostics look at, the same ones in every mode.
+SAMPLE = 100_000
+# Of a longer log the sample is taken from this many stretches of BLOCK_ROWS transitions.
+SPREAD = 256
+
+
+@dataclass(frozen=True)
+class Block:
+    """Transitions from one stretch of 65,536 rows of one file (fewer at its end, or where rows were dropped).
+
+    Attributes:
+        key: (file, block number).
+        start: transitions of the log before this block.
+        trajectory: code of the trajectory, in order of first appearance; None: the log has neither ids nor flags.
+        follows: whether the transition goes on from the one before, which may be in the block before.
+        available: which actions were possible, `[n, A]` in the order of `Log.action_levels`.
+    """
+
+    key: tuple[int, int]
+    start: int
+    observations: Values
+    actions: Values
+    rewards: Array
+    next_observations: Values
+    weights: Array | None
+    trajectory: NDArray[np.int64] | None
+    follows: NDArray[np.bool_]
+    available: NDArray[np.bool_] | None
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    def part(self, rows: Index) -> "Block":
+        """Some of its rows; a slice copies nothing."""
+        return Block(
+            self.key,
+            self.start + ((rows.start or 0) if isinstance(rows, slice) else 0),
+            self.observations.take(rows),
+            self.actions.take(rows),
+            self.rewards[rows],
+            self.next_observations.take(rows),
+            None if self.weights is None else self.weights[rows],
+            None if self.trajectory is None else self.trajectory[rows],
+            self.follows[rows],
+            None if self.available is None else self.available[rows],
+        )
+
+
+class Stretch(NamedTuple):
+    """At most 64 consecutive blocks of one file: what is summed up, handed to a worker and kept in a checkpoint together.
+
+    Attributes:
+        number: its place in the log.
+        file: which file.
+        blocks: their numbers in it.
+    """
+
+    number: int
+    file: int
+    blocks: range
+
+
+@dataclass(frozen=True)
+class Sample:
+    """At most 100,000 transitions, the same ones however the log is read.
+
+    Attributes:
+        index: which ones, counted over the log, in order.
+        rows: the transitions themselves.
+    """
+
+    index: NDArray[np.int64]
+    rows: Block
+
+
+def sample_rows(num_rows: int, random_state: int, size: int = SAMPLE) -> NDArray[np.int64]:
+    """At most `size` row numbers, in order; of a very long log they lie in 256 places, so that most of it need not be read."""
+    if num_rows <= size:
+        return np.arange(num_rows)
+    rng = np.random.default_rng([random_state, 0])
+    if num_rows <= SPREAD * BLOCK_ROWS:
+        return np.sort(rng.choice(num_rows, size, replace=False))
+    places = np.sort(rng.choice(num_rows // BLOCK_ROWS, SPREAD, replace=False))
+    place, row = np.divmod(np.sort(rng.choice(SPREAD * BLOCK_ROWS, size, replace=False)), BLOCK_ROWS)
+    return np.asarray(places[place] * BLOCK_ROWS + row)
+
+
+def stretches(file_rows: tuple[int, ...]) -> tuple[Stretch, ...]:
+    """Of files with so many rows."""
+    found: list[Stretch] = []
+    for file, rows in enumerate(file_rows):
+        blocks = -(-rows // BLOCK_ROWS)
+        for first in range(0, blocks, STRETCH_BLOCKS):
+            found.append(Stretch(len(found), file, range(first, min(first + STRETCH_BLOCKS, blocks))))
+    return tuple(found)
 
 
 @dataclass(frozen=True)

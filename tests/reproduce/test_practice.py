@@ -18,6 +18,7 @@ import cesaro as cs
 from cesaro.algorithms.saddle_point import tracked
 from cesaro.approximators import MLP
 from cesaro.cli import app
+from cesaro.commands.reproduce import practice_settings
 from cesaro.errors import InputError
 from cesaro.policies import policy, save_actor
 from cesaro.reproduce import mujoco, practice
@@ -28,7 +29,6 @@ from cesaro.reproduce.practice.fqe import fitted_q, inputs_of, moved
 from cesaro.reproduce.practice.logs import Remembered, Subject, pendulum_case, thinned
 from cesaro.reproduce.practice.methods import FQE, GQ1, HIDDEN, SGQ, Method, _slowly, fits, methods
 from cesaro.reproduce.practice.result import Result, Truth
-from cesaro.reproduce.practice_command import _config
 
 # The module: `run` of the package is the function.
 practice_run: Any = import_module("cesaro.reproduce.practice.run")
@@ -325,18 +325,18 @@ def test_the_figure_shows_every_log_and_the_edges() -> None:
 
 
 def test_options_choose_logs() -> None:
-    full = _config(None, None, None, 0, False, "")
+    full = practice_settings(practice, None, None, None, 0, False, "")
     assert full == Config()
     assert len(full.subjects) == 15
-    assert _config(None, None, None, 3, True, "x") == Config(**QUICK, seed=3, actors="x")
-    assert [s.label for s in _config(None, [0.5], None, 0, False, "").subjects][-2:] == [
+    assert practice_settings(practice, None, None, None, 3, True, "x") == Config(**QUICK, seed=3, actors="x")
+    assert [s.label for s in practice_settings(practice, None, [0.5], None, 0, False, "").subjects][-2:] == [
         "Swimmer-v5 0.5",
         "pendulum 0.5",
     ]
-    assert _config(["pendulum"], [2.0, 0.7], 5, 0, False, "").noises == (0.7, 2.0)
-    assert _config(["Hopper-v5"], None, 500, 0, False, "").rows == 500
+    assert practice_settings(practice, ["pendulum"], [2.0, 0.7], 5, 0, False, "").noises == (0.7, 2.0)
+    assert practice_settings(practice, ["Hopper-v5"], None, 500, 0, False, "").rows == 500
     with pytest.raises(InputError, match="once per noise"):
-        _config(None, [0.5, 0.5], None, 0, False, "")
+        practice_settings(practice, None, [0.5, 0.5], None, 0, False, "")
 
 
 @pytest.mark.parametrize(

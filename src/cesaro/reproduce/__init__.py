@@ -1,6 +1,10 @@
-"""The paper's figures and tables, one module each, all with the same names: `Config`, `run`, `Result`, `plot`.
+"""The paper's figures and tables, one folder per study, all with the same names: `Config`, `QUICK`, `run`, `Result`, `plot`.
 
-| module | what it repeats | command |
+In a folder, `config` holds the settings, `result` what came out, `show` its files, tables, verdict and pictures, and `run` the
+work. Imports go one way: `run` takes from `show`, both from `result`, all from `config`. Other modules are what is special about
+a study.
+
+| folder | what it repeats | command |
 |---|---|---|
 | `assumption` | Tables 1 and 2: how often F ⪰ 0 holds | `cesaro reproduce assumption` |
 | `boyan` | Figure 2: Boyan's chain with linear features | `cesaro reproduce boyan` |

@@ -11,12 +11,14 @@ same settings on one of the logs (HalfCheetah, noise 0.5) had been compared with
 """
 
 from cesaro.reproduce.practice.config import ENVS, QUICK, Config
+from cesaro.reproduce.practice.logs import PENDULUM
 from cesaro.reproduce.practice.result import Result, Truth
 from cesaro.reproduce.practice.run import run
 from cesaro.reproduce.practice.show import plot
 
 __all__ = [
     "ENVS",
+    "PENDULUM",
     "QUICK",
     "Config",
     "Result",

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Scalar
 
-from cesaro.algorithms import Objective, State, diff_gq1
+from cesaro.algorithms import REGISTRY, Objective, State, diff_gq1
 from cesaro.algorithms.base import Batch, Hyper, Params, value_objective
 from cesaro.algorithms.saddle_point import CURRENT, Target, tracked
 from cesaro.approximators import MLP, Approximator
@@ -270,8 +270,6 @@ _RECORDERS = {"rate": _rate, "values": _values, "dual": _dual}
 
 
 def _started(build: Any, approximator: MLP, inputs: int, values: Any) -> Objective:
-    from cesaro.algorithms import REGISTRY
-
     objective: Objective = (REGISTRY[build] if isinstance(build, str) else build)(approximator, inputs)
 
     def init(key: jax.Array) -> tuple[Params, Params]:

@@ -5,12 +5,24 @@ counts as an edge from the importing module to the module that the statement nam
 packages above it does not count.
 """
 
+import argparse
 import ast
+import io
+import subprocess
+import tarfile
+import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+METHODS = frozenset(("diff-sgq", "diff-gq1", "diff-gq2", "diff-gq3", "diff-gq4", "gradient-dice"))
+# Where the name of a method belongs: what implements it, and studies of certain methods.
+OF_METHODS = ("algorithms", "linear.methods", "reproduce")
+# Where `evaluate` starts, in Python and on the command line; those that exist count.
+EVALUATE = ("evaluation", "commands.evaluate", "cli.evaluate")
+SHORT_MODULE, SHORT_FUNCTION = 80, 5  # lines
 
 Graph = Mapping[str, set[str]]
 
@@ -57,9 +69,13 @@ class Tree:
         modules = {name: ast.parse(text, filename=name) for name, text in texts.items()}
         return cls(root.resolve().name, texts, modules, frozenset(packages))
 
+    def below(self, name: str) -> str:
+        """The full name of a module or package, given without the name of the whole package."""
+        return f"{self.package}.{name}"
+
     def imports(self) -> list[Import]:
         """All imports of the package's own modules, in the order of modules and lines."""
-        return [found for name in self.modules for found in self._imports_of(name)]
+        return [found for name in self.modules for found in sorted(self._imports_of(name), key=lambda one: one.line)]
 
     def _imports_of(self, importer: str) -> list[Import]:
         found = []
@@ -91,21 +107,20 @@ class Tree:
         return name
 
 
-def _placed(tree: ast.Module) -> Iterator[tuple[ast.AST, str | None, bool]]:
-    """Every node, with the name of the function around it and whether only type checkers see it."""
-
-    def below(
-        node: ast.AST, names: tuple[str, ...], inside: bool, hidden: bool
-    ) -> Iterator[tuple[ast.AST, str | None, bool]]:
-        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+def _placed(tree: ast.Module) -> Iterator[tuple[ast.stmt, str | None, bool]]:
+    """Every statement, with the name of the function around it and whether only type checkers see it."""
+    waiting: list[tuple[ast.AST, str, bool, bool]] = [(tree, "", False, False)]
+    while waiting:
+        node, scope, in_function, hidden = waiting.pop()
+        if isinstance(node, ast.stmt):
+            yield node, scope if in_function else None, hidden
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names, inside = (*names, node.name), inside or is_function
+            scope = f"{scope}.{node.name}" if scope else node.name
+            in_function = in_function or not isinstance(node, ast.ClassDef)
+        only_types = node.body if isinstance(node, ast.If) and _is_type_checking(node.test) else []
         for child in ast.iter_child_nodes(node):
-            child_hidden = hidden or (isinstance(node, ast.If) and child in node.body and _is_type_checking(node.test))
-            yield child, ".".join(names) if inside else None, child_hidden
-            yield from below(child, names, inside, child_hidden)
-
-    return below(tree, (), False, False)
+            if not isinstance(child, ast.expr):  # no expression holds a statement
+                waiting.append((child, scope, in_function, hidden or child in only_types))
 
 
 def _is_type_checking(test: ast.expr) -> bool:
@@ -152,3 +167,132 @@ def cycles(edges: Graph) -> list[list[str]]:
         frozenset(other for other in reached[node] if node in reached.get(other, {other})) for node in reached
     }
     return sorted(sorted(component) for component in components if len(component) > 1)
+
+
+class House(NamedTuple):
+    """What a source tree is like: counts by what they count, and the lists behind some of them."""
+
+    counts: dict[str, int]
+    lists: dict[str, list[str]]
+
+
+def measure(tree: Tree) -> House:
+    """Count what `python -m benchmarks house` prints."""
+    imports = [found for found in tree.imports() if not found.type_checking]
+    edges = graph((found.importer, found.imported) for found in imports)
+    parts = graph((package_of(found.importer), package_of(found.imported)) for found in imports)
+    importers = graph((found.imported, found.importer) for found in imports)
+    inside = [found for found in imports if found.function is not None]
+    closing = sorted(
+        {
+            f"{found.importer} ({found.function}) → {found.imported}"
+            for found in inside
+            if found.importer in reachable(edges, [found.imported])
+        }
+    )
+    on_the_way = reachable(edges, [name for name in map(tree.below, EVALUATE) if name in tree.modules])
+    lengths = [len(text.splitlines()) for text in tree.texts.values()]
+    functions = [
+        node.end_lineno - node.lineno + 1
+        for module in tree.modules.values()
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None
+    ]
+    names = _method_names(tree)
+    package_cycles, module_cycles = cycles(parts), cycles(edges)
+    classes = {name: where for name, where in _classes(tree).items() if len(where) > 1}
+    counts = {
+        "modules": len(lengths),
+        "lines": sum(lengths),
+        "lines per module": round(sum(lengths) / len(lengths)),
+        f"modules below {SHORT_MODULE} lines": sum(length < SHORT_MODULE for length in lengths),
+        "functions": len(functions),
+        f"functions of at most {SHORT_FUNCTION} lines": sum(length <= SHORT_FUNCTION for length in functions),
+        "modules with one importer": sum(len(found) == 1 for found in importers.values()),
+        "package cycles": len(package_cycles),
+        "packages in cycles": sum(map(len, package_cycles)),
+        "module cycles": len(module_cycles),
+        "modules in cycles": sum(map(len, module_cycles)),
+        "own imports inside functions": len({(found.importer, found.line) for found in inside}),
+        "module pairs where one closes a cycle": len(closing),
+        "modules on the way of evaluate": len(on_the_way),
+        "module pairs on the way of evaluate": sum(len(edges.get(name, ())) for name in on_the_way),
+        "method names outside the registry": sum(names.values()),
+        "modules with such names": len(names),
+        "class names in several modules": len(classes),
+    }
+    lists = {
+        "package cycles": [" ".join(cycle) for cycle in package_cycles],
+        "module cycles": [" ".join(cycle) for cycle in module_cycles],
+        "imports inside functions that close a cycle": closing,
+        "method names outside the registry": [f"{name}: {count}" for name, count in names.items()],
+        "class names in several modules": [f"{name}: {' '.join(where)}" for name, where in sorted(classes.items())],
+    }
+    return House(counts, lists)
+
+
+def _method_names(tree: Tree) -> dict[str, int]:
+    """How many strings of a module are the name of a method, for modules with some where none belongs; not in docstrings."""
+    belongs = tuple(tree.below(part) for part in OF_METHODS)
+    found = {}
+    for name, module in tree.modules.items():
+        count = sum(isinstance(node, ast.Constant) and node.value in METHODS for node in ast.walk(module))
+        if count and not any(f"{name}.".startswith(f"{part}.") for part in belongs):
+            found[name] = count
+    return found
+
+
+def _classes(tree: Tree) -> dict[str, list[str]]:
+    """The modules that define a class at their top, by its name."""
+    found = defaultdict(list)
+    for name, module in tree.modules.items():
+        for node in module.body:
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(name)
+    return found
+
+
+def print_table(columns: Mapping[str, House]) -> None:
+    """One line per count, one column per tree."""
+    (first, *_) = columns.values()
+    width = max(map(len, first.counts))
+    if len(columns) > 1:
+        print(" " * width + "".join(f"{title:>14}" for title in columns))
+    for name in first.counts:
+        print(f"{name:{width}}" + "".join(f"{house.counts[name]:14,d}" for house in columns.values()))
+
+
+def print_lists(house: House) -> None:
+    """What stands behind the counts that should become small."""
+    for title, lines in house.lists.items():
+        if lines:
+            print(f"\n{title}:")
+            print("\n".join(f"  {line}" for line in lines))
+
+
+def tree_of_commit(root: Path, commit: str) -> Tree:
+    """The source tree as it was in `commit` of the repository that holds `root`."""
+    archive = subprocess.run(
+        ["git", "archive", "--format=tar", commit, "."], cwd=root, capture_output=True, check=False
+    )
+    if archive.returncode:
+        raise SystemExit(f"error: --base {commit}: {archive.stderr.decode().strip()}")
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        target = Path(folder) / root.resolve().name
+        files.extractall(target, filter="data")
+        return Tree.read(target)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks house", description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path("src/cesaro"), help="the package's folder")
+    parser.add_argument("--base", metavar="COMMIT", help="show the counts of this commit as well")
+    given = parser.parse_args(arguments)
+    now = measure(Tree.read(given.root))
+    before = {} if given.base is None else {given.base[:12]: measure(tree_of_commit(given.root, given.base))}
+    print_table(before | {"here": now})
+    print_lists(now)
+
+
+if __name__ == "__main__":
+    main()

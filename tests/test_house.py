@@ -30,6 +30,7 @@ FILES = {
         from . import kitchen
         class Door: ...
         class Key: ...
+        DEFAULT = "diff-gq1"  # a method outside the registry
     """,
     "roof/__init__.py": "from house.roof.tiles import Tile",
     "roof/tiles.py": """
@@ -41,7 +42,13 @@ FILES = {
             from house import tools
         class Tile: ...
     """,
-    "tools.py": "",
+    "tools.py": "class Key: ...",
+    "algorithms.py": 'NAME = "diff-gq1"',
+    "evaluation.py": """
+        '''Of diff-gq1.'''
+        def evaluate():
+            from house.roof import Tile
+    """,
 }
 
 
@@ -76,6 +83,7 @@ def test_every_way_of_importing_is_an_edge(house: Any, root: Path) -> None:
         ("house.roof.tiles", "house.rooms.kitchen", None, False),
         ("house.roof.tiles", "house.rooms.hall", None, True),
         ("house.roof.tiles", "house.tools", None, False),
+        ("house.evaluation", "house.roof", "evaluate", False),
     }
 
 
@@ -83,3 +91,39 @@ def test_cycles_are_strongly_connected_components(house: Any) -> None:
     edges = house.graph(["ab", "bc", "ca", "cd", "de", "ed", "ff", "fg"])
     assert house.cycles(edges) == [["a", "b", "c"], ["d", "e"]]
     assert house.reachable(edges, ["d"]) == {"d", "e"}
+
+
+def test_counts(house: Any, root: Path) -> None:
+    counts, lists = house.measure(house.Tree.read(root))
+    assert counts == {
+        "modules": 9,
+        "lines": sum(len(path.read_text().splitlines()) for path in root.rglob("*.py")),
+        "lines per module": 4,
+        "modules below 80 lines": 9,
+        "functions": 2,
+        "functions of at most 5 lines": 2,
+        "modules with one importer": 3,  # the map, the hall and the roof
+        "package cycles": 1,
+        "packages in cycles": 2,
+        "module cycles": 1,
+        "modules in cycles": 3,
+        "own imports inside functions": 2,
+        "module pairs where one closes a cycle": 1,
+        "modules on the way of evaluate": 7,
+        "module pairs on the way of evaluate": 10,
+        "method names outside the registry": 1,
+        "modules with such names": 1,
+        "class names in several modules": 1,
+    }
+    assert lists == {
+        "package cycles": ["roof rooms"],
+        "module cycles": ["house.roof.tiles house.rooms.hall house.rooms.kitchen"],
+        "imports inside functions that close a cycle": ["house.rooms.kitchen (Oven.bake) → house.roof.tiles"],
+        "method names outside the registry": ["house.rooms.hall: 1"],
+        "class names in several modules": ["Key: house.rooms.hall house.tools"],
+    }
+
+
+def test_a_wrong_folder_is_said(house: Any, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="holds no Python module"):
+        house.main(["--root", str(tmp_path)])

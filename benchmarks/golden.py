@@ -1,6 +1,6 @@
 """Whether this tree gives the same results as an earlier commit, byte for byte: `make golden BASE=COMMIT`, three minutes.
 
-The cases of `_golden_cases.py` run once with the source of that commit and once with that of this tree, on this machine, each in
+The cases of `_golden/` run once with the source of that commit and once with that of this tree, on this machine, each in
 a process of its own. Nothing is recorded for later, because bits differ between processors.
 """
 
@@ -43,6 +43,8 @@ def differences(base: Any, here: Any, path: str = "") -> Iterator[Difference]:
                 yield from differences(base[name], here[name], below)
             else:
                 yield Difference(below, *(_shown(one[name]) if name in one else "missing" for one in (base, here)))
+        if base.keys() == here.keys() and list(base) != list(here):
+            yield Difference(path, *(f"in the order {', '.join(one)}" for one in (base, here)))
     elif isinstance(base, list) and isinstance(here, list):
         if len(base) != len(here):
             yield Difference(path, f"{len(base)} entries", f"{len(here)} entries")
@@ -98,6 +100,7 @@ def run_cases(tree: Path, folder: Path, out: Path, cache: Path, selection: Seque
     command_line = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]["cesaro"]
     settings = {
         "PYTHONPATH": os.pathsep.join([str(tree / "src"), str(ROOT)]),  # the cases are those of this tree
+        "GOLDEN_COMMAND": command_line,
         "PYTHONHASHSEED": "0",
         "JAX_PLATFORMS": "cpu",
         "OMP_NUM_THREADS": "1",
@@ -108,9 +111,9 @@ def run_cases(tree: Path, folder: Path, out: Path, cache: Path, selection: Seque
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
-    options = ["--source", str(tree / "src"), "--command", command_line, "--out", str(out), *selection]
+    options = ["--source", str(tree / "src"), "--out", str(out), *selection]
     ended = subprocess.run(
-        [sys.executable, "-P", "-m", "benchmarks._golden_cases", *options],
+        [sys.executable, "-P", "-m", "benchmarks._golden", *options],
         cwd=folder,
         env={**os.environ, **settings},
         check=False,

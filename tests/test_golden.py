@@ -22,13 +22,21 @@ def golden(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture
 def record(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(ROOT)
-    from benchmarks import _golden_record
+    from benchmarks._golden import record
 
-    return _golden_record
+    return record
 
 
 def result() -> dict[str, Any]:
-    return {"rate": 0.1, "notes": ["one", "two"], "nothing": math.nan, "none": None, "zero": 0.0, "rows": 3}
+    return {
+        "rate": 0.1,
+        "notes": ["one", "two"],
+        "nothing": math.nan,
+        "none": None,
+        "zero": 0.0,
+        "rows": 3,
+        "inner": {"a": 1, "b": 2},
+    }
 
 
 def write(folder: Path, **results: Any) -> Path:
@@ -40,7 +48,7 @@ def write(folder: Path, **results: Any) -> Path:
 
 def test_equal_results_are_identical(golden: Any, tmp_path: Path) -> None:
     folders = [write(tmp_path / side, one=result(), other={"values": [1, 2]}) for side in ("base", "here")]
-    assert golden.compare(*folders) == ([], 2, 9)
+    assert golden.compare(*folders) == ([], 2, 11)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +62,7 @@ def test_equal_results_are_identical(golden: Any, tmp_path: Path) -> None:
         ({"notes": ["one", "2"]}, "notes[1]", ("'two'", "'2'")),
         ({"notes": ["one"]}, "notes", ("2 entries", "1 entries")),
         ({"added": {}}, "added", ("missing", "{}")),
+        ({"inner": {"b": 2, "a": 1}}, "inner", ("in the order a, b", "in the order b, a")),
     ],
 )
 def test_every_change_of_a_value_is_noticed(

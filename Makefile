@@ -4,7 +4,7 @@ BIN := .venv/bin
 # BLAS gains nothing from more threads than pytest has workers.
 WORKERS ?= auto
 
-.PHONY: demo test lint types check slow bench docs screenshots clean
+.PHONY: demo test lint types check slow bench golden docs screenshots clean
 .DELETE_ON_ERROR:
 
 demo: .venv/core
@@ -33,6 +33,10 @@ slow: .venv/test
 
 bench: .venv/test
 	$(BIN)/python -m benchmarks
+
+# Results of this tree against those of the commit BASE, byte for byte; OPTIONS='--only sweep-*' runs a part of the cases.
+golden: .venv/test
+	@$(BIN)/python -m benchmarks golden $(if $(BASE),--base $(BASE)) $(OPTIONS)
 
 # The theme prints news about its successors otherwise.
 docs: .venv/docs .venv/test

@@ -7,15 +7,14 @@ packages above it does not count.
 
 import argparse
 import ast
-import io
-import subprocess
-import tarfile
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from benchmarks._commit import unpack
 
 METHODS = frozenset(("diff-sgq", "diff-gq1", "diff-gq2", "diff-gq3", "diff-gq4", "gradient-dice"))
 # Where the name of a method belongs: what implements it, and studies of certain methods.
@@ -272,14 +271,9 @@ def print_lists(house: House) -> None:
 
 def tree_of_commit(root: Path, commit: str) -> Tree:
     """The source tree as it was in `commit` of the repository that holds `root`."""
-    archive = subprocess.run(
-        ["git", "archive", "--format=tar", commit, "."], cwd=root, capture_output=True, check=False
-    )
-    if archive.returncode:
-        raise SystemExit(f"error: --base {commit}: {archive.stderr.decode().strip()}")
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+    with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / root.resolve().name
-        files.extractall(target, filter="data")
+        unpack(commit, root, target)
         return Tree.read(target)
 
 

@@ -4,6 +4,11 @@
 class CesaroError(Exception):
     """The base of every error this package raises on purpose."""
 
+    @property
+    def message(self) -> str:
+        """What it says: a `cesaro.text.Sentence` where it names arguments, which the command line calls options."""
+        return self.args[0] if self.args else ""
+
 
 class InputError(CesaroError, ValueError):
     """The input breaks a rule; the message names the field, the rule, the value and the remedy."""

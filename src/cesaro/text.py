@@ -1,6 +1,8 @@
-"""Text that others read: without control codes, without line breaks, without credentials."""
+"""Text that others read: without control codes, line breaks and credentials, and in the words of who reads it."""
 
 import re
+import shlex
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 # One slash is left of two where an address was taken for a path.
@@ -22,6 +24,80 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+class Wording(NamedTuple):
+    """One thing in two vocabularies: as a Python call names it, and as the command line does."""
+
+    python: str
+    command_line: str
+
+
+# "Pass an argument", but "give an option".
+GIVE = Wording("pass", "give")
+
+
+def argument(name: str, value: str | None = None) -> Wording:
+    """A keyword argument of a function, and the option of the same name, with or without a value.
+
+    Example:
+        >>> from cesaro.text import argument
+        >>> argument("next_observation", "the next")
+        Wording(python='next_observation="the next"', command_line="--next-observation 'the next'")
+    """
+    return Wording(f"{name}=" if value is None else f'{name}="{visible(value)}"', option(name, value))
+
+
+def option(name: str, value: str | None = None) -> str:
+    """An option of the command line as one would type it."""
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value is None else f"{flag} {shlex.quote(visible(value))}"
+
+
+class Sentence(str):
+    """A message, or a part of one, that names arguments of a function, which the command line calls options.
+
+    As a string it has the words of Python. Only the template is ever taken as a format: fields are inserted as they are, whatever
+    they hold.
+
+    Args:
+        template: the text, with the names of fields in braces.
+        fields: text, wordings, and sentences, whose own fields are worded likewise.
+
+    Example:
+        >>> from cesaro.text import GIVE, Sentence, argument
+        >>> note = Sentence("The times repeat; {give} {trajectory}.", give=GIVE, trajectory=argument("trajectory", "a {b}"))
+        >>> print(note)
+        The times repeat; pass trajectory="a {b}".
+        >>> print(note.command_line)
+        The times repeat; give --trajectory 'a {b}'.
+    """
+
+    template: str
+    fields: dict[str, str | Wording]
+
+    def __new__(cls, template: str, /, **fields: str | Wording) -> "Sentence":
+        words = {name: field.python if isinstance(field, Wording) else field for name, field in fields.items()}
+        sentence = super().__new__(cls, template.format(**words))
+        sentence.template, sentence.fields = template, fields
+        return sentence
+
+    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (self.template,), self.fields
+
+    @property
+    def command_line(self) -> str:
+        """The sentence in the words of the command line."""
+        words = {
+            name: field.command_line if isinstance(field, Wording) else for_command_line(field)
+            for name, field in self.fields.items()
+        }
+        return self.template.format(**words)
+
+
+def for_command_line(text: str) -> str:
+    """The text in the words of the command line; text that is no `Sentence` as it is."""
+    return text.command_line if isinstance(text, Sentence) else text
 
 
 def is_address(text: str) -> bool:

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 import typer
 
 from cesaro.errors import CesaroError
-from cesaro.text import redacted, visible
+from cesaro.text import for_command_line, redacted, visible
 
 
 @contextmanager
-def one_line_errors(*, resumes: bool | Callable[[], bool] = True, words: Callable[[str], str] = str) -> Iterator[None]:
-    """Turn what a user can mend into one line on stderr, in other `words`; a bug keeps its traceback.
+def one_line_errors(*, resumes: bool | Callable[[], bool] = True) -> Iterator[None]:
+    """Turn what a user can mend into one line on stderr, in the words of the command line; a bug keeps its traceback.
 
     `resumes` tells whether the same command goes on where it was stopped.
     """
@@ -24,7 +24,7 @@ def one_line_errors(*, resumes: bool | Callable[[], bool] = True, words: Callabl
     try:
         yield
     except CesaroError as error:
-        _say(f"error: {words(str(error))}")
+        _say(f"error: {for_command_line(error.message)}")
         raise typer.Exit(2) from error
     except OSError as error:
         _say(f"error: {error}; once that is mended, {'the same command resumes' if goes_on() else 'run it again'}.")

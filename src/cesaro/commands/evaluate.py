@@ -1,59 +1,18 @@
 """`cesaro evaluate` and `cesaro compare`: a log and policies in, the answer out."""
 
+import inspect
 import json
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cesaro.commands.command_line import repeating
 from cesaro.commands.errors import one_line_errors
-from cesaro.commands.evaluate_options import (
-    Action,
-    Address,
-    Approximators,
-    Available,
-    Checkpoint,
-    Confidence,
-    Draws,
-    DualFeatures,
-    Engine,
-    Features,
-    Force,
-    Gap,
-    Ignore,
-    Json,
-    Kind,
-    LogPath,
-    Method,
-    NextObservation,
-    Observation,
-    OnTermination,
-    OnTruncation,
-    Out,
-    Policies,
-    Quiet,
-    Reward,
-    RewardLag,
-    Ridge,
-    Seed,
-    Set,
-    SkipBadFiles,
-    StandardErrors,
-    Stream,
-    Terminated,
-    Time,
-    Trajectory,
-    Truncated,
-    Trust,
-    Unit,
-    Weight,
-)
-from cesaro.commands.wording import command_line
 from cesaro.errors import InputError
-from cesaro.text import visible
+from cesaro.text import for_command_line, shown_address, visible
 
 if TYPE_CHECKING:
     from cesaro.policies import Policy
@@ -66,6 +25,146 @@ _ROLES = (
 _LOG_SETTINGS = ("reward_lag", "on_termination", "on_truncation", "skip_bad_files", "stream")
 # What goes to the estimator as it is, where it is given.
 _ESTIMATOR_SETTINGS = ("dual_features", "standard_errors", "draws", "approximator", "checkpoint", "address")
+# They change where an answer goes or how it is computed, not what it is.
+_ELSEWHERE = ("out", "force", "json", "quiet", "checkpoint", "engine", "address", "stream")
+
+
+def _option(panel: str, help: str, *names: str, metavar: str | None = None, default: str | bool = False) -> Any:
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel, show_default=default)
+
+
+def _column(help: str) -> Any:
+    return _option("Columns of the log (found by their usual names where not given)", help, metavar="COLUMN")
+
+
+_LOG, _ESTIMATE, _OUTPUT = "How the log is read", "How the rate is estimated", "Output"
+_FOUND = "the log's, or"
+
+LogPath = Annotated[
+    str,
+    typer.Argument(
+        metavar="LOG",
+        help="A Parquet, CSV, Arrow, NPZ or HDF5 file; a folder or pattern of Parquet, CSV or Arrow files, also at an address "
+        "such as s3://bucket/logs; or minari:ID.",
+    ),
+]
+Policies = Annotated[
+    list[str],
+    typer.Option(
+        metavar="[NAME=]SPEC",
+        help="uniform, constant:ACTION, logged, shipped:ENV, file.py:NAME, or a .csv, .onnx, .safetensors or .zip file.",
+    ),
+]
+Observation = Annotated[list[str] | None, _column("What the policy sees; may be repeated; 'obs_*' is a vector.")]
+Action = Annotated[list[str] | None, _column("What was done; may be repeated where it is several numbers.")]
+Reward = Annotated[str | None, _column("What it earned.")]
+NextObservation = Annotated[list[str] | None, _column("What was seen next; else that of the next row.")]
+Trajectory = Annotated[str | None, _column("Which rows belong together: an agent, a machine, an episode.")]
+Time = Annotated[str | None, _column("Orders the rows of a trajectory and shows gaps; else the order of the file.")]
+Terminated = Annotated[str | None, _column("True where the row ended an episode.")]
+Truncated = Annotated[str | None, _column("True where a time limit ended an episode.")]
+Weight = Annotated[str | None, _column("How much a row counts.")]
+Available = Annotated[list[str] | None, _column("Which actions were possible: a list, or 'available_*' columns.")]
+Ignore = Annotated[
+    list[str] | None,
+    _option(_LOG, "Take no column for this role; may be repeated.", metavar="ROLE"),
+]
+Kind = Annotated[
+    list[str] | None,
+    _option(
+        _LOG, "COLUMN=category for labels that look like numbers, or COLUMN=number; may be repeated.", metavar="C=K"
+    ),
+]
+RewardLag = Annotated[int, _option(_LOG, "1 where a reward is logged one row late.", metavar="0|1", default="0")]
+OnTermination = Annotated[
+    str | None,
+    _option(_LOG, "What follows the end of an episode: restart, keep or drop.", default=f"{_FOUND} restart"),
+]
+OnTruncation = Annotated[
+    str | None, _option(_LOG, "What follows a time limit: keep, restart or drop.", default=f"{_FOUND} keep")
+]
+Gap = Annotated[
+    str,
+    _option(
+        _LOG,
+        "Cut where a step in time takes more than this many median steps; none: time orders the rows and never cuts.",
+        metavar="FACTOR|none",
+        default="1.5",
+    ),
+]
+SkipBadFiles = Annotated[bool, _option(_LOG, "Leave out files that cannot be read, and say which.", "--skip-bad-files")]
+Stream = Annotated[
+    bool | None,
+    _option(
+        _LOG,
+        "Read the log in blocks again and again, or hold it in memory; the answer is the same.",
+        "--stream/--no-stream",
+        default="by size",
+    ),
+]
+Features = Annotated[
+    str,
+    _option(_ESTIMATE, "auto, one-hot, linear, fourier[:N], polynomial:N or file.py:NAME.", default="auto"),
+]
+DualFeatures = Annotated[
+    str | None, _option(_ESTIMATE, "The same choice for the dual features, or same.", default="auto")
+]
+Method = Annotated[
+    str,
+    _option(_ESTIMATE, "auto (the closed form diff-lstd), or a learned method such as diff-gq1.", default="auto"),
+]
+Approximators = Annotated[
+    str | None,
+    _option(
+        _ESTIMATE,
+        "Of a learned method: linear, linear-random (another start) or mlp (networks; no interval).",
+        default="linear",
+    ),
+]
+Checkpoint = Annotated[
+    Path | None,
+    _option(
+        _ESTIMATE,
+        "A file to keep progress in; the same command resumes from it.",
+        default="in OUT.partial of --out, for the closed form",
+    ),
+]
+Ridge = Annotated[
+    str | None,
+    _option(
+        _ESTIMATE,
+        "A number of at least 0, or auto: none for the closed form; for learned methods on our own features 1e-6 of "
+        "the features' mean square, and none for networks.",
+        default="auto",
+    ),
+]
+StandardErrors = Annotated[str | None, _option(_ESTIMATE, "auto, independent, clustered or long-run.", default="auto")]
+Draws = Annotated[
+    int | None, _option(_ESTIMATE, "Actions drawn per state where the policy gives no probabilities.", default="1")
+]
+Set = Annotated[
+    list[str] | None,
+    _option(_ESTIMATE, "Another setting of the method, such as steps=1000000; may be repeated.", metavar="NAME=VALUE"),
+]
+Confidence = Annotated[float, _option(_ESTIMATE, "Level of the intervals.", default="0.95")]
+Seed = Annotated[int, _option(_ESTIMATE, "Seed of everything random.", default="0")]
+Trust = Annotated[bool, _option(_ESTIMATE, "Allow policy files that run pickled code.", "--trust")]
+Engine = Annotated[
+    str,
+    _option(
+        _ESTIMATE, "Where the log is worked through: local, or ray, a cluster.", metavar="local|ray", default="local"
+    ),
+]
+Address = Annotated[
+    str | None, _option(_ESTIMATE, "Of the Ray cluster, such as auto or HOST:PORT.", default="one on this machine")
+]
+Unit = Annotated[str | None, _option(_OUTPUT, "Of a reward per step, such as '€ per minute'.")]
+Out = Annotated[
+    Path | None, _option(_OUTPUT, "Write the answer to this folder as well: report.html, JSON, text, pictures.")
+]
+Force = Annotated[bool, _option(_OUTPUT, "Replace the folder of an earlier answer.", "--force")]
+Json = Annotated[bool, _option(_OUTPUT, "Print one JSON document instead of text.", "--json")]
+Quiet = Annotated[bool, _option(_OUTPUT, "No progress bar.", "--quiet")]
 
 
 def evaluate(
@@ -164,7 +263,7 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
     def resumes() -> bool:
         return any(path.exists() for path in kept)
 
-    with one_line_errors(resumes=resumes, words=command_line):
+    with one_line_errors(resumes=resumes):
         settings = _settings(given)
         kinds, roles, gap = _kinds(given["kind"] or ()), _roles(given), _gap(given["gap"])
         if not several and len(given["policy"]) > 1:
@@ -191,10 +290,10 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
         else:
             ((name, target),) = policies.items()
             answer = evaluation.evaluate(log, target, name=name, **settings)
-        command = repeating("compare" if several else "evaluate", compare if several else evaluate, given)
+        command = _repeating("compare" if several else "evaluate", compare if several else evaluate, given)
         for one in answer.evaluations.values() if several else [answer]:
             one.run["command"] = command
-            one.log["notes"] = [note if "(--" in note else command_line(note) for note in one.log["notes"]]
+            one.log["notes"] = [for_command_line(note) for note in one.log["notes"]]
         _print(answer, several, as_json=given["json"])
         if out is not None:
             files = (report.write_comparison if several else report.write_evaluation)(answer, out)
@@ -202,6 +301,22 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
             beside = ", ".join(file for file in files[1:] if not file.endswith(".png"))
             where = given["out"] / files[0]
             typer.echo(visible(f"Report: {where} (beside it: {beside}, {pictures} pictures)"), err=given["json"])
+
+
+def _repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:
+    """The command that repeats an answer: all that was given, but for where the answer goes and credentials in addresses."""
+    words = ["cesaro", name]
+    for parameter in inspect.signature(function).parameters.values():
+        value = given[parameter.name]
+        if parameter.name in _ELSEWHERE or value == parameter.default or value is None:
+            continue
+        if parameter.default is inspect.Parameter.empty and not isinstance(value, list):
+            words.append(f"./{value}" if str(value).startswith("-") else str(value))  # else it would be an option
+            continue
+        option = f"--{parameter.name.replace('_', '-')}"
+        for one in value if isinstance(value, list) else [value]:
+            words += [option] if one is True else [option, str(one)]
+    return shlex.join(shown_address(word) for word in words)
 
 
 def _print(answer: Any, several: bool, *, as_json: bool) -> None:

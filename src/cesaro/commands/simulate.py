@@ -59,7 +59,7 @@ def collect(
     quiet: Quiet = False,
 ) -> None:
     """Simulate a policy in an environment and log what happens, for `cesaro evaluate`; the same command resumes."""
-    with one_line_errors(words=_options):
+    with one_line_errors():
         from cesaro.simulation.collection import write
         from cesaro.simulation.streams import plan
 
@@ -112,7 +112,7 @@ def truth(
     quiet: Quiet = False,
 ) -> None:
     """The reward rate of a policy in an environment by simulation, with its standard error from batch means."""
-    with one_line_errors(resumes=False, words=_options):
+    with one_line_errors(resumes=False):
         from cesaro import checks, files
         from cesaro.simulation.monte_carlo import monte_carlo_rate
 
@@ -187,11 +187,6 @@ def _check_file(out: Path, *, force: bool) -> None:
         )
     if out.exists() and not (force and out.is_file()):
         raise InputError(f"'{out}' exists; add --force to replace it, or choose another file (--out).")
-
-
-def _options(message: str) -> str:
-    """The message with options where it names arguments of the functions."""
-    return message.replace("time_limit=False", "--no-time-limit").replace("workers=1", "--workers 1")
 
 
 def _echo(line: str) -> None:

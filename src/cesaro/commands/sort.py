@@ -31,7 +31,7 @@ def sort(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
 ) -> None:
     """Sort a log by trajectory and time, whatever its size, so that `cesaro evaluate` can read it in blocks."""
-    with one_line_errors(resumes=lambda: False, words=_options):
+    with one_line_errors(resumes=False):
         from cesaro.data.sorting import sort as sort_log
 
         rows = sort_log(
@@ -45,8 +45,3 @@ def sort(
             tell=lambda note: typer.echo(visible(note), err=True),
         )
         typer.echo(visible(f"{rows:,} rows, sorted: {out}"))
-
-
-def _options(message: str) -> str:
-    """The message with options where it names arguments of the function."""
-    return message.replace("trajectory=", "--trajectory").replace("time=", "--time")

@@ -5,6 +5,10 @@ import numpy as np
 from cesaro.data.continuing import Structure, Successors
 from cesaro.data.settings import Settings
 from cesaro.errors import InputError
+from cesaro.text import Sentence, Wording, argument
+
+# How a caller says that steps of any length belong together.
+NO_GAPS = Wording("gap=None (--gap none)", "--gap none")
 
 
 class Tally:
@@ -57,14 +61,19 @@ class Tally:
 
 def account(tally: Tally, has_next: bool, settings: Settings) -> list[str]:
     """Sentences on cuts, dropped rows, restarts and resets."""
-    notes = []
+    notes: list[str] = []
     counts, reset_after = tally.counts, tally.reset_after
     if tally.holes:
         notes.append(f"Trajectories were cut at {_many(tally.holes, 'place')} where files were left out.")
     if counts["cuts"] > tally.holes:
         notes.append(
-            f"Trajectories were cut at {_many(counts['cuts'] - tally.holes, 'gap')} of more than {settings.gap:g} times "
-            "their median step in time; gap=None (--gap none) keeps the order and does not cut."
+            Sentence(
+                "Trajectories were cut at {gaps} of more than {times} times their median step in time; {none} keeps the order "
+                "and does not cut.",
+                gaps=_many(counts["cuts"] - tally.holes, "gap"),
+                times=f"{settings.gap:g}",
+                none=NO_GAPS,
+            )
         )
     if counts["kept"] < counts["rows"]:
         dropped = counts["rows"] - counts["kept"]
@@ -77,8 +86,12 @@ def account(tally: Tally, has_next: bool, settings: Settings) -> list[str]:
         )
     if reset_after is not None:
         notes.append(
-            f"Every truncated episode was reset after {_many(reset_after, 'step')}: such a reset is not Markov "
-            'in the observation, so the rate may be wrong; on_truncation="keep" leaves it out.'
+            Sentence(
+                "Every truncated episode was reset after {steps}: such a reset is not Markov in the observation, so the rate "
+                "may be wrong; {keep} leaves it out.",
+                steps=_many(reset_after, "step"),
+                keep=argument("on_truncation", "keep"),
+            )
         )
     return notes
 
@@ -86,9 +99,14 @@ def account(tally: Tally, has_next: bool, settings: Settings) -> list[str]:
 def reject_nothing_left(log: str, counts: dict[str, int], has_next: bool, settings: Settings) -> None:
     if not counts["kept"]:
         raise InputError(
-            f"{log} must leave at least one transition. Got none of {_many(counts['rows'], 'row')} "
-            f"({_reasons(counts, has_next, settings)}); give next_observation=, longer trajectories or another on_… "
-            "setting."
+            Sentence(
+                "{log} must leave at least one transition. Got none of {rows} ({reasons}); give {next_observation}, longer "
+                "trajectories or another on_… setting.",
+                log=log,
+                rows=_many(counts["rows"], "row"),
+                reasons=_reasons(counts, has_next, settings),
+                next_observation=argument("next_observation"),
+            )
         )
 
 

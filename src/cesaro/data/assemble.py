@@ -25,12 +25,13 @@ from cesaro.data.continuing import (
 )
 from cesaro.data.gaps import cuts
 from cesaro.data.role_values import NOTHING_KNOWN, Known, Pair, role_values
-from cesaro.data.roles import Roles
+from cesaro.data.roles import Roles, ignored
 from cesaro.data.schema import Schema, describe
 from cesaro.data.settings import Settings
 from cesaro.data.sources import Files, Source
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
+from cesaro.text import GIVE, Sentence, Wording, argument
 
 _LARGE = 1 << 27  # bytes
 _AVAILABLE = "available_"  # before the labels of actions in the names of columns of flags
@@ -154,7 +155,8 @@ def _lost(outline: Outline, ordered: Ordered, rows: int) -> NDArray[np.bool_] | 
 
 def no_weight(outline: Outline) -> InputError:
     place = Place(outline.name, outline.roles.weight or "", outline.files)
-    return place.error("must not be zero in every row", "no positive weight", "leave weight= out")
+    remedy = Sentence("leave {weight} out", weight=argument("weight"))
+    return place.error("must not be zero in every row", "no positive weight", remedy)
 
 
 def _ordered(outline: Outline, rows: "Assembly", terminated: Any, truncated: Any) -> Ordered:
@@ -172,14 +174,16 @@ def disorder(outline: Outline, error: DisorderError) -> InputError:
     """Two rows of a trajectory that time cannot order."""
     place = Place(outline.name, outline.roles.time or "", outline.files)
     both = " and ".join(place.row(row) for row in error.rows)
-    give = "" if outline.roles.trajectory is not None else ", or give trajectory="
     if error.kind == "flag":
-        return place.error(
-            "must put the flagged row of an episode last", f"{both} in the other order", f"sort the file{give}"
-        )
-    return place.error(
-        "must be different in every row of a trajectory", f"the same at {both}", f"remove one of them{give}"
-    )
+        rule, got = "must put the flagged row of an episode last", f"{both} in the other order"
+        remedy = "sort the file"
+    else:
+        rule, got = "must be different in every row of a trajectory", f"the same at {both}"
+        remedy = "remove one of them"
+    if outline.roles.trajectory is None:
+        trajectory = Wording("trajectory=", "--trajectory COLUMN")
+        remedy = Sentence("{remedy}, or give {trajectory}", remedy=remedy, trajectory=trajectory)
+    return place.error(rule, got, remedy)
 
 
 class Assembly:
@@ -332,8 +336,14 @@ class Assembly:
             labelled = actions.columns[0]
             if not isinstance(labelled, Categories):
                 raise InputError(
-                    f"{outline.name}: available must come with actions that are labels. Got numbers; pass "
-                    "available=False, or kinds= if the actions are labels."
+                    Sentence(
+                        "{log}: available must come with actions that are labels. Got numbers; {give} {ignored}, or {kinds} if "
+                        "the actions are labels.",
+                        log=outline.name,
+                        give=GIVE,
+                        ignored=ignored(["available"]),
+                        kinds=Wording("kinds=", "--kind"),
+                    )
                 )
             names = outline.roles.available.columns
             columns = [self.column(name) for name in names]

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cesaro.errors import InputError
-from cesaro.text import visible
+from cesaro.text import GIVE, Sentence, Wording, option, visible
 
 EXACT = 2**53  # up to here every whole number is a float64
 _CHECKED = 1 << 18  # entries per pass of a check
@@ -44,7 +44,15 @@ class Place:
         raise IndexError(index)
 
     def error(self, rule: str, got: str, remedy: str) -> InputError:
-        return InputError(visible(f'{self.log}: column "{self.column}" {rule}. Got {got}; {remedy}.'))
+        """One sentence; the rule and the remedy may be sentences that name arguments."""
+        log, column, rule, got, remedy = map(visible, (self.log, self.column, rule, got, remedy))
+        said = '{log}: column "{column}" {rule}. Got {got}; {remedy}.'
+        return InputError(Sentence(said, log=log, column=column, rule=rule, got=got, remedy=remedy))
+
+
+def kind_argument(column: str, kind: str) -> Wording:
+    """How a caller says which kind a column has."""
+    return Wording(f'kinds={{"{visible(column)}": "{kind}"}}', option("kind", f"{column}={kind}"))
 
 
 @dataclass(frozen=True)
@@ -209,7 +217,8 @@ def floats(column: pa.ChunkedArray, place: Place, *, missing: bool = False, exac
     elif pa.types.is_null(kind) or (pa.types.is_integer(kind) and not exact):
         column = column.cast(pa.float64(), safe=False)
     elif not pa.types.is_floating(kind):
-        remedy = f'if these are labels, pass kinds={{"{place.column}": "category"}}'
+        kind = kind_argument(place.column, "category")
+        remedy = Sentence("if these are labels, {give} {kind}", give=GIVE, kind=kind)
         column = cast(column, pa.float64(), place, "numbers that a float64 holds exactly (at most 2**53)", remedy)
     return to_numpy(column)
 

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cesaro.data.addresses import File
-from cesaro.data.columns import EXACT, empty
+from cesaro.data.columns import EXACT, empty, kind_argument
 from cesaro.data.roles import Roles
 from cesaro.data.sources import reading
 from cesaro.errors import InputError
+from cesaro.text import GIVE, Sentence
 
 WHAT = "a CSV file with a header"
 _COMMA = re.compile(r"[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?")  # a number with a decimal comma
@@ -155,8 +156,15 @@ class Survey:
         for column in (*roles.observation.columns, *roles.action.columns):
             if column in large - exact and kinds.get(column) is None:
                 raise InputError(
-                    f'{self._log}: column "{column}" must be clear about its kind. Got whole numbers over 2**53; pass '
-                    f'kinds={{"{column}": "category"}} for ids or kinds={{"{column}": "number"}} for numbers.'
+                    Sentence(
+                        '{log}: column "{column}" must be clear about its kind. Got whole numbers over 2**53; {give} {category} '
+                        "for ids or {number} for numbers.",
+                        log=self._log,
+                        column=column,
+                        give=GIVE,
+                        category=kind_argument(column, "category"),
+                        number=kind_argument(column, "number"),
+                    )
                 )
         for column in columns:
             if self.types[column] == pa.string() and column not in exact:
@@ -230,13 +238,23 @@ class Survey:
             raise InputError(f'{self._log}: column "{column}" must not have missing entries. Got {got}; {remedy}.')
         if labels:
             return
-        choice = "" if owner is None else f', or pass kinds={{"{owner}": "category"}} if these are labels'
+        choice = ""
+        if owner is not None:
+            kind = kind_argument(owner, "category")
+            choice = Sentence(", or {give} {kind} if these are labels", give=GIVE, kind=kind)
         self._check_decimals(column, seen, choice)
         if seen.number and seen.other is not None:
             wrong, spot = seen.other
             raise InputError(
-                f'{self._log}: column "{column}" must hold numbers or text, not both. Got {wrong!r} at {self._row(spot)}; '
-                f"correct that entry{choice}."
+                Sentence(
+                    '{log}: column "{column}" must hold numbers or text, not both. Got {wrong} at {row}; correct that '
+                    "entry{choice}.",
+                    log=self._log,
+                    column=column,
+                    wrong=repr(wrong),
+                    row=self._row(spot),
+                    choice=choice,
+                )
             )
 
     def _check_decimals(self, column: str, seen: Seen, choice: str) -> None:
@@ -247,8 +265,15 @@ class Survey:
         what = {",": "a decimal comma", ".": "a decimal point in a file whose other columns have decimal commas"}[other]
         remedy = "write it with a decimal point" if other == "," else "write all columns alike"
         raise InputError(
-            f'{self._log}: column "{column}" must hold numbers that can be read. Got {seen.marked[other]!r}, {what}; '
-            f"{remedy}{choice}."
+            Sentence(
+                '{log}: column "{column}" must hold numbers that can be read. Got {wrong}, {what}; {remedy}{choice}.',
+                log=self._log,
+                column=column,
+                wrong=repr(seen.marked[other]),
+                what=what,
+                remedy=remedy,
+                choice=choice,
+            )
         )
 
     def _row(self, spot: Spot) -> str:

@@ -18,7 +18,7 @@ from cesaro.data.roles import Roles
 from cesaro.data.settings import carried_settings
 from cesaro.data.sources import Files, Source, UnreadableError, check_names, reading
 from cesaro.errors import InputError
-from cesaro.text import visible
+from cesaro.text import Sentence, Wording, visible
 
 _NAMED = 3  # files that a note names
 _MISSING = "__HIVE_DEFAULT_PARTITION__"  # a folder whose files have no entry in its column
@@ -205,7 +205,8 @@ class FilesSource(Source):
         """Whatever goes wrong names the file, and how to go on without it where there are others."""
         remedy = "check that it is complete and has the format its name says"
         if len(self._files) > 1:
-            remedy += ", or leave such files out (skip_bad_files=True, --skip-bad-files)"
+            skipped = Wording("skip_bad_files=True, --skip-bad-files", "--skip-bad-files")
+            remedy = Sentence("{remedy}, or leave such files out ({skipped})", remedy=remedy, skipped=skipped)
         return reading(file.name, self.what, remedy=remedy, address=file.address)
 
     def _tried(self, file: File, use: Callable[[], T]) -> T | None:
@@ -225,7 +226,12 @@ class FilesSource(Source):
         if not self._files:
             count = len(self.skipped)
             raise InputError(
-                f"{self.name} must hold a file that can be read. Got {count} that cannot, the last because: {error}"
+                Sentence(
+                    "{log} must hold a file that can be read. Got {count} that cannot, the last because: {reason}",
+                    log=self.name,
+                    count=str(count),
+                    reason=error.message,
+                )
             ) from None
         self._tell()
 

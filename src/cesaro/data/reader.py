@@ -21,7 +21,7 @@ from cesaro.data.streamed import Streamed
 from cesaro.data.unused import possible_ids
 from cesaro.errors import InputError
 from cesaro.progress import stage
-from cesaro.text import shown_address
+from cesaro.text import Sentence, Wording, argument, shown_address
 
 # A log of more bytes than this is read in blocks again and again, and never held in memory.
 STREAM_BYTES = 1 << 28
@@ -174,8 +174,13 @@ class LazyLog(Log):
         self.name = source.name
         if stream and source.files is None:
             raise InputError(
-                f"stream=True needs a log of Parquet, CSV or Arrow files. Got {self.name}, which is read as a whole; leave "
-                "stream= out, or write it as Parquet."
+                Sentence(
+                    "{streamed} needs a log of Parquet, CSV or Arrow files. Got {log}, which is read as a whole; leave {stream} "
+                    "out, or write it as Parquet.",
+                    streamed=Wording("stream=True", "--stream"),
+                    log=self.name,
+                    stream=argument("stream"),
+                )
             )
         self._stream = stream
         self._source, self._roles = source, roles

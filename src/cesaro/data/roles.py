@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cesaro.errors import InputError
-from cesaro.text import visible
+from cesaro.text import GIVE, Sentence, Wording, argument, option, visible
 
 Given = str | Sequence[str] | Literal[False] | None
 
@@ -99,8 +99,13 @@ class _Finder:
         )
         self._check(roles)
         self._check_done(roles)
-        notes = [
-            f'The column "{name}" was not used: pass weight="{name}" if rows shall count by it.'
+        notes: list[str] = [
+            Sentence(
+                'The column "{column}" was not used: {give} {weight} if rows shall count by it.',
+                column=name,
+                give=GIVE,
+                weight=argument("weight", name),
+            )
             for name in self.names
             if name in WEIGHTS and self.given.get("weight") is None and name not in self.taken
         ]
@@ -148,8 +153,14 @@ class _Finder:
     def _known(self, role: str, name: str) -> str:
         if name not in self.names:
             raise InputError(
-                f'{self.log} must have the column "{name}" that {role}= names. Got {_listed(self.names)}; '
-                + self._instead(role, name)
+                Sentence(
+                    '{log} must have the column "{column}" that {role} names. Got {names}; {instead}',
+                    log=self.log,
+                    column=name,
+                    role=argument(role),
+                    names=_listed(self.names),
+                    instead=self._instead(role, name),
+                )
             )
         return name
 
@@ -157,7 +168,8 @@ class _Finder:
         parts = [part.strip() for part in name.split(",")]
         if len(parts) > 1 and all(part in self.names for part in parts):
             listed = ", ".join(f'"{part}"' for part in parts)
-            return f"pass {role}=[{listed}]."
+            repeated = " ".join(option(role, part) for part in parts)
+            return Sentence("{all}.", all=Wording(f"pass {role}=[{listed}]", f"repeat the option: {repeated}"))
         close = difflib.get_close_matches(name, self.names, n=1)
         return f'did you mean "{close[0]}"?' if close else "name one of these."
 
@@ -167,14 +179,25 @@ class _Finder:
         numbered = [name for name, end in found.items() if _is_index(end)]
         if not found:
             raise InputError(
-                f'{self.log} must have columns that begin with "{prefix}", as {role}="{pattern}" says. '
-                f"Got {_listed(self.names)}; check the prefix."
+                Sentence(
+                    '{log} must have columns that begin with "{prefix}", as {pattern} says. Got {names}; check the prefix.',
+                    log=self.log,
+                    prefix=prefix,
+                    pattern=argument(role, pattern),
+                    names=_listed(self.names),
+                )
             )
         if numbered and len(numbered) < len(found):
             other = next(name for name in found if name not in numbered)
             raise InputError(
-                f'{self.log}: {role}="{pattern}" must match numbered columns or named ones, not both. '
-                f'Got "{numbered[0]}" and "{other}"; list the columns instead.'
+                Sentence(
+                    '{log}: {pattern} must match numbered columns or named ones, not both. Got "{one}" and "{other}"; list the '
+                    "columns instead.",
+                    log=self.log,
+                    pattern=argument(role, pattern),
+                    one=numbered[0],
+                    other=other,
+                )
             )
         if numbered:
             return self._numbered(role, prefix, found)
@@ -195,17 +218,23 @@ class _Finder:
 
     def _default(self, role: str, candidates: Sequence[str]) -> Chosen | None:
         free = [name for name in self.names if name not in self.taken]
-        found = [(f'"{name}"', Chosen((name,))) for name in candidates if name in free]
+        found = [(name, Chosen((name,))) for name in candidates if name in free]
         if role in PREFIXED:
             for name in candidates:
                 prefix = f"{name}_"
                 ends = {n: n[len(prefix) :] for n in free if n.startswith(prefix) and _is_index(n[len(prefix) :])}
                 if ends:
-                    found.append((f'"{prefix}*"', self._numbered(role, prefix, ends)))
+                    found.append((f"{prefix}*", self._numbered(role, prefix, ends)))
         if len(found) > 1:
             raise InputError(
-                f"{self.log}: {role} must be clear from the column names. "
-                f"Got {' and '.join(text for text, _ in found)}; pass {role}={found[0][0]} or the other."
+                Sentence(
+                    "{log}: {role} must be clear from the column names. Got {names}; {give} {first} or the other.",
+                    log=self.log,
+                    role=role,
+                    names=" and ".join(f'"{name}"' for name, _ in found),
+                    give=GIVE,
+                    first=argument(role, found[0][0]),
+                )
             )
         return found[0][1] if found else None
 
@@ -221,14 +250,29 @@ class _Finder:
         if there:
             lost = next(column for column in wanted if column not in there)
             raise InputError(
-                f"{self.log} must have a next column for every observation column, or for none. "
-                f'Got "{there[0]}" but no "{lost}"; add it, or pass next_observation= (False: take the next row).'
+                Sentence(
+                    '{log} must have a next column for every observation column, or for none. Got "{there}" but no "{lost}"; add '
+                    "it, or {give} {next_observation}.",
+                    log=self.log,
+                    there=there[0],
+                    lost=lost,
+                    give=GIVE,
+                    next_observation=Wording(
+                        "next_observation= (False: take the next row)",
+                        "--next-observation, or --ignore next_observation to take the next row",
+                    ),
+                )
             )
         found = self._default("next_observation", DEFAULTS["next_observation"])
         if found is not None and self.given.get("observation") is not None:
             raise InputError(
-                f"{self.log}: next_observation must be given where observation is. "
-                f'Got the column "{found.columns[0]}"; pass its name, or next_observation=False to take the next row.'
+                Sentence(
+                    '{log}: next_observation must be given where observation is. Got the column "{column}"; pass its name, or '
+                    "{ignored} to take the next row.",
+                    log=self.log,
+                    column=found.columns[0],
+                    ignored=ignored(["next_observation"]),
+                )
             )
         return found
 
@@ -239,8 +283,16 @@ class _Finder:
             return chosen
         if chosen is not None:
             raise InputError(
-                f"{self.log}: available must be clear from the column names. "
-                f'Got "{chosen.columns[0]}" and "{flags[0]}"; pass available="available" or available="available_*".'
+                Sentence(
+                    '{log}: available must be clear from the column names. Got "{one}" and "{other}"; {give} {column} or '
+                    "{prefix}.",
+                    log=self.log,
+                    one=chosen.columns[0],
+                    other=flags[0],
+                    give=GIVE,
+                    column=argument("available", "available"),
+                    prefix=argument("available", "available_*"),
+                )
             )
         return Chosen(tuple(flags), "prefixed")
 
@@ -273,24 +325,42 @@ class _Finder:
             if getattr(roles, role) is None and self.given.get(role) is None
         ]
         if done is not None and open_roles:
-            leave = " and ".join(f"{role}=False" for role in open_roles)
             raise InputError(
-                f'{self.log}: the column "{done}" may mean termination or a time limit, which are treated differently. '
-                f'Got no {" and no ".join(open_roles)}; pass {open_roles[0]}="{done}", or {leave} to leave '
-                "it out."
+                Sentence(
+                    '{log}: the column "{done}" may mean termination or a time limit, which are treated differently. Got no '
+                    "{roles}; {give} {one}, or {ignored} to leave it out.",
+                    log=self.log,
+                    done=done,
+                    roles=" and no ".join(open_roles),
+                    give=GIVE,
+                    one=argument(open_roles[0], done),
+                    ignored=ignored(open_roles),
+                )
             )
 
     def _unknown(self, missing: Sequence[str]) -> InputError:
-        call = ", ".join(f'{role}="…"' for role in missing)
+        call = ", ".join(argument(role, "…").python for role in missing)
+        options = " ".join(option(role, "COLUMN") for role in missing)
         separator = next((s for s in (";", "\t", "|") if len(self.names) == 1 and s in self.names[0]), None)
         hint = f" (the one column name holds {separator!r}: write the file with commas)" if separator else ""
         for role in missing:
             taken = next((name for name in DEFAULTS[role] if name in self.taken), None)
             hint += f' ("{taken}" is already used as {self.taken[taken]})' if taken else ""
         return InputError(
-            f"{self.log}: the columns of {' and '.join(missing)} must be known. Got {_listed(self.names)}{hint}; "
-            f"call read(…, {call})."
+            Sentence(
+                "{log}: the columns of {roles} must be known. Got {names}{hint}; {remedy}.",
+                log=self.log,
+                roles=" and ".join(missing),
+                names=_listed(self.names),
+                hint=hint,
+                remedy=Wording(f"call read(…, {call})", f"give {options}"),
+            )
         )
+
+
+def ignored(roles: Sequence[str]) -> Wording:
+    """How a caller says that the log has no columns of these roles."""
+    return Wording(" and ".join(f"{role}=False" for role in roles), " ".join(option("ignore", role) for role in roles))
 
 
 def _is_index(text: str) -> bool:

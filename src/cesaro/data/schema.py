@@ -11,6 +11,7 @@ from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import Settings
 from cesaro.data.values import Form
 from cesaro.errors import InputError
+from cesaro.text import GIVE, Sentence
 
 Kind = Literal["number", "category"]
 
@@ -114,6 +115,14 @@ def _kind(log: str, role: str, column: str, kind: pa.DataType, lone: bool, asked
 
 def ambiguous(log: str, column: str, got: str) -> InputError:
     return InputError(
-        f'{log}: column "{column}" must be clear about its kind. Got {got}; '
-        f'pass kinds={{"{column}": "category"}} for labels or kinds={{"{column}": "number"}} for a number.'
+        Sentence(
+            '{log}: column "{column}" must be clear about its kind. Got {got}; {give} {category} for labels or {number} for a '
+            "number.",
+            log=log,
+            column=column,
+            got=got,
+            give=GIVE,
+            category=convert.kind_argument(column, "category"),
+            number=convert.kind_argument(column, "number"),
+        )
     )

@@ -32,7 +32,7 @@ from cesaro.data.windows import Window, Windows
 from cesaro.errors import InputError
 from cesaro.files import OutFolder, move
 from cesaro.progress import row_progress
-from cesaro.text import is_address
+from cesaro.text import Sentence, argument, is_address
 
 PART_BYTES = 1 << 27  # sorted in memory at a time
 _PARTS = 256  # files that are written at a time
@@ -80,11 +80,22 @@ def sort(
     for role, column in (("trajectory", trajectory), ("time", time)):
         if column is not None and column not in source.names:
             raise InputError(
-                f'{source.name} must have the column "{column}" that {role}= names. Got {", ".join(source.names[:20])}; '
-                "name one of these."
+                Sentence(
+                    '{log} must have the column "{column}" that {role} names. Got {names}; name one of these.',
+                    log=source.name,
+                    column=column,
+                    role=argument(role),
+                    names=", ".join(source.names[:20]),
+                )
             )
     if trajectory is None and time is None:
-        raise InputError("A log is sorted by trajectory=, time= or both. Got neither; name a column.")
+        raise InputError(
+            Sentence(
+                "A log is sorted by {trajectory}, {time} or both. Got neither; name a column.",
+                trajectory=argument("trajectory"),
+                time=argument("time"),
+            )
+        )
     if not isinstance(source, FilesSource):
         raise InputError(f"{source.name} must be Parquet, CSV or Arrow files to be sorted. Got another format.")
     with SortedFile(out, os.fspath(log), source.local_paths, force=force) as folder:
@@ -405,7 +416,7 @@ class _Trajectories(_Keys):
             raise self._place(self.column, 0).error(
                 "must end its trajectories before a file that is left out, because nothing would show the gap in them",
                 f"{shown(self._ids[0][int(np.argmax(torn))])} on both sides of one",
-                "give time=, or mend the file",
+                Sentence("give {time}, or mend the file", time=argument("time")),
             )
 
     def codes(self, table: pa.Table, first: int) -> tuple[Rows, Rows] | None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from cesaro.data.roles import Roles
 from cesaro.data.settings import carried_settings
 from cesaro.errors import CesaroError, InputError
-from cesaro.text import redacted, visible
+from cesaro.text import Sentence, redacted, visible
 
 Files = tuple[tuple[str, int], ...]
 _ARRAY_ERRORS = (TypeError, OverflowError, AttributeError)
@@ -125,7 +125,10 @@ def reading(
     except (pa.ArrowException, OSError, ValueError, MemoryError, *families) as error:
         said = visible(redacted(" ".join(str(error).split()).rstrip("."), address)) or type(error).__name__
         said = said if len(said) <= 200 else said[:197] + "…"
-        raise UnreadableError(f"{visible(name)} must be {what}. Got: {said}; {remedy}.", said) from None
+        sentence = "{name} must be {what}. Got: {said}; {remedy}."
+        raise UnreadableError(
+            Sentence(sentence, name=visible(name), what=what, said=said, remedy=remedy), said
+        ) from None
 
 
 class TableSource(Source):

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cesaro.data import blocks
-from cesaro.data.account import Tally, account, reject_empty, reject_nothing_left
+from cesaro.data.account import NO_GAPS, Tally, account, reject_empty, reject_nothing_left
 from cesaro.data.assemble import Assembly, Outline, disorder, no_weight
 from cesaro.data.blocks import Block, Parts, Rows, Sample, Stretch, joined, sample_rows
 from cesaro.data.columns import Place, basic_type, is_list, list_width, unwrapped
@@ -38,6 +38,7 @@ from cesaro.data.unused import unused_ids
 from cesaro.data.windows import Window, Windows
 from cesaro.errors import InputError
 from cesaro.progress import row_progress
+from cesaro.text import GIVE, Sentence, Wording
 
 APART, LINKED, COMPARED = 0, 1, 2  # the first row of a block goes on from the row before: never, always, if they match
 LevelsOfRoles = dict[str, dict[str, NDArray[Any]]]
@@ -301,7 +302,7 @@ def _many_steps(outline: Outline) -> InputError:
     return place.error(
         "must have at most 2**20 different steps in a trajectory, for gaps to be found in a log of this size",
         "more",
-        "round the times, or pass gap=None (--gap none), which does not cut",
+        Sentence("round the times, or {give} {none}, which does not cut", give=GIVE, none=NO_GAPS),
     )
 
 
@@ -479,6 +480,9 @@ class _Order:
         return place.error(
             f"must {rule}, where the log is too large to be sorted in memory",
             f"{got} at {place.row(row)}",
-            f"sort it: {shlex.join([*words, '--out', 'SORTED.parquet'])}, or, if the memory suffices, hold it there "
-            "(stream=False, --no-stream)",
+            Sentence(
+                "sort it: {command}, or, if the memory suffices, hold it there ({held})",
+                command=shlex.join([*words, "--out", "SORTED.parquet"]),
+                held=Wording("stream=False, --no-stream", "--no-stream"),
+            ),
         )

@@ -9,7 +9,7 @@ from cesaro.data.csv_types import is_number
 from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Roles
 from cesaro.data.sources import Source
 from cesaro.errors import CesaroError
-from cesaro.text import visible
+from cesaro.text import Sentence, Wording, option, visible
 
 _ROWS, _ENTRIES = 1 << 18, 1 << 22  # as many are looked at
 _REPEATS = 10  # an id has at least as many rows, on average
@@ -65,15 +65,19 @@ def _is_other(level: str | bytes) -> bool:
 
 
 def _sentence(names: Sequence[str]) -> str:
-    shown = visible(", ".join(f'"{name}"' for name in names[:_NAMED]))
     if len(names) == 1:
         name = visible(names[0])
-        return (
-            f'The log was taken as one trajectory; column "{name}" was not used: if it names trajectories, give '
-            f'trajectory="{name}" (--trajectory {name}).'
+        given = Wording(f'trajectory="{name}" (--trajectory {name})', option("trajectory", name))
+        return Sentence(
+            'The log was taken as one trajectory; column "{column}" was not used: if it names trajectories, give {trajectory}.',
+            column=name,
+            trajectory=given,
         )
+    shown = visible(", ".join(f'"{name}"' for name in names[:_NAMED]))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return (
-        f"The log was taken as one trajectory; columns {shown}{more} were not used: if one of them names trajectories, "
-        "give trajectory= (--trajectory)."
+    return Sentence(
+        "The log was taken as one trajectory; columns {columns} were not used: if one of them names trajectories, give "
+        "{trajectory}.",
+        columns=f"{shown}{more}",
+        trajectory=Wording("trajectory= (--trajectory)", "--trajectory COLUMN"),
     )

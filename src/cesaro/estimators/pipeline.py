@@ -17,6 +17,7 @@ from cesaro.features import FeatureMap, OneHot, build
 from cesaro.features.encoder import MAX_DENSE
 from cesaro.features.maps import Joint, PerAction
 from cesaro.policies import Attached, attach
+from cesaro.text import Sentence, argument
 
 # Rows whose next state is the state of the row below, for a log without ids to count as one trajectory.
 CHAINED = 0.99
@@ -208,7 +209,10 @@ class Prepared:
         lengths = self.data.lengths
         if lengths is None and wanted == "clustered":
             raise InputError(
-                "standard_errors='clustered' needs a trajectory for every row; name its column (trajectory=)."
+                Sentence(
+                    "standard_errors='clustered' needs a trajectory for every row; name its column ({trajectory}).",
+                    trajectory=argument("trajectory"),
+                )
             )
         if lengths is not None:
             rule: Rule = "clustered" if len(lengths) >= ENOUGH_CLUSTERS else "long-run"

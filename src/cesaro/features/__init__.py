@@ -29,6 +29,7 @@ from cesaro.features.maps import (
 )
 from cesaro.features.networks import NetworkInputs
 from cesaro.policies import python_file
+from cesaro.text import Sentence, Wording
 
 __all__ = ["SAMPLE", "FeatureMap", "Features", "OneHot", "build", "sample_rows"]
 
@@ -73,8 +74,11 @@ def build(
         if name == "one-hot":
             if not discrete:
                 raise InputError(
-                    "features='one-hot' needs discrete observations and actions; this log has numbers there: take 'fourier', or "
-                    "declare columns as categories (kinds={'column': 'category'})."
+                    Sentence(
+                        "features='one-hot' needs discrete observations and actions; this log has numbers there: take 'fourier', "
+                        "or declare columns as categories ({kind}).",
+                        kind=Wording("kinds={'column': 'category'}", "--kind COLUMN=category"),
+                    )
                 )
             return OneHot(observations, log.states(), actions)
         if name not in _NAMED:

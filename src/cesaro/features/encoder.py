@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
+from cesaro.text import Sentence, Wording, option
 
 Matrix = NDArray[np.floating]
 
@@ -45,8 +46,15 @@ class Encoder:
         if self.size > MAX_DENSE:
             width, name = max(widths)
             raise InputError(
-                f"The columns give {self.size:,} features, and at most {MAX_DENSE:,} are possible; column '{name}' alone gives "
-                f"{width:,}: leave it out, group its levels, or make it a number (kinds={{'{name}': 'number'}})."
+                Sentence(
+                    "The columns give {size} features, and at most {most} are possible; column '{column}' alone gives {width}: "
+                    "leave it out, group its levels, or make it a number ({kind}).",
+                    size=f"{self.size:,}",
+                    most=f"{MAX_DENSE:,}",
+                    column=name,
+                    width=f"{width:,}",
+                    kind=Wording(f"kinds={{'{name}': 'number'}}", option("kind", f"{name}=number")),
+                )
             )
 
     def __call__(self, values: Values) -> NDArray[np.float32]:

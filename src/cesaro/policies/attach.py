@@ -12,6 +12,7 @@ from cesaro.policies import labels
 from cesaro.policies.base import LogInfo, Observations, Policy, count, draw, place
 from cesaro.policies.convert import policy as as_policy
 from cesaro.policies.words import Fixed
+from cesaro.text import Sentence, Wording
 
 _SLACK = 1e-6  # relative rounding of an action at its bound
 
@@ -128,9 +129,15 @@ class Attached:
             row = action if isinstance(action, tuple) else (action,)
             if not all(map(labels.is_number, row)) or len(row) != self._log.width:
                 raise InputError(
-                    f"{self._who} must have {self._log.width} numbers per action, as the log {self._log.name}, whose "
-                    f"actions are continuous. Got {action!r}; if the log's column holds labels, read it with "
-                    "kinds={…: 'category'}."
+                    Sentence(
+                        "{who} must have {width} numbers per action, as the log {log}, whose actions are continuous. Got "
+                        "{action}; if the log's column holds labels, read it with {kind}.",
+                        who=self._who,
+                        width=str(self._log.width),
+                        log=self._log.name,
+                        action=repr(action),
+                        kind=Wording("kinds={…: 'category'}", "--kind COLUMN=category"),
+                    )
                 )
             rows.append(row)
         return np.array(rows, dtype=np.float64)

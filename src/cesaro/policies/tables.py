@@ -13,8 +13,10 @@ from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies import labels
 from cesaro.policies.base import LogInfo, Observations, Policy
+from cesaro.text import Sentence, Wording
 
 _TEXT_TOLERANCE = checks.row_sum_tolerance(np.dtype(np.float32))  # written numbers are rounded
+_AS_LABELS = Wording("kinds={…: 'category'}", "--kind COLUMN=category")  # of a column of a log
 
 
 class Table(Policy):
@@ -46,8 +48,13 @@ class Table(Policy):
 
     def _not_discrete(self, what: str) -> InputError:
         return InputError(
-            f"{self._who} is a table and needs one column of discrete states. Got {what}; "
-            "read that column with kinds={…: 'category'}, or write the policy as a function of the observations."
+            Sentence(
+                "{who} is a table and needs one column of discrete states. Got {what}; read that column with {kind}, or write "
+                "the policy as a function of the observations.",
+                who=self._who,
+                what=what,
+                kind=_AS_LABELS,
+            )
         )
 
     def _missing(self, state: Any, where: str) -> InputError:
@@ -72,8 +79,14 @@ class TextTable(Policy):
     def bind(self, log: LogInfo) -> Policy:
         if log.states is None:
             raise InputError(
-                f"'{self.path}' holds a row for each state, and the log {log.name} has {log.observation}; "
-                "read one column with kinds={…: 'category'}, or write the policy as a function of the observations."
+                Sentence(
+                    "'{path}' holds a row for each state, and the log {log} has {what}; read one column with {kind}, or write "
+                    "the policy as a function of the observations.",
+                    path=str(self.path),
+                    log=log.name,
+                    what=log.observation,
+                    kind=_AS_LABELS,
+                )
             )
         states: dict[str, Any] = {}
         actions: dict[str, Any] = {}

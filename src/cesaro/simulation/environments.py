@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cesaro import __version__
 from cesaro.errors import InputError
 from cesaro.policies import LogInfo
+from cesaro.text import Sentence, Wording
 
 Env = str | Callable[[], Any]  # a name, or a function without parameters that makes the environment
 
@@ -45,7 +46,11 @@ def open_env(env: Env, *, time_limit: bool = True) -> Any:
         )
     if not time_limit:
         raise InputError(
-            f"time_limit=False is for environments given by name. Got the function {name_of(env)}; leave the limit out there."
+            Sentence(
+                "{no_limit} is for environments given by name. Got the function {name}; leave the limit out there.",
+                no_limit=Wording("time_limit=False", "--no-time-limit"),
+                name=name_of(env),
+            )
         )
     with mujoco_log(console=False):
         made = env()

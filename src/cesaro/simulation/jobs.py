@@ -16,6 +16,7 @@ from pickle import PicklingError
 from cesaro import checks
 from cesaro.errors import InputError
 from cesaro.simulation.streams import Arrays, Job, stream
+from cesaro.text import Sentence, Wording
 
 
 def cores() -> int:
@@ -69,9 +70,13 @@ def run_jobs(jobs: Sequence[Job], on_done: Callable[[int, Arrays], None], *, wor
         raise
     except (BrokenProcessPool, PicklingError) as error:
         raise InputError(
-            "A worker process must be able to load the environment and the policy and to live to the end. "
-            f"Got {type(error).__name__} ({str(error).splitlines()[0] if str(error) else 'no reason'}); give a policy file by "
-            "its path, take fewer workers if memory is short, or workers=1 to see more."
+            Sentence(
+                "A worker process must be able to load the environment and the policy and to live to the end. Got {kind} "
+                "({reason}); give a policy file by its path, take fewer workers if memory is short, or {one} to see more.",
+                kind=type(error).__name__,
+                reason=str(error).splitlines()[0] if str(error) else "no reason",
+                one=Wording("workers=1", "--workers 1"),
+            )
         ) from error
     finally:
         if finished is not None:

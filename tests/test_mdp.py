@@ -1,5 +1,6 @@
 """TabularMDP: what it accepts, what it refuses and how it says so, and the structure of induced chains."""
 
+import pickle
 import re
 from typing import Any
 
@@ -396,3 +397,8 @@ def test_multichain_message_stays_short_while_classes_are_complete() -> None:
     with pytest.raises(cs.MultichainError, match="29: 30 states") as caught:
         cs.exact.reward_rate(cs.TabularMDP(halves, np.zeros((60, 1))), np.ones((60, 1)))
     assert caught.value.classes == (tuple(range(30)), tuple(range(30, 60)))
+
+
+def test_an_error_survives_the_way_from_another_process() -> None:
+    error = pickle.loads(pickle.dumps(cs.MultichainError("two classes", ((0,), (1, 2)))))
+    assert (str(error), error.classes) == ("two classes", ((0,), (1, 2)))

@@ -24,6 +24,9 @@ class MultichainError(InputError):
         super().__init__(message)
         self.classes = classes
 
+    def __reduce__(self) -> tuple[type["MultichainError"], tuple[str, tuple[tuple[int, ...], ...]]]:
+        return type(self), (self.message, self.classes)  # else a copy from another process would lack the classes
+
 
 class ToleranceError(CesaroError, ArithmeticError):
     """No solver reached the accuracy that was asked for; a wrong number would have been the alternative."""

@@ -20,7 +20,7 @@ from cesaro.approximators import MLP, Approximator
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions
 from cesaro.estimators.learned.settings import adam
-from cesaro.features import hidden_layer
+from cesaro.features import networks as numpy_networks
 from cesaro.learning import sweep
 from cesaro.linear import EmpiricalProblem
 from cesaro.reproduce.stall_problem import Problem, Rows
@@ -212,7 +212,7 @@ def network(vector: Array, sizes: tuple[int, ...]) -> Layers:
 def hidden(layers: Layers, x: Array) -> Array:
     """What the last layer sees, `[N, width]`."""
     weights, biases = zip(*layers[:-1])
-    return np.asarray(hidden_layer.hidden(x, weights, biases, "relu"), dtype=np.float64)
+    return np.asarray(numpy_networks.hidden(x, weights, biases, "relu"), dtype=np.float64)
 
 
 def apply(layers: Layers, x: Array) -> Array:

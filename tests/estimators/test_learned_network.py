@@ -19,8 +19,8 @@ from cesaro.algorithms.saddle_point import CURRENT, tracked
 from cesaro.approximators import MLP
 from cesaro.data import Transitions
 from cesaro.errors import EvaluationWarning
-from cesaro.estimators import DiffLSTD, neural
-from cesaro.estimators.learned import Learned
+from cesaro.estimators import DiffLSTD
+from cesaro.estimators.learned import Learned, network_run
 from cesaro.features.networks import NetworkInputs
 from cesaro.learning import checkpoints, engine
 from cesaro.policies import attach
@@ -160,7 +160,7 @@ def test_rewards_in_another_unit() -> None:
 
 def test_constant_rewards() -> None:
     data = cs.FeatureTransitions([[0.0], [1.0]], [3.0, 3.0], [[1.0], [0.0]])
-    scaled, shift, scale = neural.standardized(data)
+    scaled, shift, scale = network_run.standardized(data)
     assert (shift, scale) == (3.0, 1.0)
     np.testing.assert_array_equal(scaled.rewards, 0.0)
     np.testing.assert_array_equal(data.rewards, 3.0)
@@ -213,7 +213,7 @@ def test_a_diverged_run_is_never_averaged_in(lost: str, monkeypatch: pytest.Monk
             layers[-1].weight[0, 1] = 1e9 * (1 + np.arange(layers[-1].weight[0, 1].size)).reshape(ACTIONS, -1)
         return result
 
-    monkeypatch.setattr(neural, "sweep", with_a_lost_run)
+    monkeypatch.setattr(network_run, "sweep", with_a_lost_run)
     step, why = {
         "rate": ("321", "the rate left all bounds"),
         "weights": ("128", "weights overflowed"),

@@ -28,7 +28,7 @@ from cesaro.estimators.learned import Learned, network_run
 from cesaro.estimators.learned.settings import adam
 from cesaro.estimators.row_hashes import overlap, row_hashes
 from cesaro.evaluation import COVERS, COVERS_NOTHING
-from cesaro.features import hidden_layer
+from cesaro.features import networks as numpy_networks
 from cesaro.features.networks import Members
 from cesaro.report.text import evaluation_text
 from cesaro.report.words import common_decimals, headline
@@ -365,7 +365,7 @@ def test_the_forward_pass_is_that_of_the_trained_network(activation: str) -> Non
     )
     hidden = np.asarray(jax.jit(type(network).hidden)(network, x[:, :5]))
     np.testing.assert_allclose(members.layer(0)(x[:, :5]), hidden, rtol=1e-4, atol=1e-5)
-    assert hidden_layer.ACTIVATIONS.keys() == ACTIVATIONS.keys()
+    assert numpy_networks.ACTIVATIONS.keys() == ACTIVATIONS.keys()
 
 
 def test_the_command_line(sweeps: Sweeps, tmp_path: Path) -> None:

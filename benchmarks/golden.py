@@ -89,7 +89,7 @@ def compare(base: Path, here: Path) -> tuple[list[str], int, int]:
         if len(found) > MOST:
             lines.append(f"{case}: {len(found) - MOST:,} more values differ")
         if not found and "failed" in other:
-            lines.append(f"{case}: fails with both, so that it compares nothing: {other['failed'][-1]}")
+            lines.append(f"{case}: fails with both, so that it compares nothing: {other['failed']}")
     return lines, len(names), values
 
 

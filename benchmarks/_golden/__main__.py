@@ -28,8 +28,8 @@ def run(name: str) -> Any:
         warnings.simplefilter("always")
         try:
             given = plain(CASES[name]())
-        except Exception:
-            return {"failed": traceback.format_exc().splitlines()}
+        except Exception as error:
+            return {"failed": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc().splitlines()}
     said = [str(one.message) for one in caught if issubclass(one.category, cs.EvaluationWarning)]
     return given | ({"warnings": said} if said else {})
 

@@ -35,11 +35,11 @@ def learned_log(way: str, **settings: Any) -> dict[str, Any]:
 LINEAR = {"method": "diff-gq1", "features": "polynomial:2", "ridge": 0.02, "steps": 1_600}
 
 
-def network() -> dict[str, Any]:
+def network(method: str) -> dict[str, Any]:
     from cesaro.approximators import MLP
 
     small = MLP(widths=(6,), initializer="he")  # orthogonal weights take seconds to compile
-    return {"method": "diff-gq2", "approximator": small, "steps": 400, "batch_size": 16, "step_size": 1e-3}
+    return {"method": method, "approximator": small, "steps": 400, "batch_size": 16, "step_size": 1e-3}
 
 
 for _way in WAYS:
@@ -48,18 +48,18 @@ for _way in WAYS:
 
 @case
 def networks() -> dict[str, Any]:
-    return learned_log("memory", **network())
+    return learned_log("memory", **network("diff-sgq"))
 
 
 @case
 def networks_resumed() -> dict[str, Any]:
-    return learned_log("resumed", **network())
+    return learned_log("resumed", **network("gradient-dice"))
 
 
 @case
 def closed_form_in_features_of_networks() -> dict[str, Any]:
     log = read("weighted")
-    fitted = cs.Learned(**network(), seeds=2, quiet=True).fit(log, Often())
+    fitted = cs.Learned(**network("diff-sgq"), seeds=2, quiet=True).fit(log, Often())
     return of_estimator(cs.DiffLSTD(features=fitted, quiet=True).fit(log, Often()))
 
 
@@ -93,7 +93,7 @@ def sweep_networks() -> dict[str, Any]:
         record_every=400,
         window=400,
         batch_size=8,
-        approximator=MLP(widths=(5, 4)),
+        approximator=MLP(widths=(5,)),
         optimizer=optax.scale_by_adam(),
         target=tracked(0.01),
         keep_final=True,
@@ -109,7 +109,7 @@ def sweep_resumed() -> dict[str, Any]:
 
     def sweep(checkpoint: Path) -> cs.Sweep:
         chain, grid = cs.problems.two_state_counterexample(), cs.grid(step_size=[0.01])
-        sizes: dict[str, Any] = {"seeds": 256, "budget": 2**17, "record_every": 2**12, "window": 2**12}
+        sizes: dict[str, Any] = {"seeds": 256, "budget": 3 * 2**15, "record_every": 2**12, "window": 2**12}
         return cs.sweep("diff-gq1", chain, settings=grid, **sizes, checkpoint=checkpoint, quiet=True)
 
     with fast_clock():

@@ -13,10 +13,10 @@ from benchmarks._golden.interrupt import CTRL_C
 
 
 def write_logs() -> None:
-    """All logs of the cases, as files in this folder."""
-    _write_files(_continuous(72_000), "continuous", [70_000, 1_500, 500])  # the first file has two blocks
+    """All logs of the cases, as files in this folder; every file is a block at least, so that there are several."""
+    _write_files(_continuous(72_000), "continuous", [500] * 6 + [69_000])  # the last file has two blocks
     _write_files(_discrete(4_000), "discrete", [700] * 5 + [500])
-    _write_files(_episodes(3_000), "episodes", [1_000] * 3)
+    _write_files(_episodes(3_000), "episodes", [500] * 6)
     _write_files(_weighted(2_400), "weighted", [400] * 6)
     Path("policy.py").write_text(POLICY_FILE, encoding="utf-8")
 

@@ -78,4 +78,5 @@ _EXPORTS = {
     "EvaluationWarning": "cesaro.errors",
 }
 __all__ = ["__version__", *_EXPORTS]
-__getattr__, __dir__ = lazily(__name__, _EXPORTS)
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+    __getattr__, __dir__ = lazily(__name__, _EXPORTS)

@@ -1,19 +1,20 @@
 """Reward rates from logs: the closed form and the learned methods, with standard errors."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cesaro.estimators.diff_lstd import DiffLSTD
-from cesaro.estimators.influence import Estimate
+from cesaro.lazy import lazily
 
 if TYPE_CHECKING:
-    from cesaro.estimators.learned import Learned
+    from cesaro.estimators.diff_lstd import DiffLSTD as DiffLSTD
+    from cesaro.estimators.influence import Estimate as Estimate
+    from cesaro.estimators.learned import Learned as Learned
 
-__all__ = ["DiffLSTD", "Estimate", "Learned"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Learned":  # JAX takes a second to import
-        from cesaro.estimators.learned import Learned
-
-        return Learned
-    raise AttributeError(f"module 'cesaro.estimators' has no attribute {name!r}")
+# JAX, which `Learned` needs, takes a second to import.
+_EXPORTS = {
+    "DiffLSTD": "cesaro.estimators.diff_lstd",
+    "Estimate": "cesaro.estimators.influence",
+    "Learned": "cesaro.estimators.learned",
+}
+__all__ = list(_EXPORTS)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(__name__, _EXPORTS)

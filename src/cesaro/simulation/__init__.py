@@ -30,4 +30,5 @@ _EXPORTS = {
     "stream": "cesaro.simulation.streams",
 }
 __all__ = list(_EXPORTS)
-__getattr__, __dir__ = lazily(__name__, _EXPORTS)
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+    __getattr__, __dir__ = lazily(__name__, _EXPORTS)

@@ -96,15 +96,25 @@ def test_values_and_rate_are_the_exact_ones(method: str) -> None:
 
 @pytest.mark.slow
 def test_the_default_optimizer_does_without_momentum_where_there_is_a_dual() -> None:
-    """It reaches the exact rate and values; with Adam's momentum the two sides circle, and no step size was chosen for that."""
-    plain, heavy = (
-        learner("diff-gq1", optimizer=optimizer, step_size=1e-3, steps=2 * STEPS).fit(*problem())
-        for optimizer in ("auto", "adam")
-    )
-    np.testing.assert_allclose(plain.seed_rates_, exact().reward_rate_, atol=0.01)
-    values, known = plain.predict(STATE, ACTION), exact().predict(STATE, ACTION)
-    np.testing.assert_allclose(values - values.mean(), known - known.mean(), atol=0.1)
-    assert np.abs(heavy.seed_rates_ - exact().reward_rate_).max() > 0.03
+    """It reaches the exact rate and values; with Adam's momentum the two sides circle and miss both by more than that.
+
+    Where on the circle the last step finds them depends on the processor's rounding: the rates missed by 0.02 to 0.03, the values
+    by 0.4, on the processors that were tried.
+    """
+    known = exact().predict(STATE, ACTION)
+    missed = {}
+    for optimizer in ("auto", "adam"):
+        found = learner("diff-gq1", optimizer=optimizer, step_size=1e-3, steps=2 * STEPS).fit(*problem())
+        values = found.predict(STATE, ACTION)
+        missed[optimizer] = (
+            np.abs(found.seed_rates_ - exact().reward_rate_).max(),
+            np.abs(values - values.mean() - (known - known.mean())).max(),
+        )
+    rate, value = 0.01, 0.1
+    assert missed["auto"][0] < rate
+    assert missed["auto"][1] < value
+    assert missed["adam"][0] > rate
+    assert missed["adam"][1] > 2 * value
 
 
 def test_gradient_dice_finds_the_density_ratio() -> None:

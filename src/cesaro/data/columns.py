@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cesaro.errors import InputError
 from cesaro.text import GIVE, Sentence, Wording, option, visible
 
-EXACT = 2**53  # up to here every whole number is a float64
+EXACT = 2**53 - 1  # up to here a float64 stands for one whole number; 2**53 is also what 2**53 + 1 becomes
 _CHECKED = 1 << 18  # entries per pass of a check
 
 

@@ -157,7 +157,7 @@ class Survey:
             if column in large - exact and kinds.get(column) is None:
                 raise InputError(
                     Sentence(
-                        '{log}: column "{column}" must be clear about its kind. Got whole numbers over 2**53; {give} {category} '
+                        '{log}: column "{column}" must be clear about its kind. Got whole numbers of 2**53 or more; {give} {category} '
                         "for ids or {number} for numbers.",
                         log=self._log,
                         column=column,

@@ -195,7 +195,7 @@ def _whole(column: pa.ChunkedArray, place: Place) -> pa.ChunkedArray:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise place.error(
-            "must hold whole numbers of at most 2**53 to be labels",
+            "must hold whole numbers below 2**53 to be labels",
             f"{values[row]:g} at {place.row(row)}",
             "store the labels as integers or text",
         )

@@ -1,4 +1,4 @@
-"""Whole numbers as floats: below 2⁵³ each is a float64 of its own; from there on neighbors fall together, and ids would be mixed up."""
+"""Whole numbers as floats: below 2⁵³ each is a float64 of its own; then neighbors fall together, and ids would mix."""
 
 from pathlib import Path
 from typing import Any

@@ -157,8 +157,8 @@ class Survey:
             if column in large - exact and kinds.get(column) is None:
                 raise InputError(
                     Sentence(
-                        '{log}: column "{column}" must be clear about its kind. Got whole numbers of 2**53 or more; {give} {category} '
-                        "for ids or {number} for numbers.",
+                        '{log}: column "{column}" must be clear about its kind. Got whole numbers of 2**53 or more; {give} '
+                        "{category} for ids or {number} for numbers.",
                         log=self._log,
                         column=column,
                         give=GIVE,

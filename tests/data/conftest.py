@@ -15,7 +15,7 @@ ARGUMENT = re.compile(
 )
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def _messages_are_worded() -> Iterator[None]:
     def checked(self: CesaroError, *given: Any) -> None:
         Exception.__init__(self, *given)

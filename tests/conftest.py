@@ -1,12 +1,22 @@
 """Settings of the whole suite (before anything imports JAX) and the oracles that several files share."""
 
 import os
+import sys
+from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
+# Compiled programs and matplotlib's list of fonts are kept between runs, beside what is installed. Programs that a test
+# starts only read them (none takes that long to compile): one that is killed while it writes would leave half a file.
+if sys.prefix != sys.base_prefix:
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(sys.prefix) / "jax_cache"))
+    os.environ.setdefault("MPLCONFIGDIR", str(Path(sys.prefix) / "matplotlib"))
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "1e6"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import math
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,6 +35,23 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("fixed")
 
 Array = NDArray[np.float64]
+
+
+def pytest_collection_finish() -> None:
+    """This process also keeps what it compiles, in files that appear whole: another one may read at the same moment."""
+    if "jax" not in sys.modules:
+        return
+    import jax
+    from jax._src import lru_cache
+
+    def put(self: Any, key: str, value: bytes) -> None:
+        whole = self.path / f"{key}{lru_cache._CACHE_SUFFIX}"
+        part = whole.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+        part.write_bytes(value)
+        part.replace(whole)
+
+    lru_cache.LRUCache.put = put
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,14 @@ hypothesis.settings.load_profile("fixed")
 Array = NDArray[np.float64]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a Ray cluster or of a browser are for `make slow`: to start and to kill one takes seconds."""
+    for item in items:
+        if {"cluster", "browser"} & {*getattr(item, "fixturenames", ())}:
+            item.add_marker("slow")
+
+
 def pytest_collection_finish() -> None:
     """This process also keeps what it compiles, in files that appear whole: another one may read at the same moment."""
     if "jax" not in sys.modules:
@@ -44,11 +52,13 @@ def pytest_collection_finish() -> None:
     import jax
     from jax._src import lru_cache
 
+    replace = os.replace  # also where a test makes it fail
+
     def put(self: Any, key: str, value: bytes) -> None:
         whole = self.path / f"{key}{lru_cache._CACHE_SUFFIX}"
         part = whole.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
         part.write_bytes(value)
-        part.replace(whole)
+        replace(part, whole)
 
     lru_cache.LRUCache.put = put
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

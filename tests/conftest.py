@@ -85,16 +85,15 @@ def plain_starts() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def pair_chain() -> Callable[[Array, Array], Array]:
-    """`P_π` over pairs, `[n, n]`, from dense `p(s' | s, a)` and `π`, written out index by index."""
+    """`P_π` over pairs, `[n, n]`, from dense `p(s' | s, a)` and `π`, written out pair by pair."""
 
     def build(probabilities: Array, policy: Array) -> Array:
         states, actions = policy.shape
         chain = np.zeros((states * actions, states * actions))
         for s in range(states):
             for a in range(actions):
-                for t in range(states):
-                    for b in range(actions):
-                        chain[s * actions + a, t * actions + b] = probabilities[s, a, t] * policy[t, b]
+                for b in range(actions):
+                    chain[s * actions + a, b::actions] = probabilities[s, a] * policy[:, b]
         return chain
 
     return build

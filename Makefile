@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # BLAS gains nothing from more threads than pytest has workers.
 WORKERS ?= auto
+# Python keeps what it compiled of the sources, and pytest of the tests, whatever is set outside: tests start many processes.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test lint types check slow bench golden docs screenshots clean
 .DELETE_ON_ERROR:
@@ -13,7 +15,7 @@ demo: .venv/core
 	  --unit "per customer" --out demo --force
 	$(BIN)/python examples/queue_truth.py demo
 
-# Types take one core for a minute, so that they share the time of the tests.
+# Types take one core for a minute the first time, so that they share the time of the tests.
 test: lint
 	@$(MAKE) --no-print-directory -j2 types check
 
@@ -27,7 +29,7 @@ types: .venv/test
 check: .venv/test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
-# Another minute of tests, which continuous integration runs after the others.
+# Tests of Ray, of the browser and of long studies, which continuous integration runs after the others.
 slow: .venv/test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal -m slow
 

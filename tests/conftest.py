@@ -1,12 +1,22 @@
 """Settings of the whole suite (before anything imports JAX) and the oracles that several files share."""
 
 import os
+import sys
+from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
+# Compiled programs and matplotlib's list of fonts are kept between runs, beside what is installed. Programs that a test
+# starts only read them (none takes that long to compile): one that is killed while it writes would leave half a file.
+if sys.prefix != sys.base_prefix:
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(sys.prefix) / "jax_cache"))
+    os.environ.setdefault("MPLCONFIGDIR", str(Path(sys.prefix) / "matplotlib"))
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "1e6"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import math
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,6 +35,33 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("fixed")
 
 Array = NDArray[np.float64]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a Ray cluster or of a browser are for `make slow`: to start and to kill one takes seconds."""
+    for item in items:
+        if {"cluster", "browser"} & {*getattr(item, "fixturenames", ())}:
+            item.add_marker("slow")
+
+
+def pytest_collection_finish() -> None:
+    """This process also keeps what it compiles, in files that appear whole: another one may read at the same moment."""
+    if "jax" not in sys.modules:
+        return
+    import jax
+    from jax._src import lru_cache
+
+    replace = os.replace  # also where a test makes it fail
+
+    def put(self: Any, key: str, value: bytes) -> None:
+        whole = self.path / f"{key}{lru_cache._CACHE_SUFFIX}"
+        part = whole.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+        part.write_bytes(value)
+        replace(part, whole)
+
+    lru_cache.LRUCache.put = put
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -48,16 +85,15 @@ def plain_starts() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def pair_chain() -> Callable[[Array, Array], Array]:
-    """`P_π` over pairs, `[n, n]`, from dense `p(s' | s, a)` and `π`, written out index by index."""
+    """`P_π` over pairs, `[n, n]`, from dense `p(s' | s, a)` and `π`, written out pair by pair."""
 
     def build(probabilities: Array, policy: Array) -> Array:
         states, actions = policy.shape
         chain = np.zeros((states * actions, states * actions))
         for s in range(states):
             for a in range(actions):
-                for t in range(states):
-                    for b in range(actions):
-                        chain[s * actions + a, t * actions + b] = probabilities[s, a, t] * policy[t, b]
+                for b in range(actions):
+                    chain[s * actions + a, b::actions] = probabilities[s, a] * policy[:, b]
         return chain
 
     return build

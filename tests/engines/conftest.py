@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
-from ray.cluster_utils import Cluster
 
 # A node that is killed is missed after a second, not after half a minute; and workers wait no longer than other tests do.
 CONFIGURATION = {
@@ -39,6 +37,8 @@ class Nodes:
     """The cluster, and how to take nodes away and put them back."""
 
     def __init__(self) -> None:
+        from ray.cluster_utils import Cluster  # seconds, which tests without a cluster need not wait
+
         self._cluster = Cluster(
             initialize_head=True,
             head_node_args={
@@ -88,6 +88,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Nodes]:
     """Started once per process."""
+    import ray
+
     with forks():
         nodes = Nodes()
     yield nodes
@@ -98,6 +100,8 @@ def cluster() -> Iterator[Nodes]:
 @pytest.fixture
 def connected(cluster: Nodes) -> Nodes:
     """This process connected, once for all: workers that a test has warmed serve the next. A test asks for its nodes."""
+    import ray
+
     if not ray.is_initialized():
         ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
     return cluster

@@ -10,7 +10,6 @@ from typing import Any
 
 import jax
 import pytest
-import ray
 
 import cesaro as cs
 from cesaro.algorithms import REGISTRY
@@ -69,6 +68,8 @@ def after(monkeypatch: pytest.MonkeyPatch, pieces: int, event: Callable[[], None
 
 def test_order_own_functions_and_refusals(connected: Nodes, tmp_path: Path) -> None:
     """A function of a file and what it calls travel by value: the file is gone when it is called."""
+    import ray
+
     file = tmp_path / "own.py"
     file.write_text(
         "import time\nimport numpy as np\nfrom cesaro import InputError\n"
@@ -152,6 +153,8 @@ def test_a_connection_that_ends_is_told_and_a_silent_head_node_too(
     connected: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing runs: there is no node. Ray would start a cluster by itself, or end this process after a minute."""
+    import ray
+
     monkeypatch.setattr(ray_engine, "_POLL_SECONDS", 0.05)
     items = (ray.shutdown() if item else item for item in range(2))
     with pytest.raises(ClusterError, match="its connection was ended"):

@@ -132,7 +132,7 @@ for _name, _options in STUDIES.items():
 @case
 def study_resumed() -> dict[str, Any]:
     """Interrupted after its first piece, and run again."""
-    words = ("reproduce", "assumption", "--trials", "300", "--quiet", "--workers", "1", "--out", "study")
+    words = ("reproduce", "assumption", "--trials", "100", "--quiet", "--workers", "1", "--out", "study")
     interrupt_when(lambda: any(Path("study.partial").glob("pieces/*.npz")), lambda: command(*words))
     if not Path("study.partial").exists():
         raise RuntimeError("the study ended before it could be interrupted")

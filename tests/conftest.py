@@ -83,6 +83,15 @@ def plain_starts() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports with empty pictures, where a test is not about them: to draw those of one answer takes seconds."""
+    from cesaro.report import html, style
+
+    monkeypatch.setattr(html, "svg", lambda figure, name, alt: f'<svg id="{name}" role="img"></svg>')
+    monkeypatch.setattr(style, "save_png", lambda figure, file: file.write_bytes(b"\x89PNG"))
+
+
 @pytest.fixture(scope="session")
 def pair_chain() -> Callable[[Array, Array], Array]:
     """`P_π` over pairs, `[n, n]`, from dense `p(s' | s, a)` and `π`, written out pair by pair."""

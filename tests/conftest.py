@@ -60,7 +60,7 @@ def pytest_collection_finish() -> None:
         part.write_bytes(value)
         replace(part, whole)
 
-    lru_cache.LRUCache.put = put
+    lru_cache.LRUCache.put = put  # type: ignore[method-assign]
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 

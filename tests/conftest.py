@@ -60,7 +60,7 @@ def pytest_collection_finish() -> None:
         part.write_bytes(value)
         replace(part, whole)
 
-    lru_cache.LRUCache.put = put
+    lru_cache.LRUCache.put = put  # type: ignore[method-assign]
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
@@ -81,6 +81,15 @@ def plain_starts() -> Iterator[None]:
         patch.setitem(approximators.INITIALIZERS, "orthogonal", plain)
         patch.setattr(engine, "_PROGRAMS", {})
         yield
+
+
+@pytest.fixture
+def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports with empty pictures, where a test is not about them: to draw those of one answer takes seconds."""
+    from cesaro.report import html, style
+
+    monkeypatch.setattr(html, "svg", lambda figure, name, alt: f'<svg id="{name}" role="img"></svg>')
+    monkeypatch.setattr(style, "save_png", lambda figure, file: file.write_bytes(b"\x89PNG"))
 
 
 @pytest.fixture(scope="session")

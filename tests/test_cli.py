@@ -159,8 +159,9 @@ def test_ctrl_c_is_one_line_and_the_same_command_resumes(tmp_path: Path) -> None
     assert (process.returncode, out) == (130, "")
     assert err == "interrupted: the same command resumes where this one stopped.\n"
     assert not (tmp_path / "out").exists()
-    other = subprocess.run([*command, "--seed", "1"], capture_output=True, text=True, check=False)
-    assert other.returncode == 2
+    arguments = command[len(COMMAND) :]
+    other = cesaro(*arguments, "--seed", "1")
+    assert other.exit_code == 2
     assert "seed is 0 there and 1 here" in other.stderr
-    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    assert cesaro(*arguments).exit_code == 0
     assert (tmp_path / "out" / "assumption.csv").exists()

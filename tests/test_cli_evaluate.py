@@ -82,6 +82,7 @@ def test_the_answer_in_words(log: Path) -> None:
     assert "Results:" not in said
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_one_json_document_and_nothing_else(log: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     options = ("--confidence", "0.9", "--seed", "3", "--ridge", "1e-9", "--json", "--out", out)
@@ -131,6 +132,7 @@ def test_the_folder_is_complete(saved: tuple[Result, Path]) -> None:
     assert names(out.parent) == ["log.parquet", "out"]
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_a_folder_is_not_overwritten_without_force(saved: tuple[Result, Path], log: Path, tmp_path: Path) -> None:
     """With it, what a kill has left beside it is written anew."""
     out, partial = shutil.copytree(saved[1], tmp_path / "out"), tmp_path / "out.partial"
@@ -161,6 +163,7 @@ def test_force_leaves_folders_alone_that_hold_anything_else(log: Path, tmp_path:
     assert names(tmp_path) == ["log.parquet", "photos"]
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_a_failure_while_writing_leaves_the_old_folder_and_nothing_partial(
     saved: tuple[Result, Path], log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +194,7 @@ def test_a_failure_while_writing_leaves_the_old_folder_and_nothing_partial(
         assert (out / "evaluation.json").read_bytes() == before
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_files_of_others_stay(saved: tuple[Result, Path], log: Path, tmp_path: Path) -> None:
     out, partial = shutil.copytree(saved[1], tmp_path / "out"), tmp_path / "out.partial"
     partial.mkdir()

@@ -13,6 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
+
+from cesaro.cli import app
+from cesaro.data import log
+from cesaro.estimators import pass_checkpoint
 
 # Small blocks, and progress after each of them; the last arguments are those of the command line.
 DRIVER = """
@@ -24,6 +29,7 @@ from cesaro.cli import main
 sys.argv = ["cesaro", *sys.argv[1:]]
 main()
 """
+LOG = ("log", "--observation", "level", "--stream", "--quiet")
 POLICY = """
 import os, time
 import numpy as np
@@ -41,7 +47,7 @@ target = Finite([0, 1], chances)
 
 def start(folder: Path, calls: str, command: str, *arguments: str, slowly: float = 0.0) -> subprocess.Popen[str]:
     """`calls`: a file with a byte for every call of the policy."""
-    line = [sys.executable, "-c", DRIVER, command, "log", "--observation", "level", "--stream", "--quiet", *arguments]
+    line = [sys.executable, "-c", DRIVER, command, *LOG, *arguments]
     return subprocess.Popen(
         line,
         cwd=folder,
@@ -71,11 +77,22 @@ def answer(text: str) -> dict[str, Any]:
     return {**json.loads(text), "run": None}
 
 
-def test_killed_runs_resume(folder: Path) -> None:
+@pytest.mark.usefixtures("blank_pictures")
+def test_killed_runs_resume(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is killed is a process of its own; before it and after it the same command runs here."""
     options = ("--policy", "policy.py:target", "--features", "fourier:10")
-    plain = start(folder, "whole", "evaluate", *options, "--out", "plain")
     slow = start(folder, "first", "evaluate", *options, "--out", "killed", slowly=0.1)
-    assert plain.communicate()[1] == ""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(log, "BLOCK_ROWS", 512)
+    monkeypatch.setattr(log, "STRETCH_BLOCKS", 3)
+    monkeypatch.setattr(pass_checkpoint, "SECONDS", 0.0)
+
+    def evaluate(calls: str, out: str) -> None:
+        monkeypatch.setenv("CALLS", calls)
+        result = CliRunner().invoke(app, ["evaluate", *LOG, *options, "--out", out])
+        assert (result.exit_code, result.stderr) == (0, ""), result.output
+
+    evaluate("whole", "plain")
     kept = folder / "killed.partial" / "passes.npz"
     deadline = time.monotonic() + 60
     while not kept.exists() or (folder / "first").stat().st_size < 20:  # in the second pass
@@ -86,8 +103,7 @@ def test_killed_runs_resume(folder: Path) -> None:
     slow.communicate()
     assert not (folder / "killed").exists()
     assert kept.exists()
-    again = start(folder, "second", "evaluate", *options, "--out", "killed")
-    assert again.communicate()[1] == ""
+    evaluate("second", "killed")
     found, expected = (answer((folder / name / "evaluation.json").read_text()) for name in ("killed", "plain"))
     assert found == expected
     assert not kept.parent.exists()

@@ -57,7 +57,8 @@ def transitions(problem: cs.LinearProblem, factor: float = 1.0) -> cs.FeatureTra
     )
 
 
-SIZES = [(3, 2, 2), (4, 2, 3), (2, 3, 1), (5, 1, 2), (3, 3, 4), (4, 2, 3), (2, 2, 5), (3, 2, 2), (1, 3, 2), (4, 2, 2)]
+# Those that occur twice do so with one ridge, so that they share their program.
+SIZES = [(3, 2, 2), (4, 2, 3), (2, 3, 1), (3, 2, 2), (4, 2, 3), (5, 1, 2), (2, 2, 5), (3, 3, 4), (1, 3, 2), (4, 2, 2)]
 
 
 @pytest.mark.parametrize("index", range(len(SIZES)))

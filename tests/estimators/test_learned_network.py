@@ -25,6 +25,8 @@ from cesaro.features.networks import NetworkInputs
 from cesaro.learning import checkpoints, engine
 from cesaro.policies import attach
 
+pytestmark = pytest.mark.usefixtures("plain_starts")
+
 Array = NDArray[np.float64]
 STATES, ACTIONS, ROWS = 4, 2, 2_000
 STEPS, BATCH = 1_600, 128

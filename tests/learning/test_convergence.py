@@ -1,5 +1,6 @@
 """Sampled runs end where `LinearProblem` says, and diverge where it says so."""
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -38,6 +39,7 @@ def is_suitable(problem: cs.LinearProblem, method: str, ridge: float) -> bool:
     return float(np.abs(result.eigenvalues.real).min()) >= 0.1 and result.max_step_sampled >= 0.05
 
 
+@cache
 def suitable_problems(method: str) -> list[cs.LinearProblem]:
     """The first twelve random problems (S = 7, A = 3, K = 3) that are suitable at both ridges."""
     found: list[cs.LinearProblem] = []

@@ -1,4 +1,4 @@
-"""Runs of networks as a user meets them: interrupted, diverging, started elsewhere."""
+"""Runs of networks as a user meets them: interrupted, side by side, diverging, started elsewhere."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import pytest
 
 import cesaro as cs
 from cesaro.algorithms import REGISTRY, Objective
-from cesaro.algorithms.saddle_point import tracked
+from cesaro.algorithms.saddle_point import copied, tracked
 from cesaro.approximators import MLP
 from cesaro.errors import InputError
 from cesaro.learning import engine
@@ -63,6 +63,30 @@ def test_a_network_run_resumes_identically(tmp_path: Path, monkeypatch: pytest.M
     np.testing.assert_array_equal(resumed.reward_rate, whole.reward_rate)
     for one, other in zip(jax.tree.leaves(resumed.final), jax.tree.leaves(whole.final)):
         np.testing.assert_array_equal(one, other)
+
+
+def test_lanes_do_not_change_a_network_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run at a time or many side by side: the same to rounding, final parameters included."""
+    arguments: dict[str, Any] = {
+        "settings": cs.grid(step_size=[0.01, 0.1]),
+        "seeds": 3,
+        "budget": 320,
+        "record_every": 80,
+        "window": 80,
+        "batch_size": 4,
+        "approximator": MLP((16, 8)),
+        "target": copied(5),
+        "keep_final": True,
+        "dtype": "float64",
+        "quiet": True,
+    }
+    alone = cs.sweep("diff-sgq", PROBLEM, **arguments)
+    monkeypatch.setattr(engine, "CPU_WIDE_NUMBERS", 2**30)
+    together = cs.sweep("diff-sgq", PROBLEM, **arguments)
+    np.testing.assert_allclose(together.reward_rate, alone.reward_rate, rtol=1e-9, atol=1e-12)
+    for one, other in zip(jax.tree.leaves(together.final), jax.tree.leaves(alone.final)):
+        assert one.shape[:2] == (2, 3)
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-10)
 
 
 def test_a_diverging_network_is_flagged_and_never_chosen() -> None:

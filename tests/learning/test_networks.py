@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 import cesaro as cs
 from cesaro.algorithms import REGISTRY, Batch, Objective
-from cesaro.algorithms.saddle_point import copied
 from cesaro.approximators import APPROXIMATORS, MLP, Network
 from cesaro.errors import InputError
-from cesaro.learning import engine
 from cesaro.learning.source import draw, source
 
 METHODS = tuple(REGISTRY)
@@ -175,30 +173,6 @@ def test_diff_gq2_uses_both_minibatches() -> None:
         other = x.copy()
         other[minibatch] += rng.normal(size=(5, 3))
         assert np.abs(flat(other) - base).max() > 1e-3
-
-
-def test_lanes_do_not_change_a_network_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One run at a time or many side by side: the same to rounding, final parameters included."""
-    arguments: dict[str, Any] = {
-        "settings": cs.grid(step_size=[0.01, 0.1]),
-        "seeds": 3,
-        "budget": 320,
-        "record_every": 80,
-        "window": 80,
-        "batch_size": 4,
-        "approximator": MLP((16, 8)),
-        "target": copied(5),
-        "keep_final": True,
-        "dtype": "float64",
-        "quiet": True,
-    }
-    alone = cs.sweep("diff-sgq", PROBLEM, **arguments)
-    monkeypatch.setattr(engine, "CPU_WIDE_NUMBERS", 2**30)
-    together = cs.sweep("diff-sgq", PROBLEM, **arguments)
-    np.testing.assert_allclose(together.reward_rate, alone.reward_rate, rtol=1e-9, atol=1e-12)
-    for one, other in zip(jax.tree.leaves(together.final), jax.tree.leaves(alone.final)):
-        assert one.shape[:2] == (2, 3)
-        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-10)
 
 
 def test_the_name_mlp_is_the_papers_network() -> None:

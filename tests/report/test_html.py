@@ -217,18 +217,28 @@ def test_constant_rewards_are_said(tmp_path: Path) -> None:
     assert "All 499 rewards are 2.5" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
 
 
-def test_a_comparison_ranks_says_what_noise_explains_and_is_saved(
-    answer: cs.Evaluation, log: cs.Transitions, tmp_path: Path
+@pytest.fixture(scope="module")
+def compared(log: cs.Transitions) -> cs.Comparison:
+    return cs.compare(log, {"always": "constant:1", "again": "constant:1", "coin": "uniform"}, quiet=True)
+
+
+@pytest.mark.usefixtures("blank_pictures")
+def test_a_comparison_takes_the_place_of_an_evaluation_when_it_is_forced_to(
+    answer: cs.Evaluation, compared: cs.Comparison, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     answer.save(out)
-    policies = {"always": "constant:1", "again": "constant:1", "coin": "uniform"}
-    found = cs.compare(log, policies, quiet=True)
     with pytest.raises(cs.InputError, match="exists; add --force"):
-        found.save(out)
-    found.save(out, force=True)
+        compared.save(out)
+    compared.save(out, force=True)
     assert (out / "comparison.json").exists()
     assert not (out / "evaluation.json").exists()
+
+
+def test_a_comparison_ranks_says_what_noise_explains_and_is_saved(compared: cs.Comparison, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    compared.save(out)
+    assert (out / "comparison.json").exists()
     page = Page((out / "report.html").read_text(encoding="utf-8"))
     expected = [
         "highest",

@@ -158,7 +158,7 @@ def test_files_hold_what_was_computed(tmp_path: Path) -> None:
     assert (out / "assumption.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_killed_runs_resume_to_the_identical_table(tmp_path: Path) -> None:
+def test_killed_runs_resume_to_the_identical_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "import sys; from importlib import import_module; "
         "assumption_run = import_module('cesaro.reproduce.assumption.run'); assumption_run._TRIALS_PER_PIECE = 10; "
@@ -166,7 +166,9 @@ def test_killed_runs_resume_to_the_identical_table(tmp_path: Path) -> None:
         "assumption_run.run(config, sys.argv[1], workers=2, quiet=True)"
     )
     command = [sys.executable, "-c", code]
-    subprocess.run([*command, str(tmp_path / "whole")], check=True)
+    monkeypatch.setattr(assumption, "_TRIALS_PER_PIECE", 10)
+    config = Config(sizes=(50,), trials=250)
+    run(config, tmp_path / "whole", workers=2, quiet=True)
     pieces = tmp_path / "killed.partial" / "pieces"
     for wanted in (2, 8):
         process = subprocess.Popen([*command, str(tmp_path / "killed")])
@@ -176,7 +178,7 @@ def test_killed_runs_resume_to_the_identical_table(tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
     assert 8 <= len(list(pieces.glob("*.npz"))) < 25
-    subprocess.run([*command, str(tmp_path / "killed")], check=True)
+    run(config, tmp_path / "killed", workers=2, quiet=True)
     whole, killed = (tmp_path / name / "assumption.csv" for name in ("whole", "killed"))
     assert whole.read_bytes() == killed.read_bytes()
 

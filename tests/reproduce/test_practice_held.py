@@ -12,6 +12,8 @@ from cesaro.reproduce.practice import Config
 from cesaro.reproduce.practice.held import SHARES, held_residuals
 from cesaro.reproduce.practice.logs import Case
 
+pytestmark = pytest.mark.usefixtures("plain_starts")
+
 
 @pytest.fixture(autouse=True)
 def _adam_is_allowed() -> Iterator[None]:

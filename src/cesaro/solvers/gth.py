@@ -11,12 +11,13 @@ receive an exact zero.
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from cesaro.checks import Array
 from cesaro.errors import ToleranceError
@@ -43,6 +44,12 @@ class _Panel:
     left: Array  # L of the panel against the earlier states, [b, low − start]
 
 
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries of this process; to look for them takes longer than to solve a small chain."""
+    return ThreadpoolController()
+
+
 class StateReduction:
     """The factors of one chain.
 
@@ -60,7 +67,7 @@ class StateReduction:
         self._panels: list[_Panel] = []
         band = len(order) if bandwidth is None else bandwidth
         # Products of small blocks lose more to waking threads than they gain.
-        with threadpool_limits(limits=1 if band <= 4 * BLOCK else None, user_api="blas"):
+        with _blas().limit(limits=1 if band <= 4 * BLOCK else None, user_api="blas"):
             self._factor(chain[order][:, order], band, DENSE_BLOCK if bandwidth is None else BLOCK)
 
     def _factor(self, permuted: Chain, band: int, block: int) -> None:

@@ -86,10 +86,10 @@ def plain_starts() -> Iterator[None]:
 @pytest.fixture
 def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports with empty pictures, where a test is not about them: to draw those of one answer takes seconds."""
-    from cesaro.report import html, style
+    from cesaro.report import folder, html
 
     monkeypatch.setattr(html, "svg", lambda figure, name, alt: f'<svg id="{name}" role="img"></svg>')
-    monkeypatch.setattr(style, "save_png", lambda figure, file: file.write_bytes(b"\x89PNG"))
+    monkeypatch.setattr(folder, "save_png", lambda figure, file: file.write_bytes(b"\x89PNG"))
 
 
 @pytest.fixture(scope="session")

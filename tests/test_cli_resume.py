@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cesaro.cli import app
-from cesaro.data import log
+from cesaro.data import blocks
 from cesaro.estimators import pass_checkpoint
 
 # Small blocks, and progress after each of them; the last arguments are those of the command line.
@@ -83,8 +83,8 @@ def test_killed_runs_resume(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     options = ("--policy", "policy.py:target", "--features", "fourier:10")
     slow = start(folder, "first", "evaluate", *options, "--out", "killed", slowly=0.1)
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(log, "BLOCK_ROWS", 512)
-    monkeypatch.setattr(log, "STRETCH_BLOCKS", 3)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 512)
+    monkeypatch.setattr(blocks, "STRETCH_BLOCKS", 3)
     monkeypatch.setattr(pass_checkpoint, "SECONDS", 0.0)
 
     def evaluate(calls: str, out: str) -> None:

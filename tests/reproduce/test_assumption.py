@@ -166,7 +166,7 @@ def test_killed_runs_resume_to_the_identical_table(tmp_path: Path, monkeypatch: 
         "assumption_run.run(config, sys.argv[1], workers=2, quiet=True)"
     )
     command = [sys.executable, "-c", code]
-    monkeypatch.setattr(assumption, "_TRIALS_PER_PIECE", 10)
+    monkeypatch.setattr(assumption_run, "_TRIALS_PER_PIECE", 10)
     config = Config(sizes=(50,), trials=250)
     run(config, tmp_path / "whole", workers=2, quiet=True)
     pieces = tmp_path / "killed.partial" / "pieces"

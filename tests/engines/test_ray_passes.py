@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import cesaro as cs
-from cesaro import engines
 from cesaro.data import blocks
 from cesaro.engines import cluster as ray_engine
 from cesaro.engines import map_ordered
@@ -52,8 +51,8 @@ def fitted(folder: Path, policy: Any = halved, **settings: Any) -> cs.DiffLSTD:
     return cs.DiffLSTD(features="polynomial:2", quiet=True, **settings).fit(log, policy)
 
 
-def after(monkeypatch: pytest.MonkeyPatch, stretches: int, event: Callable[[], None]) -> None:
-    """Let something happen once so many stretches came back."""
+def after(monkeypatch: pytest.MonkeyPatch, stretches: int, event: Callable[[], None]) -> Callable[[], bool]:
+    """Let something happen once so many stretches came back; the answer tells whether it did."""
     count = 0
 
     def watched(*arguments: Any, **options: Any) -> Iterator[Any]:
@@ -64,7 +63,8 @@ def after(monkeypatch: pytest.MonkeyPatch, stretches: int, event: Callable[[], N
             if count == stretches:
                 event()
 
-    monkeypatch.setattr(engines, "map_ordered", watched)
+    monkeypatch.setattr(passes, "map_ordered", watched)
+    return lambda: count >= stretches
 
 
 def fatal_once(mark: Path) -> Any:
@@ -90,9 +90,10 @@ def test_a_worker_and_a_node_die_in_a_pass(
     connected: Nodes, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     connected.fill()
-    after(monkeypatch, 3, connected.kill)
+    is_killed = after(monkeypatch, 3, connected.kill)
     found = fitted(folder, fatal_once(tmp_path / "killed"), engine="ray", address=connected.address)
     assert (tmp_path / "killed").exists()
+    assert is_killed()
     assert_identical(found, fitted(folder))
 
 

@@ -98,10 +98,11 @@ def test_values_and_rate_are_the_exact_ones(method: str) -> None:
 
 @pytest.mark.slow
 def test_the_default_optimizer_does_without_momentum_where_there_is_a_dual() -> None:
-    """It reaches the exact rate and values; with Adam's momentum the two sides circle and miss both by more than that.
+    """It reaches the exact rate and values; with Adam's momentum the two sides circle around them.
 
-    Where on the circle the last step finds them depends on the processor's rounding: the rates missed by 0.02 to 0.03, the values
-    by 0.4, on the processors that were tried.
+    Where on the circle the last step finds them depends on the start and on the processor's rounding. In four trials (two kinds
+    of starts, two seeds) values missed by 0.03 to 0.08 and rates over all rows by 0.003 to 0.02, with momentum by 0.26 to 0.43
+    and 0.06 to 0.18.
     """
     known = exact().predict(STATE, ACTION)
     missed = {}
@@ -109,14 +110,14 @@ def test_the_default_optimizer_does_without_momentum_where_there_is_a_dual() -> 
         found = learner("diff-gq1", optimizer=optimizer, step_size=1e-3, steps=2 * STEPS).fit(*problem())
         values = found.predict(STATE, ACTION)
         missed[optimizer] = (
-            np.abs(found.seed_rates_ - exact().reward_rate_).max(),
             np.abs(values - values.mean() - (known - known.mean())).max(),
+            np.abs(found.offline_rates_ - exact().reward_rate_).max(),
         )
-    rate, value = 0.01, 0.1
-    assert missed["auto"][0] < rate
-    assert missed["auto"][1] < value
-    assert missed["adam"][0] > rate
-    assert missed["adam"][1] > 2 * value
+        if optimizer == "auto":
+            np.testing.assert_allclose(found.seed_rates_, exact().reward_rate_, atol=0.01)
+    assert missed["auto"][0] < 0.1
+    assert missed["adam"][0] > 0.15
+    assert missed["auto"][1] < 0.03 < missed["adam"][1]
 
 
 def test_gradient_dice_finds_the_density_ratio() -> None:

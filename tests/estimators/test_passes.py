@@ -268,7 +268,6 @@ def test_checkpoint_of_another_run_is_refused(
     change: dict[str, Any], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pass_checkpoint, "SECONDS", 0.0)
-    monkeypatch.setattr(blocks, "SAMPLE", 500)
     folder = write(continuous(1500, ids=True, weights=True, after=True), tmp_path / "log")
     kept = tmp_path / "kept.npz"
     fitted(folder, kept)

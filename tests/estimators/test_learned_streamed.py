@@ -19,6 +19,8 @@ from cesaro.estimators import learned_rows
 from cesaro.estimators.learned import Learned
 from cesaro.learning import checkpoints, engine
 
+pytestmark = pytest.mark.usefixtures("plain_starts")
+
 Array = NDArray[np.float64]
 ROWS, BLOCK, BUFFER = 8_192, 256, 1_024
 SEEDS, STEPS, RIDGE = 10, 12_800, 0.02

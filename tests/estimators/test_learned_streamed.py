@@ -17,6 +17,8 @@ from cesaro.data import blocks, shuffled
 from cesaro.estimators.learned import Learned, rows
 from cesaro.learning import checkpoints, engine
 
+pytestmark = pytest.mark.usefixtures("plain_starts")
+
 Array = NDArray[np.float64]
 ROWS, BLOCK, BUFFER = 8_192, 256, 1_024
 SEEDS, STEPS, RIDGE = 10, 12_800, 0.02

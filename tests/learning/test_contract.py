@@ -221,7 +221,9 @@ def replay(
         state = algorithm.init(jax.random.fold_in(key, 0), hyper)
         k = objective.minibatches
         drawn = np.asarray(
-            draw(source(problem, "float64"), jax.random.fold_in(key, 1), jnp.int32(0), steps * k * batch_size)
+            draw(
+                source(problem, "float64").cumulative, jax.random.fold_in(key, 1), jnp.int32(0), steps * k * batch_size
+            )
         )
         x, R, x1 = tuples(problem)
         # Consecutive samples of the stream: first minibatch, then the second.
@@ -309,7 +311,8 @@ def test_replay_from_transitions() -> None:
     data = cs.FeatureTransitions(x, R, x1, weights=rng.uniform(size=9))
     result = run("diff-sgq", data, budget=40)
     with jax.enable_x64(True):
-        drawn = np.asarray(draw(source(data, "float64"), jax.random.fold_in(jax.random.key(3), 1), jnp.int32(0), 40))
+        stream = jax.random.fold_in(jax.random.key(3), 1)
+        drawn = np.asarray(draw(source(data, "float64").cumulative, stream, jnp.int32(0), 40))
     w, r, rates = np.zeros(3), 0.0, []
     for i in drawn:
         delta = R[i] - r + x1[i] @ w - x[i] @ w

@@ -146,7 +146,7 @@ def test_the_two_minibatches_are_fresh_and_independent() -> None:
     )
     seen = np.diff(result.records["seen"][0, 0], axis=0, prepend=0.0).round().astype(int)  # [updates, 2, size]
     stream = jax.random.fold_in(jax.random.key(5), 1)
-    expected = draw(source(data, "float64"), stream, jnp.int32(0), updates * per_step)
+    expected = draw(source(data, "float64").cumulative, stream, jnp.int32(0), updates * per_step)
     np.testing.assert_array_equal(seen.ravel(), np.asarray(expected))
     first, second = seen[:, 0].ravel(), seen[:, 1].ravel()
     assert abs(np.corrcoef(first, second)[0, 1]) < 4 / np.sqrt(first.size)

@@ -54,7 +54,7 @@ def states(seed: int) -> NDArray[np.int64]:
     """The states of the first 320 samples of a run: 0 with probability 6/7, else 1."""
     with jax.enable_x64(True):
         key = jax.random.fold_in(jax.random.key(jnp.uint32(seed)), 1)
-        return np.asarray(draw(source(PROBLEM, "float64"), key, jnp.asarray(0), 320), np.int64)
+        return np.asarray(draw(source(PROBLEM, "float64").cumulative, key, jnp.asarray(0), 320), np.int64)
 
 
 def literal(method: str, alpha: float, seen: NDArray[np.int64]) -> Array:

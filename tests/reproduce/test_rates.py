@@ -49,7 +49,7 @@ def projected(config: Config, chosen: Chosen, method: str, which: int) -> Iterat
     alpha = config.step_share * chosen.max_steps[method]
     seed = (config.seed * config.problems + chosen.position) * config.runs + which
     key = jax.random.fold_in(jax.random.key(jnp.uint32(seed)), 1)
-    rows = np.asarray(draw(source(problem, "float32"), key, jnp.int32(0), config.horizons[0]))
+    rows = np.asarray(draw(source(problem, "float32").cumulative, key, jnp.int32(0), config.horizons[0]))
     x, following = problem.X[problem.sample_space.pair[rows]], problem.X[problem.sample_space.next_pair[rows]]
     reward = problem.r[problem.sample_space.pair[rows]]
 

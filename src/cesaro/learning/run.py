@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, UInt32
 
 from cesaro.algorithms.base import Algorithm, Batch, Hyper, Objective, State
 from cesaro.learning.source import Source, draw, gather
@@ -78,15 +78,17 @@ class Program(NamedTuple):
 
 def rows(origin: Source, keys: Array, first: int, shape: Shape, records: int) -> Int[Array, "..."]:
     """Row numbers for `records` records from record number `first` on, `[records, steps, k, b, seeds]`."""
-    drawn = _streams(origin, keys, jnp.int32(first * shape.samples), records * shape.samples)
+    drawn = _streams(origin.cumulative, keys, jnp.int32(first * shape.samples), records * shape.samples)
     return drawn.reshape(records, shape.steps, shape.minibatches, shape.batch_size, len(keys))
 
 
 @partial(jax.jit, static_argnames=("count",))
-def _streams(origin: Source, keys: Array, first: Int[Array, ""], count: int) -> Int[Array, "count seeds"]:
-    """Depends on the number of samples only, so that methods and shapes share the compiled program."""
+def _streams(
+    cumulative: UInt32[Array, " rows"], keys: Array, first: Int[Array, ""], count: int
+) -> Int[Array, "count seeds"]:
+    """Depends on the numbers of rows, seeds and samples only, so that methods, shapes and features share the compiled program."""
     streams = jax.vmap(partial(jax.random.fold_in, data=1))(keys)
-    return jax.vmap(lambda key: draw(origin, key, first, count), out_axes=-1)(streams)
+    return jax.vmap(lambda key: draw(cumulative, key, first, count), out_axes=-1)(streams)
 
 
 def program(algorithm: Algorithm, objective: Objective, recorders: dict[str, Recorder], *, lanes_last: bool) -> Program:

@@ -99,7 +99,7 @@ def _shares(weights: FloatArray | None, rows: int) -> FloatArray:
     return scaled / scaled.sum()
 
 
-def draw(origin: Source, key: Array, first: Int[Array, ""], count: int) -> Int[Array, " count"]:
+def draw(cumulative: UInt32[Array, " rows"], key: Array, first: Int[Array, ""], count: int) -> Int[Array, " count"]:
     """Row numbers of samples `first … first + count − 1` of the stream that `key` names.
 
     Every sample has a key of its own, so that a stream does not depend on how it is cut into steps, blocks or chunks.
@@ -107,8 +107,8 @@ def draw(origin: Source, key: Array, first: Int[Array, ""], count: int) -> Int[A
     keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(first + jnp.arange(count, dtype=jnp.int32))
     bits = jax.vmap(lambda k: jax.random.bits(k, (), jnp.uint32))(keys)
     # A row owns the numbers from its predecessor's entry up to below its own; the last one owns the largest too.
-    rows = jnp.searchsorted(origin.cumulative, bits, side="right")
-    last = jnp.searchsorted(origin.cumulative, origin.cumulative[-1], side="left")
+    rows = jnp.searchsorted(cumulative, bits, side="right")
+    last = jnp.searchsorted(cumulative, cumulative[-1], side="left")
     return jnp.minimum(rows, last).astype(jnp.int32)
 
 

@@ -69,7 +69,7 @@ def _program(method: str) -> tuple[Callable[..., _Flow], Callable[..., _Flow], C
         hyper = {"step_size": alpha, "rate_step_size": alpha, "ridge": jnp.zeros_like(alpha)}
 
         def one(state: State, key: jax.Array, number: Any) -> State:
-            batch = gather(origin, draw(origin, key, number * samples, samples)[:, None])
+            batch = gather(origin, draw(origin.cumulative, key, number * samples, samples)[:, None])
             return algorithm.step(state, batch, hyper)[0]
 
         state = jax.lax.fori_loop(

@@ -21,6 +21,8 @@ METHODS = frozenset(("diff-sgq", "diff-gq1", "diff-gq2", "diff-gq3", "diff-gq4",
 OF_METHODS = ("algorithms", "linear.methods", "reproduce")
 # Where `evaluate` starts, in Python and on the command line; those that exist count.
 EVALUATE = ("evaluation", "commands.evaluate", "cli.evaluate")
+# Results show themselves: these methods may import what stands below them, which is no part of a cycle.
+SHOWING, SHOWN_BY = ("plot", "save", "_repr_html_", "__str__"), "report"
 SHORT_MODULE, SHORT_FUNCTION = 80, 5  # lines
 
 Graph = Mapping[str, set[str]]
@@ -175,18 +177,26 @@ class House(NamedTuple):
     lists: dict[str, list[str]]
 
 
+def is_shown(found: Import) -> bool:
+    """Whether a result shows itself by this import."""
+    method = (found.function or "").rpartition(".")[2]
+    return method in SHOWING and package_of(found.imported) == SHOWN_BY
+
+
 def measure(tree: Tree) -> House:
     """Count what `python -m benchmarks house` prints."""
     imports = [found for found in tree.imports() if not found.type_checking]
     edges = graph((found.importer, found.imported) for found in imports)
-    parts = graph((package_of(found.importer), package_of(found.imported)) for found in imports)
+    downwards = [found for found in imports if not is_shown(found)]
+    downward_edges = graph((found.importer, found.imported) for found in downwards)
+    parts = graph((package_of(found.importer), package_of(found.imported)) for found in downwards)
     importers = graph((found.imported, found.importer) for found in imports)
     inside = [found for found in imports if found.function is not None]
     closing = sorted(
         {
             f"{found.importer} ({found.function}) → {found.imported}"
             for found in inside
-            if found.importer in reachable(edges, [found.imported])
+            if not is_shown(found) and found.importer in reachable(downward_edges, [found.imported])
         }
     )
     on_the_way = reachable(edges, [name for name in map(tree.below, EVALUATE) if name in tree.modules])
@@ -198,7 +208,7 @@ def measure(tree: Tree) -> House:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None
     ]
     names = _method_names(tree)
-    package_cycles, module_cycles = cycles(parts), cycles(edges)
+    package_cycles, module_cycles = cycles(parts), cycles(downward_edges)
     classes = {name: where for name, where in _classes(tree).items() if len(where) > 1}
     counts = {
         "modules": len(lengths),

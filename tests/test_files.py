@@ -115,9 +115,10 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         file.write_bytes(data)
         with pytest.raises(InputError, match="is not a file of this package"):
             files.read_metadata(file, "test/1")
-    np.savez(file, meta=np.array(json.dumps({"schema": "test/1", "a": {"array": "a0"}})))
-    with pytest.raises(InputError, match="is damaged"):
-        files.read_values(file, "test/1")
+    for broken in ({"array": "a0"}, {"float": "0x1p99999"}, {"float": 3}, {"dict": [1]}):
+        np.savez(file, meta=np.array(json.dumps({"schema": "test/1", "a": broken})))
+        with pytest.raises(InputError, match=r"is damaged \(.*\); delete it\."):
+            files.read_values(file, "test/1", remedy="delete it")
     np.savez(file, meta=np.array(json.dumps({"schema": "test/1"})), a=np.array([print], dtype=object))
     with pytest.raises(InputError, match=r"is not a file of this package \(ValueError\)"):  # it would need pickle
         files.read_arrays(file, "test/1")

@@ -307,6 +307,8 @@ def _read(path: Path, schema: str, arrays: Callable[[Any], Arrays]) -> tuple[dic
             found = arrays(stored)
     except FileNotFoundError:
         raise InputError(f"'{path}' does not exist.") from None
+    except MemoryError:
+        raise
     except Exception as error:  # whatever is wrong with a file that should be an archive
         raise InputError(
             f"'{path}' is not a file of this package ({type(error).__name__}); it may be damaged."
@@ -331,13 +333,15 @@ def write_values(
         write_arrays(path, {"schema": schema, **meta}, arrays)
 
 
-def read_values(path: Path, schema: str, make: Callable[[dict[str, Any]], Any] | None = None) -> dict[str, Any]:
-    """What `write_values` was given; `make` turns descriptions into objects again."""
+def read_values(
+    path: Path, schema: str, make: Callable[[dict[str, Any]], Any] | None = None, remedy: str = "write it again"
+) -> dict[str, Any]:
+    """What `write_values` was given; `make` turns descriptions into objects again, and `remedy` is for a damaged file."""
     meta, arrays = read_arrays(path, schema)
     try:
         return {name: _unpacked(value, arrays, make) for name, value in meta.items() if name != "schema"}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"'{path}' is damaged ({type(error).__name__}: {error}); write it again.") from None
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise InputError(f"'{path}' is damaged ({type(error).__name__}: {error}); {remedy}.") from None
 
 
 def _packed(value: Any, arrays: Arrays, describe: Callable[[Any], dict[str, Any] | None] | None) -> Any:

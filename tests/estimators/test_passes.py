@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cesaro as cs
+from cesaro import files
 from cesaro.data import blocks
 from cesaro.errors import ClusterError
 from cesaro.estimators import gathering, pass_checkpoint, passes, pipeline, totals
@@ -275,6 +276,20 @@ def test_checkpoint_of_another_run_is_refused(
         cs.InputError, match=f"belongs to another run: its {what} is .*; delete that file to start afresh"
     ):
         fitted(folder, kept, **change)
+
+
+def test_checkpoints_of_older_versions_and_broken_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older ones hold their identity as it is; the passes are the same."""
+    monkeypatch.setattr(pass_checkpoint, "SECONDS", 0.0)
+    folder, kept = write(continuous(1500), tmp_path / "log"), tmp_path / "kept.npz"
+    whole = fitted(folder, kept)
+    meta, arrays = files.read_arrays(kept, pass_checkpoint.SCHEMA)
+    identity = files.read_values(kept, pass_checkpoint.SCHEMA)["identity"]
+    files.write_arrays(kept, {**meta, "identity": identity}, arrays)
+    assert fitted(folder, kept).estimate_ == whole.estimate_
+    files.write_values(kept, pass_checkpoint.SCHEMA, {"identity": identity})
+    with pytest.raises(cs.InputError, match="holds no passes; delete that file to start afresh"):
+        fitted(folder, kept)
 
 
 def test_checkpoint_needs_a_folder(tmp_path: Path) -> None:

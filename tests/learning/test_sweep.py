@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import cesaro as cs
+from cesaro import files
 from cesaro.algorithms import REGISTRY, Batch, Objective
 from cesaro.algorithms.saddle_point import copied, tracked
 from cesaro.approximators import Function, linear
@@ -243,6 +244,19 @@ def test_a_damaged_checkpoint_gets_one_sentence(keep: int, tmp_path: Path) -> No
         run(checkpoint=path)
     assert "\n" not in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda chunks: 3, lambda chunks: [*chunks, None], lambda chunks: [{**chunks[0], "carry": chunks[0]["carry"][1:]}]],
+)
+def test_a_checkpoint_with_other_parts_gets_one_sentence(change: Callable[[Any], Any], tmp_path: Path) -> None:
+    path = tmp_path / "sweep.npz"
+    run(checkpoint=path)
+    kept = files.read_values(path, checkpoints.SCHEMA)
+    files.write_values(path, checkpoints.SCHEMA, {**kept, "chunks": change(kept["chunks"])})
+    with pytest.raises(cs.InputError, match="does not hold the 1 parts of this sweep; delete it"):
+        run(checkpoint=path)
 
 
 def test_other_files_are_no_checkpoints(tmp_path: Path) -> None:

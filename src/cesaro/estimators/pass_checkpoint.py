@@ -14,6 +14,7 @@ from cesaro.errors import InputError
 from cesaro.estimators.pipeline import Prepared
 
 SCHEMA = "cesaro-passes/1"
+_AFRESH = "delete that file to start afresh"
 # Between two writings of the file.
 SECONDS = 60.0
 # Rows whose features tell one fit from another.
@@ -37,8 +38,10 @@ class PassCheckpoint:
         self._number = -1
         self._written = time.monotonic()
         if path.exists():
-            kept = files.read_values(path, SCHEMA)
+            kept = files.read_values(path, SCHEMA, make=dict, remedy=_AFRESH)  # older files hold a plain identity
             self._check(kept.get("identity"))
+            if not isinstance(kept.get("passes"), list):
+                raise InputError(f"The checkpoint '{path}' holds no passes; {_AFRESH}.")
             self._passes = kept["passes"]
         elif not path.absolute().parent.parent.is_dir():
             raise InputError(f"The folder of the checkpoint '{path}' does not exist; create it or choose another path.")
@@ -49,7 +52,7 @@ class PassCheckpoint:
             if was.get(name) != self.identity.get(name):
                 raise InputError(
                     f"The checkpoint '{self.path}' belongs to another run: its {name} is {was.get(name)}, and here it is "
-                    f"{self.identity.get(name)}; delete that file to start afresh, or choose another one (--checkpoint, --out)."
+                    f"{self.identity.get(name)}; {_AFRESH}, or choose another one (--checkpoint, --out)."
                 )
 
     def begin(self) -> dict[str, Any] | None:

@@ -37,9 +37,10 @@ def load(path: Any, estimator: str, inside: Callable[[str], type]) -> dict[str, 
     found = files.read_metadata(Path(path), SCHEMA).get("estimator")
     if found != estimator:
         raise InputError(f"'{path}' holds a {found}, not a {estimator}; load it with that class.")
-    content = files.read_values(Path(path), SCHEMA, partial(_made, inside)).get("content")
+    remedy = "save the estimator again"
+    content = files.read_values(Path(path), SCHEMA, partial(_made, inside), remedy).get("content")
     if not isinstance(content, dict):
-        raise InputError(f"'{path}' is damaged (no content); save the estimator again.")
+        raise InputError(f"'{path}' is damaged (no content); {remedy}.")
     return content
 
 

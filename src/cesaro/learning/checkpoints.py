@@ -18,6 +18,7 @@ from cesaro.learning.run import Records
 from cesaro.learning.source import Source
 
 SCHEMA = "cesaro-sweep-checkpoint/2"
+_REMEDY = "delete it, or choose another file"
 
 
 def save(path: Path, identity: dict[str, Any], done: int, carries: list[Any], stored: list[list[Records]]) -> None:
@@ -39,21 +40,31 @@ def save(path: Path, identity: dict[str, Any], done: int, carries: list[Any], st
 
 def load(path: Path, identity: dict[str, Any], structure: Any, chunks: int) -> tuple[list[Any], list[list[Records]]]:
     """What every chunk has: None and no records where it has not begun."""
-    kept = read_values(path, SCHEMA)
+    kept = read_values(path, SCHEMA, remedy=_REMEDY)
     was = kept.get("identity")
     different = sorted(name for name in identity if not isinstance(was, dict) or was.get(name) != identity[name])
     if different:
         raise InputError(
-            f"checkpoint '{path}' belongs to another sweep (different: {', '.join(different)}); "
-            "delete it, or choose another file."
+            f"checkpoint '{path}' belongs to another sweep (different: {', '.join(different)}); {_REMEDY}."
         )
+    found = kept.get("chunks")
+    if not isinstance(found, list) or len(found) != chunks or not all(_is_whole(chunk, structure) for chunk in found):
+        raise InputError(f"checkpoint '{path}' does not hold the {chunks} parts of this sweep; {_REMEDY}.")
     carries: list[Any] = [None] * chunks
     stored: list[list[Records]] = [[] for _ in range(chunks)]
-    for i, chunk in enumerate(kept["chunks"]):
+    for i, chunk in enumerate(found):
         if chunk is not None:
             carries[i] = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in chunk["carry"]])
             stored[i].append(Records(chunk["reward_rate"], chunk["extra"]))
     return carries, stored
+
+
+def _is_whole(chunk: Any, structure: Any) -> bool:
+    """Whether a part has not begun, or has everything that a run goes on from."""
+    if not isinstance(chunk, dict):
+        return chunk is None
+    carry = chunk.get("carry")
+    return isinstance(carry, list) and len(carry) == structure.num_leaves and {"reward_rate", "extra"} <= set(chunk)
 
 
 def identity(

@@ -205,6 +205,7 @@ def _resume(work: Path, wanted: dict[str, Any], env: Any) -> tuple[int, Any] | N
     try:
         state, arrays = files.read_arrays(file, _SCHEMA)
         steps, position, full = (state.pop(name) for name in ("steps", "position", "full"))
+        model_bytes, contents = arrays["model"].tobytes(), {name: arrays[name] for name in _BUFFER}
     except (InputError, KeyError) as error:
         raise InputError(
             f"'{file}' is no checkpoint of a training run; remove '{work}' or choose another --out."
@@ -214,11 +215,11 @@ def _resume(work: Path, wanted: dict[str, Any], env: Any) -> tuple[int, Any] | N
         raise InputError(
             f"'{work}' holds a run with another {different}; repeat its settings, remove it or choose another --out."
         )
-    model = TD3.load(BytesIO(arrays["model"].tobytes()), env=env, device="cpu")
+    model = TD3.load(BytesIO(model_bytes), env=env, device="cpu")
     buffer = model.replay_buffer
     buffer.pos, buffer.full = position, full
-    for name in _BUFFER:
-        getattr(buffer, name)[: len(arrays[name])] = arrays[name]
+    for name, values in contents.items():
+        getattr(buffer, name)[: len(values)] = values
     return int(steps), model
 
 

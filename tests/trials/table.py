@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from cesaro.cli import app
@@ -26,6 +27,7 @@ from cesaro.cli import app
 Content = str | bytes | Callable[[Path], object]
 Files = Mapping[str, Content]
 
+_COMMAND = get_command(app)  # typer's runner would make it for every trial, which takes longer than most of them
 # The words of Python where those of the command line belong.
 _ARGUMENT = re.compile(r"(?<![\w'-])[a-z]+(_[a-z]+)*=(None|[\[{'\"])")
 
@@ -133,6 +135,7 @@ def run(trial: Trial, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = contents(folder)
     monkeypatch.chdir(folder)
     monkeypatch.setattr("sys.argv", ["cesaro", *trial.arguments])
+    monkeypatch.setattr("typer.testing._get_command", lambda _: _COMMAND, raising=False)
     monkeypatch.setattr("cesaro.progress._SECONDS_BEFORE_A_STAGE", 600.0)
     with warnings.catch_warnings(record=True) as warned, np.errstate():
         warnings.simplefilter("always")

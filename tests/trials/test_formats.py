@@ -63,7 +63,7 @@ def npy_header(entries: str, version: int = 1) -> bytes:
     )
 
 
-def npz(*more: tuple[str, bytes], **changes: Any) -> Files:
+def npz(*more: tuple[str, bytes], **changes: Any) -> dict[str, bytes]:
     """The walk as arrays: others, or bytes in their place, and members that come after them."""
     arrays = {"state": np.array(STATES), "action": np.array(ACTIONS), "reward": np.array(REWARDS), **changes}
     members = [(f"{name}.npy", array if isinstance(array, bytes) else npy(array)) for name, array in arrays.items()]
@@ -105,7 +105,7 @@ def of_type(kind: pa.DataType, values: list[Any]) -> Files:
     return parquet(reward=pa.array(values, kind))
 
 
-class Points(pa.ExtensionType):
+class Points(pa.ExtensionType):  # type: ignore[misc]
     """Numbers under a name of their own."""
 
     def __init__(self) -> None:

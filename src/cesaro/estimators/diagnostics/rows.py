@@ -1,15 +1,15 @@
 """Do rows keep to what standard errors assume: one system over time, no row that decides alone, enough independent ones?"""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import f as fisher
 from scipy.stats import t as student
 
-from cesaro.estimators.diagnostics.finding import Diagnostic, Verdict, at_least, at_most, finding, percent
+from cesaro.estimators.diagnostics.finding import SEVERITY, Diagnostic, Verdict, at_least, at_most, finding, percent
 from cesaro.estimators.diagnostics.subject import Subject
-from cesaro.estimators.influence import ENOUGH_CLUSTERS, Rule, by_rule, long_run
+from cesaro.estimators.influence import ENOUGH_CLUSTERS, FEW_CLUSTERS, Rule, by_rule, differences, within
 from cesaro.estimators.projection import Projection
 from cesaro.estimators.totals import OUTLIER
 
@@ -27,8 +27,8 @@ LENGTHS_CAUTION, LENGTHS_BAD = 500.0, 50.0
 DEPENDENT_CAUTION, DEPENDENT_BAD = 2.5, 5.0
 # Trajectories, weighted by their length, that clustered standard errors rest on.
 CLUSTERS_BAD = 10.0
-# Few trajectories that differ like this once in a thousand, or a million, logs if they are alike.
-UNLIKE_CAUTION, UNLIKE_BAD = 1e-3, 1e-6
+# Few trajectories that differ like this once in fifty, or in a million, logs if they are alike.
+UNLIKE_CAUTION, UNLIKE_BAD = 0.02, 1e-6
 # Correlation of successive TD errors: of no account below the first, and at least this many standard errors from zero.
 MEMORY_CAUTION, MEMORY_BAD, MEMORY_ERRORS = 0.02, 0.2, 4.0
 # Fewer rows than this say nothing about halves or memory.
@@ -89,7 +89,9 @@ def change(parts: tuple[Projection, Projection], rule: Rule) -> Change | None:
     for part in parts:
         if part.rows < ENOUGH_ROWS // 2 or (rule == "clustered" and len(part.layout) < 2):
             return None
-        halves.append(by_rule(rule, part.mean, part.centered()))
+        # Halves share their trajectories, and how these differ cancels.
+        error = within if rule == "long-run" else partial(by_rule, rule)
+        halves.append(error(part.mean, part.centered()))
     value = halves[1].value - halves[0].value
     variances = np.array([half.standard_error**2 for half in halves])
     if not variances.any():
@@ -206,43 +208,31 @@ def autocorrelation(subject: Subject) -> Diagnostic:
 
 def trajectories(subject: Subject) -> Iterator[Diagnostic]:
     """Enough clusters, none too large; or few trajectories that tell the same."""
-    lengths, rule = subject.sampling.lengths, subject.sampling.rule
-    if not subject.sampling.is_named or rule == "independent":
+    sampling, count = subject.sampling, len(subject.sampling.lengths)
+    if not sampling.is_named or sampling.rule == "independent" or (sampling.rule == "long-run" and count == 1):
         return
-    if rule == "clustered":
-        value = float(subject.num_rows**2 / (lengths.astype(float) @ lengths))
-        verdict = at_least(value, ENOUGH_CLUSTERS, CLUSTERS_BAD)
-        yield finding(
-            "trajectories",
-            value,
-            verdict,
-            f"Standard errors rest on {len(lengths):,} trajectories, by their lengths worth {value:,.0f} equal ones.",
-            "Collect more trajectories, or take standard_errors='long-run'.",
-        )
-    elif len(lengths) > 1:
-        p_value = _alike((subject.totals.target or subject.totals.behavior).whole)
-        verdict = at_least(p_value, UNLIKE_CAUTION, UNLIKE_BAD)
-        yield finding(
-            "trajectories",
-            p_value,
-            verdict,
-            f"The {len(lengths)} trajectories differ "
-            f"{'no more than' if verdict == 'ok' else 'more than'} their own noise explains (p = {p_value:.2g}).",
-            "Evaluate them one by one, or add what tells them apart; few cannot stand for others.",
-        )
-
-
-def _alike(series: Projection) -> float:
-    """An F test of the trajectories' means against the long-run variance within them."""
-    lengths = series.layout.lengths
-    means = series.sums / lengths
-    between, freedom = float(lengths @ (means - series.mean) ** 2), len(lengths) - 1
-    within = long_run(0.0, series.centered(means))
-    inner = within.degrees_of_freedom - freedom  # the means are zero now, and counted
-    squares = within.standard_error**2 * series.rows * within.degrees_of_freedom
-    if inner <= 0 or squares <= 0:
-        return 1.0
-    return float(fisher.sf((between / freedom) / (squares / inner), freedom, inner))
+    effective = sampling.layout.effective
+    worth = f"{count:,} trajectories, by their lengths worth {effective:,.2g} equal ones"
+    if sampling.rule == "clustered":
+        verdict = at_least(effective, ENOUGH_CLUSTERS, CLUSTERS_BAD)
+        sentence = f"Standard errors rest on {worth}."
+        remedy = "Collect more trajectories, or take standard_errors='long-run'."
+        yield finding("trajectories", effective, verdict, sentence, remedy)
+        return
+    found = differences((subject.totals.target or subject.totals.behavior).whole)
+    p_value = 1.0 if found is None else found.p_value
+    alike = at_least(p_value, UNLIKE_CAUTION, UNLIKE_BAD)
+    few: Verdict = "ok" if effective >= FEW_CLUSTERS else "caution"
+    yield finding(
+        "trajectories",
+        p_value,
+        min(alike, few, key=lambda verdict: SEVERITY[verdict]),
+        f"The {count:,} trajectories differ {'no more than' if alike == 'ok' else 'more than'} their own noise explains "
+        f"(p = {p_value:.2g})" + (f"; there are {worth}, and so few cannot tell." if few != "ok" else "."),
+        "Evaluate them one by one, or add what tells them apart; few cannot stand for others."
+        if alike != "ok"
+        else "Collect more trajectories; the interval is wide because so few cannot tell how unlike others are.",
+    )
 
 
 def memory(subject: Subject) -> Iterator[Diagnostic]:

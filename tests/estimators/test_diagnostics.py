@@ -114,9 +114,11 @@ def test_the_logged_policy_is_judged_by_its_rows() -> None:
     assert worst(diagnose(good)) == "ok"
     assert {entry.name for entry in diagnose(good)} == {
         "autocorrelation",
+        "copied rows",
         "dropped rows",
         "reward drift",
         "reward outliers",
+        "standard error",
     }
     with warned():
         drifting = fit(chain_log(offset=np.where(np.arange(6_000) < 3_000, 0.0, 2.0)), "logged")

@@ -66,6 +66,7 @@ class Sampling:
         reason: why this rule, in words.
         is_named: whether the log has ids or flags that tell trajectories.
         in_order: whether neighboring rows may follow each other; False where their states tell that they do not.
+        is_asked: whether the rule was asked for.
     """
 
     rule: Rule
@@ -73,6 +74,7 @@ class Sampling:
     reason: str
     is_named: bool = True
     in_order: bool = True
+    is_asked: bool = False
 
     @cached_property
     def layout(self) -> Layout:

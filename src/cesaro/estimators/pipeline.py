@@ -236,4 +236,4 @@ class Prepared:
         if wanted != "auto":
             rule, reason = next(rule for rule in RULES if rule == wanted), "as asked for"
         whole = np.array([self.num_rows]) if lengths is None else lengths
-        return Sampling(rule, whole, reason, lengths is not None, in_order)
+        return Sampling(rule, whole, reason, lengths is not None, in_order, wanted != "auto")

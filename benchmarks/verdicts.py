@@ -163,7 +163,7 @@ def simulated(problem: Problem, found: System, rng: np.random.Generator) -> cs.T
 
 
 def outcome(name: str, judged: bool, number: int) -> Outcome:
-    """Of one log; which system it is from follows from its number. Findings about learned methods are left out, as in a verdict."""
+    """Of one log; which system it is from follows from its number. Learned methods are left out, as in a verdict."""
     problem, kinds = PROBLEMS[name], 100 if judged else 0
     found = system(problem, kinds + number % SYSTEMS)
     log = simulated(problem, found, np.random.default_rng([kinds, list(PROBLEMS).index(name), number]))

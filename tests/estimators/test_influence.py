@@ -130,7 +130,7 @@ def unlike(lengths: list[int], spread: float, runs: int, seed: int) -> list[Arra
 )
 @pytest.mark.parametrize("spread", [0.0, 0.1, 1.0])
 def test_differences_between_trajectories_enter_the_error(lengths: list[int], spread: float) -> None:
-    """At least 91 % of 300 intervals hold zero, which fewer than 92.5 % would do once in 800 tries; without the term 25 to 80 %."""
+    """At least 91 % of 300 intervals hold zero; if 95 % should, fewer do once in 800 tries. Without the term it is 25 to 80 %."""
     held = 0
     for row in unlike(lengths, spread, 300, 11):
         low, high = long_run(row.mean(), projected(row - row.mean(), lengths)).interval(0.95)

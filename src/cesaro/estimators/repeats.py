@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.data import Block
-from cesaro.estimators.row_hashes import Hashes, distinct, hashed, mixed
+from cesaro.estimators.row_hashes import SECOND, Hashes, distinct, hashed, mixed
 
 # Rows of the runs that are looked at, each twice the one before.
 RUNS = tuple(2**power for power in range(9))
@@ -61,7 +61,8 @@ class Repeats:
                 break
             if level:
                 half = length // 2
-                runs = mixed(runs[: size - length + 1], runs[half : half + size - length + 1])
+                # Multiplied, since equal halves would cancel.
+                runs = mixed(runs[: size - length + 1] * SECOND, runs[half : half + size - length + 1])
             mine = runs[group[: len(runs)] == group[length - 1 :]]
             found.kept[level] = mine if limit is None else mine[mine < limit]
             found.compared[level], found.equal[level] = _equal(runs[:COMPARED] if level else runs, group, length)

@@ -20,8 +20,8 @@ MATERIAL = 0.1
 OUTLIER_BAD = 0.5
 # Rows that the variance rests on; of normal rows a third counts. The relative error of the variance is one over its root.
 RESTS_CAUTION, RESTS_BAD = 25.0, 10.0
-# How lopsided they are, as rows: 400 exponential ones count 100. Both were chosen by `python -m benchmarks verdicts`.
-LOPSIDED_CAUTION, LOPSIDED_BAD = 100.0, 10.0
+# How lopsided they are, as rows: 800 exponential ones count 200. Both were chosen by `python -m benchmarks verdicts`.
+LOPSIDED_CAUTION, LOPSIDED_BAD = 200.0, 10.0
 TOP = 0.001
 # Independent rows that the series is worth, for a long-run variance that can be trusted.
 LENGTHS_CAUTION, LENGTHS_BAD = 500.0, 50.0

@@ -291,10 +291,11 @@ def trajectories(subject: Subject) -> Iterator[Diagnostic]:
     if not sampling.is_named or sampling.rule == "independent" or (sampling.rule == "long-run" and count == 1):
         return
     effective = sampling.layout.effective
-    worth = f"{count:,} trajectories, by their lengths worth {effective:,.2g} equal ones"
     if sampling.rule == "clustered":
         verdict = at_least(effective, ENOUGH_CLUSTERS, CLUSTERS_BAD)
-        sentence = f"Standard errors rest on {worth}."
+        sentence = (
+            f"Standard errors rest on {count:,} trajectories, by their lengths worth {effective:,.0f} equal ones."
+        )
         remedy = "Collect more trajectories, or take standard_errors='long-run'."
         yield finding("trajectories", effective, verdict, sentence, remedy)
         return
@@ -307,10 +308,11 @@ def trajectories(subject: Subject) -> Iterator[Diagnostic]:
         p_value,
         min(alike, few, key=lambda verdict: SEVERITY[verdict]),
         f"The {count:,} trajectories differ {'no more than' if alike == 'ok' else 'more than'} their own noise explains "
-        f"(p = {p_value:.2g})" + (f"; there are {worth}, and so few cannot tell." if few != "ok" else "."),
+        f"(p = {p_value:.2g})"
+        + (f"; by their lengths they are worth {effective:.2g} equal ones, too few to tell." if few != "ok" else "."),
         "Evaluate them one by one, or add what tells them apart; few cannot stand for others."
         if alike != "ok"
-        else "Collect more trajectories; the interval is wide because so few cannot tell how unlike others are.",
+        else "Collect more trajectories: the interval is wide, since so few do not tell how unlike others are.",
     )
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from cesaro import __version__
+from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
 from cesaro.progress import stage
 
@@ -43,7 +44,6 @@ def doctor(quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.
     """Versions, device, memory and a speed test of a few seconds, each with what to do where it looks wrong."""
     with one_line_errors(resumes=False):
         from rich import box
-        from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
@@ -54,7 +54,7 @@ def doctor(quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.
             findings = list(_findings())
         for finding in findings:
             table.add_row(Text(finding.what), Text(finding.found), Text(finding.advice, style="yellow"))
-        Console(highlight=False).print(table)
+        output.console().print(table)
 
 
 def _findings() -> Iterator[Finding]:

@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from cesaro import checks, files
+from cesaro import checks, files, user_code
 from cesaro.errors import InputError
 from cesaro.policies.actor import save_actor
 from cesaro.progress import progress
@@ -98,11 +99,11 @@ def train_target(
         with progress(f"training on {env}", total=number, done=-(-done // segment), quiet=quiet) as advance:
             while done < steps:
                 size = min(segment - done % segment, steps - done)
-                _learn(model, size, seed=(seed, done))
+                user_code.call(partial(_failed, env), partial(_learn, model, size, seed=(seed, done)))
                 done += size
                 _checkpoint(work, {**wanted, "steps": done}, model)
                 advance()
-        returns = _returns(model, env, seed)
+        returns = user_code.call(partial(_failed, env), _returns, model, env, seed)
         metadata = {
             "env": env,
             "steps": str(done),
@@ -117,6 +118,10 @@ def train_target(
         _write_actor(file, model, metadata)
         shutil.rmtree(work, ignore_errors=True)
     return file
+
+
+def _failed(env: str, error: str) -> str:
+    return f"Training on {env} failed with {error}; correct the environment."
 
 
 def _check_file(file: Path, *, force: bool) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cesaro import __version__
-from cesaro.commands import evaluate, output, reproduce, signals, simulate
+from cesaro.commands import evaluate, output, reproduce, simulate
 from cesaro.commands.doctor import doctor
 from cesaro.commands.sort import sort
 
@@ -19,7 +19,6 @@ app.add_typer(reproduce.app, name="reproduce")
 def main() -> None:
     """The entry point of the `cesaro` command."""
     output.claim()
-    signals.heed()
     app(prog_name="cesaro")
 
 

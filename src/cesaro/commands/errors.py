@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 import typer
 
-from cesaro.commands import output
+from cesaro.commands import output, signals
 from cesaro.commands.signals import Stopped
 from cesaro.errors import CesaroError
 from cesaro.text import for_command_line, redacted
@@ -20,16 +20,17 @@ def one_line_errors(*, resumes: bool | Callable[[], bool] = True, is_work: bool 
 
     Args:
         resumes: whether the same command goes on where it was stopped.
-        is_work: whether this is the work of a command, after which no help can follow: what anybody but `output` prints from
-            now on goes to stderr.
+        is_work: whether this is the work of a command, after which no help can follow: from now on, where this process is the
+            program itself, what anybody but `output` prints goes to stderr, and signals interrupt as Ctrl-C does.
     """
 
     def goes_on() -> bool:
         return resumes if isinstance(resumes, bool) else resumes()
 
     try:
-        if is_work:
+        if is_work and output.is_own():
             output.keep_apart()
+            signals.heed()
         yield
     except CesaroError as error:
         _say(f"error: {for_command_line(error.message)}")
@@ -42,9 +43,11 @@ def one_line_errors(*, resumes: bool | Callable[[], bool] = True, is_work: bool 
         raise typer.Exit(1) from error
     except KeyboardInterrupt as error:
         number = error.number if isinstance(error, Stopped) else signal.SIGINT
-        by = f" by {error}" if isinstance(error, Stopped) else ""
+        by = "" if number == signal.SIGINT else f" by {error}"
         kept = "the same command resumes where this one stopped" if goes_on() else "nothing was written"
         _say(f"interrupted{by}: {kept}.")
+        if output.is_own():
+            signals.end_soon(128 + number)
         raise typer.Exit(128 + number) from error
 
 

@@ -31,9 +31,14 @@ def claim() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def is_own() -> bool:
+    """Whether this process is the program itself."""
+    return _STANDARD.is_own
+
+
 def keep_apart() -> None:
     """From now on what anybody prints, in whatever way, goes to stderr: policies, their threads and processes, C libraries."""
-    if not _STANDARD.is_own or _STANDARD.kept is not None:
+    if _STANDARD.kept is not None:
         return
     encoding = getattr(sys.stdout, "encoding", None)
     if isinstance(sys.stdout, TextIOWrapper):

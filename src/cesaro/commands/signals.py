@@ -62,8 +62,9 @@ class _Handler:
             timer.start()
 
     def _send(self, number: int) -> None:
-        self._is_again = True
-        os.kill(os.getpid(), number)
+        if not self.is_over:
+            self._is_again = True
+            os.kill(os.getpid(), number)
 
 
 _HANDLER = _Handler()

@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 import pickle
+import signal
 import socket
 import sys
 import threading
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from cesaro.errors import ClusterError, InputError
+from cesaro.text import Sentence, argument
 from cesaro.user_code import NOT_USERS
 from cesaro.versions import versions
 
@@ -31,6 +33,9 @@ _RECOUNT_SECONDS = 10.0
 _LOST_SECONDS = 20.0
 # Without any node that could take a piece: a cluster that grows on demand needs minutes for its first.
 _NODELESS_SECONDS = 300.0
+# How an HTTP/2 client begins, with settings that are empty; the server answers with its own.
+_SETTINGS = b"\x04"
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
 # Functions that a worker keeps.
 _KEPT = 4
 _LOADED: dict[str, Callable[[Any], Any]] = {}
@@ -89,21 +94,57 @@ def session(engine: str = "local", address: str | None = None) -> Iterator[None]
 
 def _connect(address: str | None) -> None:
     """To the cluster there; without an address, to that of this machine or to one that is started now."""
-    host, _, port = (address or "").rpartition(":")
     try:
-        if host and port.isdecimal() and "/" not in host:  # Ray would try for minutes
-            socket.create_connection((host.strip("[]"), int(port)), timeout=10 * _POLL_SECONDS).close()
-        with warnings.catch_warnings():
+        _check_head(address)
+        with warnings.catch_warnings(), _sigterm_kept():
             # JAX warns of forks, and those that start Ray's processes are harmless.
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             ray_module().init(
                 address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR
             )
-    except (OSError, OverflowError, RuntimeError, ValueError) as error:
+    except (Exception, SystemExit) as error:  # Ray raises what it likes, and ends programs
+        with suppress(Exception, SystemExit):
+            ray_module().shutdown()  # of what was started
+        reason = " ".join(str(error).split())[:300]
+        if address is None:
+            raise ClusterError(
+                Sentence(
+                    "No Ray cluster could be reached or started on this machine ({reason}); take the local engine, or give the "
+                    "{address} of one that runs.",
+                    reason=reason,
+                    address=argument("address"),
+                )
+            ) from error
         raise InputError(
-            f"address must be that of a running Ray cluster, host:port or 'auto'. Got {address!r} "
-            f"({' '.join(str(error).split())[:300]}); start one with: ray start --head."
+            f"address must be that of a running Ray cluster, host:port or 'auto'. Got {address!r} ({reason}); start one "
+            "with: ray start --head."
         ) from error
+
+
+def _check_head(address: str | None) -> None:
+    """Refuse the address of a head node that does not answer; Ray would try for minutes."""
+    with suppress(Exception):  # also where the environment, or a file that `ray start` left, names it
+        address = ray_module()._private.services.canonicalize_bootstrap_address(address)
+    host, _, port = (address or "").rpartition(":")
+    if (
+        host
+        and port.isdecimal()
+        and "/" not in host
+        and not _answers((host.strip("[]"), int(port)), 10 * _POLL_SECONDS)
+    ):
+        raise ConnectionError(f"no head node answers at {address}")
+
+
+@contextmanager
+def _sigterm_kept() -> Iterator[None]:
+    """Ray takes SIGTERM for itself, and then it would end the program without a word about what was kept."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM) if is_main else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 class Tasks:
@@ -203,12 +244,16 @@ def _head() -> tuple[str, int] | None:
     return None
 
 
-def _answers(head: tuple[str, int]) -> bool:
+def _answers(head: tuple[str, int], seconds: float = _POLL_SECONDS) -> bool:
+    """Whether something there speaks HTTP/2, as the head node does: a process that hangs lets others connect, too."""
     try:
-        socket.create_connection(head, timeout=_POLL_SECONDS).close()
-    except OSError:
+        with socket.create_connection(head, timeout=seconds) as connection:
+            if os.environ.get("RAY_USE_TLS", "0") != "0":
+                return True
+            connection.sendall(_GREETING)
+            return connection.recv(4)[3:] == _SETTINGS
+    except (OSError, OverflowError):
         return False
-    return True
 
 
 def _lost(reason: str) -> ClusterError:

@@ -18,8 +18,8 @@ app.add_typer(reproduce.app, name="reproduce")
 
 def main() -> None:
     """The entry point of the `cesaro` command."""
-    output.claim()
-    app(prog_name="cesaro")
+    with output.claimed():
+        app(prog_name="cesaro")
 
 
 def _version(wanted: bool) -> None:

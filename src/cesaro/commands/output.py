@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, TextIO
 
@@ -23,12 +25,19 @@ class _StandardOutput:
 _STANDARD = _StandardOutput()
 
 
-def claim() -> None:
+@contextmanager
+def claimed() -> Iterator[None]:
     """Say that this process is the program itself: what runs commands in a process of its own has other plans for its output."""
     _STANDARD.is_own = True
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal that lacks a letter is no reason to fail
             stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        if _STANDARD.kept is not None:
+            with suppress(OSError):  # it was said when it was written
+                _STANDARD.kept.close()
 
 
 def is_own() -> bool:

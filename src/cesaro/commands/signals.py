@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -81,6 +82,9 @@ def heed() -> None:
     ours = {number: kind for number, kind in before.items() if kind in default}
     for number in ours:
         signal.signal(number, _HANDLER)
+    told = sys.unraisablehook
+    # One that gets lost is raised again, and nobody needs to know.
+    sys.unraisablehook = lambda lost: None if issubclass(lost.exc_type, Stopped) else told(lost)
 
     def forget() -> None:
         for number, kind in ours.items():

@@ -161,9 +161,9 @@ class Tasks:
         key, sent = _pickled(self._function, ray.cloudpickle)
         with ExitStack() as stack:
             stack.enter_context(session("ray", self._address))
-            self._head = _head()
+            self._head, self._node = _head(), _node()
             self._slots, self._counted = 0, -float("inf")
-            self._answered = self._had_slots = time.monotonic()
+            self._answered = self._had_slots = self._seen = time.monotonic()
             with _losses_told():
                 self._arguments = (key, ray.put(sent), versions(), "GPU" in self._needs)
             self._task = ray.remote(_run).options(
@@ -196,6 +196,7 @@ class Tasks:
     def first_ended(self, handles: list[Any]) -> tuple[Any, Any]:
         ray = ray_module()
         while True:
+            self._check_node()
             failure, result = None, None
             with _losses_told():
                 ended, _ = ray.wait(handles, num_returns=1, timeout=_POLL_SECONDS)
@@ -212,6 +213,19 @@ class Tasks:
             if failure is not None:
                 raise failure.cause from failure
             return ended[0], result
+
+    def _check_node(self) -> None:
+        """Ray ends this process some seconds after the node that it is connected to: rather say it before."""
+        if self._node is None or time.monotonic() - self._seen < _POLL_SECONDS:
+            return
+        try:
+            socket.create_connection(self._node, timeout=_POLL_SECONDS).close()
+        except ConnectionRefusedError:
+            ray_module().shutdown()
+            raise _lost("the node of this process has died") from None
+        except OSError:  # it is busy, as far as anybody can tell
+            pass
+        self._seen = time.monotonic()
 
     def _check_cluster(self) -> None:
         """Ray waits for lost nodes for ever, and ends this process when the head node stays away: rather say it in time."""
@@ -241,6 +255,16 @@ def _head() -> tuple[str, int] | None:
     with suppress(Exception):
         host, _, port = ray_module().get_runtime_context().gcs_address.rpartition(":")
         return host.strip("[]"), int(port)
+    return None
+
+
+def _node() -> tuple[str, int] | None:
+    """Where the node answers that this process is connected to; None where Ray's client speaks for it."""
+    with suppress(Exception):
+        ray = ray_module()
+        mine = ray.get_runtime_context().get_node_id()
+        node = next(node for node in ray.nodes() if node["NodeID"] == mine)
+        return node["NodeManagerAddress"], int(node["NodeManagerPort"])
     return None
 
 

@@ -1,5 +1,6 @@
 """The command `cesaro`. Every command imports what it needs itself, so that `cesaro --help` answers at once."""
 
+import os
 from typing import Annotated
 
 import typer
@@ -18,6 +19,7 @@ app.add_typer(reproduce.app, name="reproduce")
 
 def main() -> None:
     """The entry point of the `cesaro` command."""
+    os.environ["MPLBACKEND"] = "agg"  # no window is opened, and a name that matplotlib lacks would end its import
     with output.claimed():
         app(prog_name="cesaro")
 

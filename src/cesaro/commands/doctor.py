@@ -15,6 +15,8 @@ import typer
 from cesaro import __version__
 from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
+from cesaro.devices import starting_jax
+from cesaro.errors import InputError
 from cesaro.progress import stage
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "pyarrow", "matplotlib", "typer", "rich")
@@ -63,9 +65,11 @@ def _findings() -> Iterator[Finding]:
     yield from map(_package, _PACKAGES)
     yield from (_optional(*optional) for optional in _OPTIONAL)
     yield from _machine()
-    yield from _device()
+    devices = list(_device())
+    yield from devices
     yield _moments_speed()
-    yield _learning_speed()
+    if devices[0].found != "none":
+        yield _learning_speed()
 
 
 def _package(name: str) -> Finding:
@@ -121,12 +125,13 @@ def _memory() -> tuple[float, float]:
 
 
 def _device() -> Iterator[Finding]:
-    import jax
-
     try:
-        devices = jax.devices()
-    except RuntimeError as error:
-        yield Finding("device", f"none: {error}".splitlines()[0], "unset JAX_PLATFORMS, or set it to cpu")
+        with starting_jax():
+            import jax
+
+            devices = jax.devices()
+    except InputError as error:
+        yield Finding("device of JAX", "none", error.message)
         return
     found = f"{devices[0].platform}, {len(devices)} × {devices[0].device_kind}"
     gpu = Path("/proc/driver/nvidia/version").exists() and devices[0].platform == "cpu"

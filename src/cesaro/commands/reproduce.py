@@ -9,6 +9,7 @@ import typer
 
 from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
+from cesaro.devices import starting_jax
 from cesaro.errors import InputError
 
 app = typer.Typer(no_args_is_help=True, invoke_without_command=True)
@@ -392,7 +393,8 @@ def _run(
         from cesaro.reproduce.repeat import STUDIES
         from cesaro.reproduce.study import check_workers
 
-        study = import_module(STUDIES[name])
+        with starting_jax():
+            study = import_module(STUDIES[name])
         config = settings(study)
         if workers is not None:
             check_workers(workers)

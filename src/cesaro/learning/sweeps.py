@@ -16,6 +16,7 @@ from cesaro.algorithms.saddle_point import CURRENT, Target
 from cesaro.approximators import Approximator
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions
+from cesaro.devices import starting_jax
 from cesaro.engines import check_engine, session
 from cesaro.learning.arguments import (
     Method,
@@ -109,6 +110,8 @@ def sweep(
     """
     check_choices(dtype, target, optimizer, record, workers, checkpoint)
     check_engine(engine, address)
+    with starting_jax():
+        jax.devices()
     with jax.enable_x64(dtype == "float64"):
         feed = data if isinstance(data, Feed) else Still(data)
         origin = feed.source(0, dtype)

@@ -43,9 +43,11 @@ def as_objective(method: Method, approximator: str | Approximator, inputs: int) 
 
 def _of_users(label: str, objective: Objective) -> Objective:
     """The objective, whose functions may be the user's own, or call an approximator that is."""
-    functions = {name: getattr(objective, name) for name in ("init", "lagrangian", "reward_rate", "values")}
     return objective._replace(
-        **{name: users(label, function) for name, function in functions.items() if function is not None}
+        init=users(label, objective.init),
+        lagrangian=users(label, objective.lagrangian),
+        reward_rate=users(label, objective.reward_rate),
+        values=None if objective.values is None else users(label, objective.values),
     )
 
 

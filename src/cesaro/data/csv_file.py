@@ -34,14 +34,16 @@ class CsvSource(FilesSource):
     what = WHAT
     is_typed = False
 
-    def __init__(self, name: str, files: Sequence[File], skip_bad_files: bool = False) -> None:
+    def __init__(
+        self, name: str, files: Sequence[File], skip_bad_files: bool = False, notes: Sequence[str] = ()
+    ) -> None:
         self._separator = ""
         self._marks: dict[str, list[tuple[int, int]]] = {}  # per file (row, byte) where a chunk starts
         self._found: dict[str, pa.DataType] = {}
         self._commas: set[str] = set()
         self._has_commas = False
         self._surveyed: tuple[Roles, dict[str, str]] | None = None
-        super().__init__(name, files, skip_bad_files)
+        super().__init__(name, files, skip_bad_files, notes)
 
     def _header(self, file: File) -> Header:
         separator = _separator(file)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import __version__
-from cesaro.errors import InputError
+from cesaro.errors import InputError, is_out_of_memory
 from cesaro.text import looks_like_address, shown_address, visible
 
 ELSEWHERE = "choose another output folder (--out)"
@@ -307,9 +307,9 @@ def _read(path: Path, schema: str, arrays: Callable[[Any], Arrays]) -> tuple[dic
             found = arrays(stored)
     except FileNotFoundError:
         raise InputError(f"'{path}' does not exist.") from None
-    except MemoryError:
-        raise
     except Exception as error:  # whatever is wrong with a file that should be an archive
+        if is_out_of_memory(error):
+            raise MemoryError(f"'{path}': {error}") from None
         raise InputError(
             f"'{path}' is not a file of this package ({type(error).__name__}); it may be damaged."
         ) from None

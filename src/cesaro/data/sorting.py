@@ -276,6 +276,8 @@ class _Sorter:
                     stream.write_table(taken)
                 column = _typed(taken.column(0), stored.type)
                 pq.write_table(pa.table([column], pa.schema([stored])), pa.BufferOutputStream(), **_WRITTEN)
+            except MemoryError:
+                raise
             except pa.ArrowException:
                 kind = f"type {field.type}"
                 raise self._place(field.name, 0).error(

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cesaro.data.roles import Roles
 from cesaro.data.settings import carried_settings
-from cesaro.errors import CesaroError, InputError
+from cesaro.errors import CesaroError, InputError, is_out_of_memory
 from cesaro.text import Sentence, redacted, visible
 
 Files = tuple[tuple[str, int], ...]
@@ -117,7 +117,10 @@ def reading(
     remedy: str = "check that it is complete and has the format its name says",
     address: str = "",
 ) -> Iterator[None]:
-    """Whatever a parser says about a broken input becomes one sentence, without the credentials of `address`."""
+    """Whatever a parser says about a broken input becomes one sentence, without the credentials of `address`.
+
+    Where memory ran out nothing is known about the input: that stays a MemoryError.
+    """
     try:
         yield
     except CesaroError:
@@ -125,6 +128,8 @@ def reading(
     except (pa.ArrowException, OSError, ValueError, MemoryError, *families) as error:
         said = visible(redacted(" ".join(str(error).split()).rstrip("."), address)) or type(error).__name__
         said = said if len(said) <= 200 else said[:197] + "…"
+        if is_out_of_memory(error):
+            raise MemoryError(said if name in said else f"{visible(name)}: {said}") from None
         sentence = "{name} must be {what}. Got: {said}; {remedy}."
         raise UnreadableError(
             Sentence(sentence, name=visible(name), what=what, said=said, remedy=remedy), said
@@ -186,7 +191,7 @@ def array_column(log: str, name: str, values: Any, copy: bool = True) -> pa.Chun
     with reading(where, "an array of numbers, text or true/false", *_ARRAY_ERRORS, remedy=remedy):
         try:
             return _converted(where, values, copy)
-        except CesaroError:
+        except (CesaroError, MemoryError):
             raise
         except (pa.ArrowException, ValueError, *_ARRAY_ERRORS):
             reject_mixed(where, values)

@@ -117,20 +117,18 @@ class Hdf5Source(Source):
 
 
 def reject_foreign(log: str, path: Path) -> None:
-    """Refuse an HDF5 file some of whose data lie in other files, or nowhere."""
+    """Refuse an HDF5 file with links to other files, or with data sets whose rows lie elsewhere."""
     h5py = _h5py(log)
-
-    def look(name: str, link: Any) -> None:
-        if isinstance(link, h5py.HardLink):
-            found = file[name]
-            got = _missing(h5py, found) if isinstance(found, h5py.Dataset) else ""
-        else:  # what a soft link leads to is looked at by its own name
-            got = "" if isinstance(link, h5py.SoftLink) else _OTHER_FILE
-        if got:
-            raise _elsewhere(log, name, got)
-
     with h5py.File(path) as file:
-        file.visititems_links(look)
+        links: list[tuple[bytes, int]] = []
+        file.id.links.visit(lambda name, link: links.append((name, link.type)), info=True)
+        for name, kind in links:
+            got = "" if kind in (h5py.h5l.TYPE_HARD, h5py.h5l.TYPE_SOFT) else _OTHER_FILE
+            if kind == h5py.h5l.TYPE_HARD:  # what a soft link leads to has such a one as well
+                found = h5py.h5o.open(file.id, name)
+                got = _foreign(h5py, found) if isinstance(found, h5py.h5d.DatasetID) else ""
+            if got:
+                raise _elsewhere(log, name.decode(errors="replace"), got)
 
 
 def _elsewhere(log: str, name: str, got: str) -> InputError:
@@ -161,18 +159,26 @@ def _stored(group: Any, path: str, links: int = _LINKS) -> Any:
             return _OTHER_FILE
         if isinstance(group, str):
             return group
-    return _missing(h5py, group) or group if isinstance(group, h5py.Dataset) else group
+    if not isinstance(group, h5py.Dataset):
+        return group
+    return _foreign(h5py, group.id) or _unwritten(h5py, group.id) or group
 
 
-def _missing(h5py: Any, data: Any) -> str:
-    """Why the rows of a data set are not all in its file; nothing: they are."""
-    if data.is_virtual:
+def _foreign(h5py: Any, data: Any) -> str:
+    """Where the rows of a data set lie if not in its file."""
+    made = data.get_create_plist()
+    if made.get_layout() == h5py.h5d.VIRTUAL:
         return "a virtual data set, whose rows lie in others"
-    if data.external:
-        return "external storage: its rows lie in another file"
-    written = data.id.get_space_status() == h5py.h5d.SPACE_STATUS_ALLOCATED
-    chosen = data.id.get_create_plist().fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED
-    return "" if written or chosen or not data.size else "rows that were never written"
+    return "external storage: its rows lie in another file" if made.get_external_count() else ""
+
+
+def _unwritten(h5py: Any, data: Any) -> str:
+    """Whether rows of a data set read as zeros because nobody wrote them; a value that was chosen for such rows is data."""
+    chosen = data.get_create_plist().fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED
+    written = data.get_space_status() == h5py.h5d.SPACE_STATUS_ALLOCATED
+    return (
+        "" if written or chosen or not data.get_space().get_simple_extent_npoints() else "rows that were never written"
+    )
 
 
 def _text(log: str, column: str, data: Any) -> Any:

@@ -223,7 +223,9 @@ def _from_numpy(where: str, values: Any, copy: bool) -> pa.ChunkedArray:
     array = values if isinstance(values, np.ndarray) else np.asarray(values)
     if array.ndim not in (1, 2):
         raise InputError(f"{where} must have shape [row] or [row, entry]. Got {array.shape}; flatten it.")
-    if array.dtype.kind not in "biufOUSMm" or (array.dtype.itemsize > 8 and array.dtype.kind == "f"):
+    # Arrow takes a step of three days for one of a day.
+    is_multiple = array.dtype.kind in "Mm" and np.datetime_data(array.dtype)[1] != 1
+    if array.dtype.kind not in "biufOUSMm" or (array.dtype.itemsize > 8 and array.dtype.kind == "f") or is_multiple:
         raise InputError(f"{where} must hold numbers, text or true/false. Got dtype {array.dtype}; convert it first.")
     mask = np.ma.getmaskarray(array) if np.ma.isMaskedArray(array) else None
     array = np.array(np.ma.getdata(array), copy=copy or None, order="C")

@@ -620,7 +620,9 @@ def test_names_in_hdf5_that_are_not_utf8_are_left_alone(tmp_path: Path) -> None:
 def test_times_in_steps_of_several_units() -> None:
     """Arrow would take the steps for single ones."""
     time = np.arange(3).view("M8[3D]")
-    refused(r'arrays: "time" must hold numbers, text or true/false. Got dtype datetime64\[3D\]; convert', log(time=time))
+    refused(
+        r'arrays: "time" must hold numbers, text or true/false. Got dtype datetime64\[3D\]; convert', log(time=time)
+    )
     assert len(read(log(time=time.astype("M8[D]"))).load()) == 2
 
 

@@ -3,9 +3,11 @@
 import errno
 import re
 
-# How zlib, HDF5, Arrow and C++ say that an allocation failed where they raise no MemoryError.
+# How zlib, HDF5, Arrow and C++ say that an allocation failed where they raise no MemoryError; a thread needs memory, too.
 _ALLOCATION = re.compile(
-    r"^Error -4 while|allocation failed|unable to allocate|can(no|')t allocate|alloc of size|bad_alloc", re.IGNORECASE
+    r"^Error -4 while|allocation failed|unable to allocate|can(no|')t allocate|alloc of size|bad_alloc"
+    r"|failed to launch worker thread|can't start new thread",
+    re.IGNORECASE,
 )
 
 

@@ -53,6 +53,7 @@ SAID: list[Exception] = [
     RuntimeError("Unable to synchronously get dataset info (unable to allocate memory)"),
     zlib.error("Error -4 while decompressing data"),
     pa.ArrowInvalid("std::bad_alloc"),
+    pa.ArrowException("Unknown error: Failed to launch worker thread: Resource temporarily unavailable"),
 ]
 
 

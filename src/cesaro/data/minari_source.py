@@ -25,7 +25,8 @@ def local_path(name: str) -> Path | None:
     root = os.environ.get("MINARI_DATASETS_PATH")
     folder = Path(root) if root else Path.home() / ".minari" / "datasets"
     path = folder / name / "data"
-    return path if _ID.fullmatch(name) and path.is_dir() else None
+    with reading(name, "the id of a Minari data set that can be read", remedy="check the permissions of its folder"):
+        return path if _ID.fullmatch(name) and path.is_dir() else None
 
 
 class MinariSource(Source):

@@ -1,6 +1,8 @@
 """What a folder or a pattern leads to: whatever may hold a part of the log is read, refused or named."""
 
+import bz2
 import glob
+import gzip
 import os
 import socket
 from collections.abc import Callable
@@ -205,6 +207,43 @@ def test_other_formats_beside_parquet_are_named_whatever_they_are(logs: Path) ->
     source = open_path(str(logs))
     assert source.files == ("a.parquet", "sub/b.parquet", "z.parquet")
     assert source.notes == ("The Parquet files of the folder were read, and not b.csv.",)
+
+
+def test_data_that_cannot_be_one_of_several_files_are_named(tmp_path: Path) -> None:
+    written(tmp_path / "a.csv")
+    for name in ("b.npz", "c.h5", "d.csv.xz", "e.txt"):
+        (tmp_path / name).write_bytes(b"")
+    source = open_path(str(tmp_path))
+    assert source.files == ("a.csv",)
+    assert source.notes == ("Only Parquet, CSV and Arrow files of a folder are read, and not b.npz, c.h5, d.csv.xz.",)
+
+
+def test_a_file_beside_its_compressed_copy_does_not_count_twice(tmp_path: Path) -> None:
+    text = written(tmp_path / "a.csv").read_bytes()
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text))
+    with pytest.raises(
+        InputError, match=r"must hold every file once. Got a.csv and a.csv.gz; remove one of the two, or"
+    ):
+        open_path(str(tmp_path))
+    assert files(f"{tmp_path}/*.gz") == ("a.csv.gz",)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_all_members_of_a_compressed_file_are_read(stream: bool, tmp_path: Path) -> None:
+    text = written(tmp_path / "a.csv").read_bytes()
+    head, _, rest = text.partition(b"\n")
+    codec = pa.Codec("zstd")
+    packed: dict[str, Callable[[bytes], bytes]] = {
+        "a.csv.gz": gzip.compress,
+        "a.csv.bz2": bz2.compress,
+        "a.csv.zst": lambda part: bytes(codec.compress(part)),
+    }
+    for name, compress in packed.items():
+        (tmp_path / name).write_bytes(compress(head + b"\n") + compress(rest))
+        assert rewards(tmp_path / name, stream=stream) == rewards(tmp_path / "a.csv")
+        (tmp_path / name).write_bytes(compress(text) + b"more")
+        with pytest.raises(InputError, match=rf"^{name} must be a CSV file"):
+            rewards(tmp_path / name, stream=stream)
 
 
 def test_logs_that_are_hidden_are_named(logs: Path) -> None:

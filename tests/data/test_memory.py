@@ -16,8 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cesaro.cli import app
-from cesaro.data import csv_file, parquet_file, read
+from cesaro.data import read
 from cesaro.data.arrow_file import ArrowSource
+from cesaro.data.parquet_file import ParquetSource
 from cesaro.data.sources import reading
 from cesaro.errors import InputError, is_out_of_memory
 
@@ -27,7 +28,7 @@ ENDINGS = ("parquet", "csv", "arrow", "npz", "hdf5")
 def written(folder: Path, ending: str, rows: int = 20) -> Path:
     path = folder / f"log.{ending}"
     numbers = np.arange(rows)
-    columns = {"state": numbers % 3, "action": numbers % 2, "reward": numbers * 0.5}
+    columns: dict[str, Any] = {"state": numbers % 3, "action": numbers % 2, "reward": numbers * 0.5}
     if ending == "parquet":
         pq.write_table(pa.table(columns), path)
     elif ending == "csv":
@@ -89,8 +90,8 @@ def fail(*args: Any, **options: Any) -> Any:
 
 
 PATCHES: dict[str, tuple[Any, str]] = {
-    "parquet": (parquet_file.ParquetSource, "_pieces"),
-    "csv": (csv_file.pyarrow.csv, "read_csv"),
+    "parquet": (ParquetSource, "_pieces"),
+    "csv": (pyarrow.csv, "read_csv"),
     "arrow": (ArrowSource, "_pieces"),
     "npz": (np.lib.format, "read_array"),
     "hdf5": (h5py.Dataset, "__getitem__"),

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +27,12 @@ _FORMATS: tuple[tuple[tuple[str, ...], type[FilesSource]], ...] = (
     (CSV, CsvSource),
     (ARROW, ArrowSource),
 )
+# What may hold data, and cannot be one of several files; and endings of files that are read in spite of them.
+_UNREAD = re.compile(
+    r"\.(npz|hdf5|h5|hdf|(csv|tsv)\.(xz|lzma|zip|lz4|br|7z|z)|(parquet|arrow|feather)\.(gz|zst|bz2|xz|zip))$",
+    re.IGNORECASE,
+)
+_COMPRESSED = re.compile(r"\.(gz|zst|bz2)$", re.IGNORECASE)
 _MAGIC = ((b"PAR1", PARQUET[0]), (b"ARROW1", ARROW[0]), (b"PK\x03\x04", ".npz"), (b"\x89HDF", HDF5[0]))
 
 
@@ -117,11 +124,26 @@ def _folder(name: str, found: Listing, skip_bad_files: bool) -> Source:
         others = [file.name for file in found.files if file not in files]
         if others:
             notes.append(f"The Parquet files of the folder were read, and not {named(others)}.")
+    _reject_copies(name, [file.name for file in files])
+    unread = [other for other in found.others if _UNREAD.search(other)]
+    if unread:
+        notes.append(f"Only Parquet, CSV and Arrow files of a folder are read, and not {named(unread)}.")
     if found.hidden:
         notes.append(
             f"Left out {named(found.hidden)}: names that begin with a dot or an underscore are no part of a log."
         )
     return _several(name, files, skip_bad_files, notes)
+
+
+def _reject_copies(folder: str, names: Sequence[str]) -> None:
+    """Refuse a file that lies beside itself, once as it is and once compressed, whose rows would count twice."""
+    whole = set(names)
+    for name in names:
+        if (stem := _COMPRESSED.sub("", name)) != name and stem in whole:
+            raise InputError(
+                f"{visible(folder)} must hold every file once. Got {visible(stem)} and {visible(name)}; remove one of the "
+                "two, or name the files by a pattern."
+            )
 
 
 def _said_of_links(found: Listing) -> list[str]:

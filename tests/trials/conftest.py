@@ -9,5 +9,10 @@ from .table import Trial, run
 
 
 @pytest.fixture
-def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blank_pictures: None) -> Callable[[Trial], None]:
-    return lambda trial: run(trial, tmp_path, monkeypatch)
+def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Callable[[Trial], None]:
+    def attempt(trial: Trial) -> None:
+        if trial.makes:
+            request.getfixturevalue("blank_pictures")
+        run(trial, tmp_path, monkeypatch)
+
+    return attempt

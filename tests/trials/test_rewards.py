@@ -5,9 +5,9 @@ from collections.abc import Callable
 from .table import Trial, log, rows, walk
 
 REWARDS = walk()["reward"]
-BOTH = r'log.csv: column "reward" must hold numbers or text, not both. Got {} at row 2 \(counted from 0\); correct that entry.$'
+BOTH = 'log.csv: column "reward" must hold numbers or text, not both. Got {} at row 2 (counted from 0); correct that entry.'
 MISSING = (
-    r'column "reward" must not have missing entries. Got an empty entry at row 2 \(counted from 0\); fill it in or'
+    'column "reward" must not have missing entries. Got an empty entry at row 2 (counted from 0); fill it in or remove'
 )
 
 TRIALS = [
@@ -16,18 +16,16 @@ TRIALS = [
     Trial("per cent", log(reward="50%"), BOTH.format("'50%'")),
     Trial("fraction", log(reward="1/2"), BOTH.format("'1/2'")),
     Trial("minus sign of typesetters", log(reward="−1"), BOTH.format("'−1'")),
-    Trial("no-break space between thousands", log(reward="1\u00a0000"), BOTH.format(r"'1\\xa0000'")),
+    Trial("no-break space between thousands", log(reward="1\u00a0000"), BOTH.format(r"'1\xa0000'")),
     Trial("underscore between thousands", log(reward="1_000"), BOTH.format("'1_000'")),
     Trial("digits of another script", log(reward="١"), BOTH.format("'١'")),
     Trial("full-width digit", log(reward="１"), BOTH.format("'１'")),
-    Trial("negative as in accounts", log(reward="(1.00)"), BOTH.format(r"'\(1.00\)'")),
+    Trial("negative as in accounts", log(reward="(1.00)"), BOTH.format("'(1.00)'")),
     Trial("error of a spreadsheet", log(reward="#DIV/0!"), BOTH.format("'#DIV/0!'")),
     Trial("exponent of Fortran", log(reward="1d0"), BOTH.format("'1d0'")),
-    Trial("complex", log(reward="1+2j"), BOTH.format(r"'1\+2j'")),
+    Trial("complex", log(reward="1+2j"), BOTH.format("'1+2j'")),
     Trial("one date", log(reward="2024-01-01"), BOTH.format("'2024-01-01'")),
-    Trial(
-        "all dates", log(reward=["2024-01-01"] * 24), r"Got datetime.date\(2024, 1, 1\) .*; turn the date or time into"
-    ),
+    Trial("all dates", log(reward=["2024-01-01"] * 24), "Got datetime.date(2024, 1, 1) …; turn the date or time into"),
     Trial(
         "comma between thousands", log(reward='"1,000"'), "Got '1,000', a decimal comma; write it with a decimal point"
     ),
@@ -36,7 +34,7 @@ TRIALS = [
     Trial("NaN", log(reward="NaN"), MISSING),
     Trial("N/A", log(reward="N/A"), MISSING),
     Trial("NULL", log(reward="NULL"), MISSING),
-    Trial("all empty", log(reward=[""] * 24), r'column "reward" must hold numbers. Got no entry at all'),
+    Trial("all empty", log(reward=[""] * 24), 'column "reward" must hold numbers. Got no entry at all'),
     Trial("not a number with a payload", log(reward="nan(0x7)"), 'column "reward" must be finite. Got nan at row 2'),
     Trial("infinite", log(reward="inf"), 'column "reward" must be finite. Got inf at row 2'),
     Trial("infinite below", log(reward="-Infinity"), 'column "reward" must be finite. Got -inf at row 2'),

@@ -22,8 +22,12 @@ TIMED = log(time=[str(row) for row in range(24)])
 PATHS = [
     Trial("nothing there", {}, f"nope.csv {GONE}", log="nope.csv"),
     Trial("no path", {}, "A log's path must not be empty. Got ''; name a file, a folder or a pattern.", log=""),
-    Trial("a link to nothing", {"log.csv": link("gone.csv")}, f"log.csv {GONE}"),
-    Trial("a link to itself", {"log.csv": link("log.csv")}, f"log.csv {GONE}"),
+    Trial(
+        "a link to nothing", {"log.csv": link("gone.csv")}, "log.csv must be an existing file…Got a broken link; check"
+    ),
+    Trial(
+        "a link to itself", {"log.csv": link("log.csv")}, "that can be read. Got: Too many levels of symbolic links;"
+    ),
     Trial("a link to a device", {"log.csv": link("/dev/zero")}, NO_REGULAR.format("device")),
     Trial("a device", {}, NO_REGULAR.format("device"), log="/dev/zero"),
     Trial("a pipe", {"log.csv": os.mkfifo}, NO_REGULAR.format("named pipe")),
@@ -36,8 +40,18 @@ PATHS = [
     Trial("a name of two lines", {}, rf"a\nb.csv {GONE}", log="a\nb.csv"),
     Trial("a name with a zero byte", {}, rf"a\x00b.csv {GONE}", log="a\0b.csv"),
     Trial("a name of other bytes", {}, rf"a\udcff.csv {GONE}", log="a\udcff.csv"),
-    Trial("a name too long", {}, f"aaa.csv {GONE}", log=f"{'a' * 300}.csv"),
-    Trial("a path too long", {}, f"a/.csv {GONE}", log=f"{'a/' * 3000}.csv"),
+    Trial(
+        "a name too long",
+        {},
+        "aaa.csv must be a file…that can be read. Got: File name too long; check",
+        log=f"{'a' * 300}.csv",
+    ),
+    Trial(
+        "a path too long",
+        {},
+        "a/.csv must be a file…that can be read. Got: File name too long; check",
+        log=f"{'a/' * 3000}.csv",
+    ),
     Trial(
         "a name like an option",
         {"-x.csv": text()},

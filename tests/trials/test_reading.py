@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from .table import Content, Files, Trial, link, rows, table, text, walk
 
 HALF = 12  # rows of the walk in each of two files
-LEFT_OUT = r"Left out 1 of 3 files that cannot be read: {}"
+LEFT_OUT = "Left out 1 of 3 files that cannot be read: {} ({})."
 BESIDE = (
-    r"^error: {} must be readable, because it may hold a part of the log. Got {}; mend or move it, or leave such files out "
-    r"\(--skip-bad-files\)\.$"
+    "error: {} must be readable, because it may hold a part of the log. Got {}; mend or move it, or leave such files out "
+    "(--skip-bad-files).\n"
 )
 
 
@@ -38,7 +38,7 @@ def _round(path: Path) -> None:
 FOLDERS: list[tuple[str, str, Content, str]] = [
     ("broken link", "m.parquet", link("absent"), "a broken link"),
     ("broken link to a folder, perhaps", "day=3", link("absent"), "a broken link"),
-    ("link to itself", "m.parquet", _round, r"what cannot be opened \(Too many levels of symbolic links\)"),
+    ("link to itself", "m.parquet", _round, "what cannot be opened (Too many levels of symbolic links)"),
     ("named pipe", "m.parquet", os.mkfifo, "a named pipe"),
     ("link to a device", "m.parquet", link("/dev/zero"), "a device"),
     ("empty folder with the name of a file", "m.parquet", Path.mkdir, "a folder without logs"),
@@ -105,8 +105,8 @@ def own(file: Any) -> None:
     file["reward"] = h5py.SoftLink("inside/reward")
 
 
-HEADER = r'^error: log.npz must be a complete NPZ file. Got: array "reward" has a header {}'
-ELSEWHERE = r'^error: log.h5: data set "reward" must be written in the file itself. Got {}; write the file again'
+HEADER = 'error: log.npz must be a complete NPZ file. Got: array "reward" has a header {}'
+ELSEWHERE = 'error: log.h5: data set "reward" must be written in the file itself. Got {}; write the file again'
 PLAIN = "{{'descr': {}, 'fortran_order': False, 'shape': {}, }}\n"
 
 TRIALS = [
@@ -115,7 +115,7 @@ TRIALS = [
         Trial(
             f"{name}, left out",
             beside(file, content),
-            LEFT_OUT.format(file),
+            LEFT_OUT.format(file, got),
             log="logs",
             options="--skip-bad-files",
             code=0,
@@ -130,11 +130,11 @@ TRIALS = [
         log="logs/**/*.parquet",
     ),
     Trial("names of no log", beside("x.sock", os.mkfifo), rate=0.5, log="logs"),
-    Trial("link to the folder itself", beside("again", link(".")), "Not read twice, .*: again.", rate=0.5, log="logs"),
+    Trial("link to the folder itself", beside("again", link(".")), "Not read twice, …: again.", rate=0.5, log="logs"),
     Trial(
         "link to a file of the folder",
         beside("m.parquet", link("a.parquet")),
-        "twice, .*: m.parq",
+        "Not read twice, …: m.parquet.",
         rate=0.5,
         log="logs",
     ),
@@ -143,7 +143,6 @@ TRIALS = [
     ),
     Trial("other format beside", beside("m.npz", b"no log"), "are read, and not m.npz.", rate=0.5, log="logs"),
     Trial("compressed copy", {"logs/a.csv": text(), "logs/a.csv.gz": b""}, "must hold every file once", log="logs"),
-    Trial("broken link as a log", {"log.csv": link("absent")}, "must be an existing file, .* Got a broken link; check"),
     Trial("header of parentheses", {"log.npz": archive("(" * 9_000)}, HEADER.format("that cannot be read")),
     Trial("header of minus signs", {"log.npz": archive("-" * 9_000 + "1")}, HEADER.format("that cannot be read")),
     Trial("header of 5,000 digits", {"log.npz": archive("9" * 5_000)}, HEADER.format("that cannot be read")),
@@ -173,31 +172,16 @@ TRIALS = [
         {"log.h5": hdf5(linked(h5py.ExternalLink("no.h5", "/x")))},
         ELSEWHERE.format("a link to another file"),
     ),
-    Trial(
-        "soft link to nothing",
-        {"log.h5": hdf5(linked(h5py.SoftLink("/absent")))},
-        ELSEWHERE.format("a link that leads nowhere"),
-    ),
-    Trial(
-        "soft link to itself",
-        {"log.h5": hdf5(linked(h5py.SoftLink("/reward")))},
-        ELSEWHERE.format("a link that leads nowhere"),
-    ),
-    Trial("virtual data set", {"log.h5": hdf5(virtual("other.h5"))}, ELSEWHERE.format("a virtual data set, .*")),
+    Trial("virtual data set", {"log.h5": hdf5(virtual("other.h5"))}, ELSEWHERE.format("a virtual data set, …")),
     Trial(
         "virtual data set of nothing",
         {"log.h5": hdf5(virtual("absent.h5"))},
-        ELSEWHERE.format("a virtual data set, .*"),
+        ELSEWHERE.format("a virtual data set, …"),
     ),
-    Trial("external storage", {"log.h5": hdf5(external)}, ELSEWHERE.format("external storage: .*")),
+    Trial("external storage", {"log.h5": hdf5(external)}, ELSEWHERE.format("external storage: …")),
     Trial(
         "rows that nobody wrote",
         {"log.h5": hdf5(lambda file: file.create_dataset("reward", (24,), "f8"))},
-        ELSEWHERE.format("rows that were never written"),
-    ),
-    Trial(
-        "8 TiB that nobody wrote",
-        {"log.h5": hdf5(lambda file: file.create_dataset("reward", (1 << 40,), "f8", chunks=(1 << 20,)))},
         ELSEWHERE.format("rows that were never written"),
     ),
     Trial("soft link within the file", {"log.h5": hdf5(own)}, rate=0.5),

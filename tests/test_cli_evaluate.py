@@ -149,7 +149,9 @@ def test_a_folder_is_not_overwritten_without_force(saved: tuple[Result, Path], l
     assert names(tmp_path) == ["log.parquet", "out"]
 
 
-@pytest.mark.parametrize("content", [None, "{", '{"schema": "cesaro-study/1"}', '{"schema": "cesaro-evaluation/1"}'])
+@pytest.mark.parametrize(
+    "content", [None, "{", "[" * 100_000, '{"schema": "cesaro-study/1"}', '{"schema": "cesaro-evaluation/1"}']
+)
 def test_force_leaves_folders_alone_that_hold_anything_else(log: Path, tmp_path: Path, content: str | None) -> None:
     out = tmp_path / "photos"
     out.mkdir()

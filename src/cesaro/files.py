@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro import __version__
+from cesaro import __version__, documents
 from cesaro.errors import InputError
 from cesaro.text import looks_like_address, shown_address, visible
 
@@ -209,7 +209,7 @@ class Workspace(OutFolder):
         super().__init__(out, force=force)
         # Through JSON once, so that what is compared is what would be read back; the version, because other code
         # may compute other pieces.
-        self.settings: dict[str, Any] = json.loads(json.dumps({**settings, "cesaro": __version__}))
+        self.settings: dict[str, Any] = documents.parse(json.dumps({**settings, "cesaro": __version__}))
 
     def refusal(self) -> str | None:
         return None if _is_study(self.out) else "was not written by a study"
@@ -254,7 +254,7 @@ class Workspace(OutFolder):
             write_json(file, self.settings)
             return
         try:
-            stored = json.loads(file.read_text(encoding="utf-8"))
+            stored = documents.read(file)
         except ValueError:
             stored = None
         if not isinstance(stored, dict):
@@ -276,7 +276,7 @@ class Workspace(OutFolder):
 
 def _is_study(folder: Path) -> bool:
     with suppress(OSError, ValueError):
-        found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        found = documents.read(folder / "manifest.json")
         return isinstance(found, dict) and str(found.get("schema", "")).startswith("cesaro-study/")
     return False
 
@@ -303,7 +303,7 @@ def read_metadata(path: Path, schema: str) -> dict[str, Any]:
 def _read(path: Path, schema: str, arrays: Callable[[Any], Arrays]) -> tuple[dict[str, Any], Arrays]:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            meta = dict(json.loads(str(stored["meta"])))
+            meta = dict(documents.parse(str(stored["meta"])))
             found = arrays(stored)
     except FileNotFoundError:
         raise InputError(f"'{path}' does not exist.") from None

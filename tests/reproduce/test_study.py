@@ -166,7 +166,7 @@ def test_the_parent_must_be_writable(tmp_path: Path, monkeypatch: pytest.MonkeyP
         finish(tmp_path / "out")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", '"text"', "\x00"])
+@pytest.mark.parametrize("content", ["", "{", "[1]", '"text"', "\x00", "[" * 100_000])
 def test_corrupt_settings_are_refused(tmp_path: Path, content: str) -> None:
     interrupt(tmp_path / "out")
     (tmp_path / "out.partial" / "settings.json").write_text(content, encoding="utf-8")

@@ -1,6 +1,5 @@
 """The report folder: the answer as JSON, as text, as one HTML file, and its pictures."""
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -9,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from cesaro import documents
 from cesaro.comparison import Comparison
 from cesaro.errors import InputError
 from cesaro.evaluation import Evaluation
@@ -104,7 +104,7 @@ def _write(
 
 def _is_answer(file: Path) -> bool:
     with suppress(OSError, ValueError):
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = documents.read(file)
         return isinstance(found, dict) and str(found.get("schema", "")).startswith(_SCHEMAS)
     return False
 

@@ -145,7 +145,10 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
     pq.write_table(pa.table({"reward": [1.0]}), out)
     with pytest.raises(cs.InputError, match="was not written by collect"):
         cs.collect("Pendulum-v1", controller, 60, out=out, force=True, **settings)
-    for name, message in (("log.csv", r"out must end in \.parquet"), ("missing/log.parquet", "is no folder")):
+    for name, message in (
+        ("log.csv", r"out must end in \.parquet"),
+        ("missing/log.parquet", "does not exist; create it"),
+    ):
         with pytest.raises(cs.InputError, match=message):
             cs.collect("Pendulum-v1", controller, 60, out=tmp_path / name, **settings)
     assert [file.name for file in tmp_path.iterdir()] == ["log.parquet"]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cesaro import documents
 from cesaro.data.sorting import has_mark
 from cesaro.errors import InputError
+from cesaro.files import holding, write_json
 from cesaro.folders import Workspace
 from cesaro.simulation.environments import open_env
 from cesaro.simulation.streams import Arrays, Job
@@ -157,10 +158,15 @@ class MinariSink(Sink):
         self.rename()
 
     def _make_namespace(self) -> None:
-        from minari.namespace import create_namespace, list_local_namespaces
+        """What `minari.create_namespace` writes, whole or not at all."""
+        from minari.namespace import NAMESPACE_METADATA_FILENAME
 
-        if self._namespace is not None and self._namespace not in list_local_namespaces():
-            create_namespace(self._namespace)
+        folder = self.out.parent
+        for _ in self._namespace.split("/") if self._namespace else ():
+            file, folder = folder / NAMESPACE_METADATA_FILENAME, folder.parent
+            with holding(file):
+                if not file.exists():
+                    write_json(file, {})
 
 
 def _unbounded(space: Any) -> Any:

@@ -50,7 +50,7 @@ def test_a_chosen_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         files.write_values(file, "test/1", {})
 
 
-def test_one_run_at_a_time_holds_a_file(tmp_path: Path) -> None:
+def test_one_run_at_a_time(tmp_path: Path) -> None:
     """In one context, which a thread of its own does not share."""
     file = tmp_path / "a.npz"
     with files.holding(file):

@@ -136,18 +136,24 @@ _HELD: ContextVar[Mapping[str, str]] = ContextVar("held", default={})  # noqa: B
 
 
 @contextmanager
-def holding(file: str | os.PathLike[str] | None) -> Iterator[None]:
+def holding(file: str | os.PathLike[str] | None, name: str = "checkpoint (--checkpoint)") -> Iterator[None]:
     """Hold a file that is written again and again, such as a checkpoint; whoever holds it already goes on.
 
     `.NAME.lock` beside it says who holds it, and under which name the next content grows, so that a kill leaves nothing that the
-    next run does not know. None: there is no file to hold.
+    next run does not know.
+
+    Args:
+        file: None: there is no file to hold.
+        name: of the argument that names the file.
     """
+    if file is not None:
+        reject_address(name, file)
     path = None if file is None else os.path.abspath(file)
     if path is None or path in _HELD.get():
         yield
         return
     place = Path(path)
-    reject_long("A file to write", place, "..00000000.tmp")
+    reject_long(name, place, "..00000000.tmp")
     reject_other(place)
     lock = place.with_name(f".{place.name}.lock")
     with ExitStack() as stack:

@@ -95,24 +95,51 @@ def test_force_keeps_the_old_folder_until_the_new_one_is_complete(tmp_path: Path
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
 
-def test_an_interruption_between_the_two_renames_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_kill_between_the_two_renames_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
     out = tmp_path / "out"
     finish(out, "old")
     rename = Path.rename
 
-    def killed(self: Path, target: Path) -> Path:
+    def stopped(self: Path, target: Path) -> Path:
         if self.name == "out.partial":
             raise KeyboardInterrupt
         return rename(self, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", killed)
+        patch.setattr(Path, "rename", stopped)
+        if is_killed:
+            patch.setattr(Folder, "_give_up", lambda folder: folder._held.close())
         with pytest.raises(KeyboardInterrupt):
             finish(out, "new", force=True)
+    assert out.exists() is not is_killed
+    if is_killed:
+        (replaced,) = tmp_path.glob(".out.????????.replaced")
+        assert (replaced / "result.txt").read_text(encoding="utf-8") == "old"
+        with pytest.raises(InputError, match="exists; add --force"):  # and it is back
+            finish(out, "new")
     assert (out / "result.txt").read_text(encoding="utf-8") == "old"
     finish(out, "new", force=True)
     assert (out / "result.txt").read_text(encoding="utf-8") == "new"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_study_of_0_1_is_replaced_file_by_file(tmp_path: Path) -> None:
+    """It has no ledger: the manifest says which study wrote it, and so which names are its own."""
+    out = tmp_path / "out"
+    with Folder(out, SETTINGS) as work:
+        work.file("rates.csv").write_text("old", encoding="utf-8")
+        work.finish(manifest("rates", SETTINGS, seed=0, options={}, summary={}))
+    (out / ".cesaro").unlink()
+    (out / "result.txt").touch()
+    with pytest.raises(InputError, match=r"also holds 'result\.txt', which a study did not write"):
+        finish(out, force=True)
+    (out / "result.txt").unlink()
+    finish(out, force=True)
+    assert names(out) == FILES
+    assert names(tmp_path) == ["out"]
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"schema": "other/1"}', "[]"])

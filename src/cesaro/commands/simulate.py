@@ -121,7 +121,7 @@ def truth(
         checks.number("confidence", confidence, low=0.0, low_open=True, high=1.0)
         if out is not None:
             _check_file(out, force=force)
-            held.enter_context(files.holding(out))
+            held.enter_context(files.holding(out, "out (--out)"))
         rate = monte_carlo_rate(
             env,
             policy,
@@ -191,7 +191,6 @@ def _check_file(out: Path, *, force: bool) -> None:
     from cesaro import documents, files
     from cesaro.simulation.monte_carlo import SCHEMA
 
-    files.reject_address("out (--out)", out)
     files.reject_other(out, "choose another file (--out)")
     if not os.path.lexists(out):
         return

@@ -32,7 +32,6 @@ class PassCheckpoint:
     """
 
     def __init__(self, path: Path, identity: dict[str, str]) -> None:
-        files.reject_address("checkpoint (--checkpoint)", path)
         self.path, self.identity = path, identity
         self._passes: list[dict[str, Any]] = []  # the state of each, the last one's perhaps unfinished
         self._number = -1

@@ -29,8 +29,10 @@ from typer.testing import CliRunner
 
 from cesaro.cli import app
 from cesaro.data import blocks, sorting
+from cesaro.errors import InputError
 from cesaro.estimators import pass_checkpoint
 from cesaro.evaluation import Evaluation
+from cesaro.files import Arrays
 from cesaro.report import folder as report
 from cesaro.reproduce import study
 
@@ -78,7 +80,7 @@ class Counter:
             stream = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
             return stream if "b" in mode else io.TextIOWrapper(stream, encoding="utf-8", newline=named.get("newline"))
 
-        os.write, os.open = write, open_handle  # type: ignore[assignment]
+        os.write, os.open = write, open_handle
         builtins.open = io.open = open_file  # type: ignore[assignment]
 
     def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -218,11 +220,11 @@ def log(rows: int = 300) -> None:
 
 
 def small_study(*, force: bool) -> None:
-    def piece(number: int) -> study.Arrays:
+    def piece(number: int) -> Arrays:
         return {"x": np.full(3, number)}
 
     if Path("out").exists() and not force:
-        with pytest.raises(study.InputError, match="exists; add --force"), study.Folder("out", {"trials": 2}):
+        with pytest.raises(InputError, match="exists; add --force"), study.Folder("out", {"trials": 2}):
             pass
         return
     with study.Folder("out", {"trials": 2}, force=force) as work:
@@ -283,14 +285,16 @@ def test_a_kill_at_any_operation_loses_nothing(case: str, tmp_path: Path) -> Non
 
 def main(case: str, place: str) -> None:
     """Without pictures, which take long; progress is written after every block of a streamed log."""
-    report.pictures = lambda answer: []  # type: ignore[assignment]
+    patch = pytest.MonkeyPatch()
+    patch.setattr(report, "pictures", lambda answer: [])
     for name in ("rates_picture", "evaluation_page", "evaluation_text"):
-        setattr(report, name, lambda *parts, **options: "a page")
-    report.save_png = lambda figure, file: file.write_bytes(b"PNG")
-    Evaluation.plot = lambda answer: None  # type: ignore[assignment]
-    blocks.BLOCK_ROWS, sorting.PART_BYTES = 150, 4000
+        patch.setattr(report, name, lambda *parts, **options: "a page")
+    patch.setattr(report, "save_png", lambda figure, file: file.write_bytes(b"PNG"))
+    patch.setattr(Evaluation, "plot", lambda answer: None)
+    patch.setattr(blocks, "BLOCK_ROWS", 150)
+    patch.setattr(sorting, "PART_BYTES", 4000)
     if "--stream" in case or "--checkpoint" in case:
-        pass_checkpoint.SECONDS = 0.0
+        patch.setattr(pass_checkpoint, "SECONDS", 0.0)
     kill_everywhere(Path(place), *CASES[case])
 
 

@@ -13,7 +13,7 @@ from cesaro.commands.errors import one_line_errors
 from cesaro.data.addresses import File, place
 from cesaro.data.sources import reading
 from cesaro.estimators.pass_checkpoint import PassCheckpoint
-from cesaro.files import OutFolder
+from cesaro.folders import OutFolder
 from cesaro.text import is_address, redacted, shown_address
 
 

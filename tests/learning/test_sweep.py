@@ -264,7 +264,7 @@ def test_other_files_are_no_checkpoints(tmp_path: Path) -> None:
     run().save(path)
     with pytest.raises(cs.InputError, match="holds 'cesaro-sweep/1'"):
         run(checkpoint=path)
-    with pytest.raises(cs.InputError, match="is not a file of this package"):
+    with pytest.raises(cs.InputError, match=r"must be a file, or nothing yet\. Got a folder"):
         run(checkpoint=tmp_path)
 
 

@@ -27,12 +27,11 @@ class PassCheckpoint:
     """One file for all passes of a fit, in their order; replaced whole or not at all.
 
     Args:
-        path: the file; it appears with the first progress. Its folder is made, the folder of that must be there.
+        path: the file, which the fit holds; it appears with the first progress.
         identity: what the fit depends on, by name; a file of another fit is refused.
     """
 
     def __init__(self, path: Path, identity: dict[str, str]) -> None:
-        files.reject_address("checkpoint (--checkpoint)", path)
         self.path, self.identity = path, identity
         self._passes: list[dict[str, Any]] = []  # the state of each, the last one's perhaps unfinished
         self._number = -1
@@ -43,8 +42,6 @@ class PassCheckpoint:
             if not isinstance(kept.get("passes"), list):
                 raise InputError(f"The checkpoint '{path}' holds no passes; {_AFRESH}.")
             self._passes = kept["passes"]
-        elif not path.absolute().parent.parent.is_dir():
-            raise InputError(f"The folder of the checkpoint '{path}' does not exist; create it or choose another path.")
 
     def _check(self, kept: Any) -> None:
         was = kept if isinstance(kept, dict) else {}
@@ -73,7 +70,6 @@ class PassCheckpoint:
     def write(self, state: State) -> None:
         """Write progress now."""
         self._set(state)
-        self.path.parent.mkdir(exist_ok=True)
         files.write_values(self.path, SCHEMA, {"identity": self.identity, "passes": self._passes})
         self._written = time.monotonic()
 

@@ -17,6 +17,7 @@ from cesaro.approximators import Approximator
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions
 from cesaro.engines import check_engine, session
+from cesaro.files import holding
 from cesaro.learning.arguments import (
     Method,
     all_settings,
@@ -107,9 +108,9 @@ def sweep(
         >>> bool(result.best(truth=1.9).error < 0.2)
         True
     """
-    check_choices(dtype, target, optimizer, record, workers, checkpoint)
+    check_choices(dtype, target, optimizer, record, workers)
     check_engine(engine, address)
-    with jax.enable_x64(dtype == "float64"):
+    with jax.enable_x64(dtype == "float64"), holding(checkpoint):
         feed = data if isinstance(data, Feed) else Still(data)
         origin = feed.source(0, dtype)
         recipe = Recipe(

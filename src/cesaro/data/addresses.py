@@ -1,5 +1,6 @@
 """Addresses of object stores: the files there, and requests that are tried again."""
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence, Sized
@@ -28,6 +29,7 @@ class File:
         name: what messages call it: its path below the folder. Never holds credentials.
         path: where it lies in its file system.
         size: bytes.
+        modified: when it last changed, in nanoseconds, where its file system told that with its name; None: it did not.
         filesystem: None: this machine.
         address: as the caller gave it, credentials included.
     """
@@ -37,6 +39,7 @@ class File:
     size: int = field(repr=False, default=0)
     filesystem: pa.fs.FileSystem | None = field(repr=False, default=None)
     address: str = field(repr=False, default="")
+    modified: int | None = field(repr=False, default=None)
 
     @property
     def is_remote(self) -> bool:
@@ -45,6 +48,16 @@ class File:
     def opened(self) -> pa.NativeFile:
         """For reading at any place."""
         return pa.OSFile(self.path) if self.filesystem is None else self.filesystem.open_input_file(self.path)
+
+    def stamp(self) -> str:
+        """Its size and the time of its last change: now, or, of a file elsewhere, when it was listed."""
+        if self.filesystem is not None:
+            return f"{self.size} bytes, {self.modified} ns"
+        try:
+            found = os.stat(self.path)
+        except OSError:  # reading it will say what is wrong
+            return "gone"
+        return f"{found.st_size} bytes, {found.st_mtime_ns} ns"
 
 
 class Place(NamedTuple):
@@ -96,7 +109,7 @@ def listed(found: Place, address: str) -> list[File] | File:
     assert system is not None
     info = retried(lambda: system.get_file_info(found.path))
     if info.type == pa.fs.FileType.File and not found.pattern:
-        return File(found.name, info.path, info.size, system, address)
+        return File(found.name, info.path, info.size, system, address, info.mtime_ns)
     if info.type != pa.fs.FileType.Directory:
         return []
     inside = retried(lambda: system.get_file_info(pa.fs.FileSelector(found.path, recursive=True)))
@@ -105,7 +118,7 @@ def listed(found: Place, address: str) -> list[File] | File:
         name = entry.path[len(found.path) :].lstrip("/")
         wanted = _matches(name.split("/"), found.pattern.split("/")) if found.pattern else not is_hidden(name)
         if entry.type == pa.fs.FileType.File and wanted:
-            files.append(File(name, entry.path, entry.size, system, address))
+            files.append(File(name, entry.path, entry.size, system, address, entry.mtime_ns))
     return sorted(files, key=lambda file: file.name.split("/"))
 
 

@@ -90,6 +90,9 @@ class FilesSource(Source):
         """Where those of its files lie that are on this machine."""
         return tuple(file.path for file in self._files if not file.is_remote)
 
+    def stamps(self) -> dict[str, str]:
+        return {file.name: file.stamp() for file in self._files}
+
     @abstractmethod
     def _header(self, file: File) -> Header:
         """Columns and rows of one file; opens it."""
@@ -207,7 +210,7 @@ class FilesSource(Source):
         if len(self._files) > 1:
             skipped = Wording("skip_bad_files=True, --skip-bad-files", "--skip-bad-files")
             remedy = Sentence("{remedy}, or leave such files out ({skipped})", remedy=remedy, skipped=skipped)
-        return reading(file.name, self.what, remedy=remedy, address=file.address)
+        return reading(file.name, self.what, KeyError, remedy=remedy, address=file.address)
 
     def _tried(self, file: File, use: Callable[[], T]) -> T | None:
         """What `use` gives; None where the file cannot be read and is left out."""

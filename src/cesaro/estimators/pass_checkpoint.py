@@ -54,11 +54,8 @@ class PassCheckpoint:
             raise InputError(f"The folder of the checkpoint '{path}' does not exist; create it or choose another path.")
 
     def _resume(self, quiet: bool) -> None:
-        try:
-            kept = files.read_values(self.path, SCHEMA, remedy=_AFRESH)
-        except InputError:
-            self._reject_older()
-            raise
+        files.reject_older(self.path, _OLDER, _AFRESH)
+        kept = files.read_values(self.path, SCHEMA, remedy=_AFRESH)
         self._check(kept.get("identity"))
         passes, stamps, digests = (kept.get(name) for name in ("passes", "stamps", "digests"))
         if not (isinstance(passes, list) and isinstance(stamps, dict) and self._fit(digests)):
@@ -73,13 +70,6 @@ class PassCheckpoint:
                 "choose another one (--checkpoint, --out)."
             )
         self._passes = passes
-
-    def _reject_older(self) -> None:
-        try:
-            files.read_metadata(self.path, _OLDER)
-        except InputError:
-            return
-        raise InputError(f"The checkpoint '{self.path}' was made by an older version; {_AFRESH}.") from None
 
     def _fit(self, kept: Any) -> TypeGuard[Found]:
         """Whether digests have the columns and blocks of this log."""

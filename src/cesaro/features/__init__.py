@@ -135,7 +135,7 @@ def _count(name: str, argument: str) -> int | None:
     if not argument:
         return None
     if not argument.isascii() or not argument.isdigit() or name == "linear":
-        raise InputError(f"features='{name}:{argument}' is not understood; write '{name}' or '{name}:<whole number>'.")
+        raise InputError(f"features must be '{name}' or '{name}:<whole number>'. Got '{name}:{argument}'.")
     return checks.count(name, int(argument))
 
 

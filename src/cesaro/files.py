@@ -301,7 +301,7 @@ def read_metadata(path: Path, schema: str) -> dict[str, Any]:
 
 
 def reject_older(path: Path, schema: str, remedy: str) -> None:
-    """Refuse a file with the schema of an older version, which does not tell enough; others get their sentence when they are read."""
+    """Refuse a file of an older version, by its schema; whatever else is wrong with a file is said when it is read."""
     try:
         read_metadata(path, schema)
     except InputError:

@@ -22,8 +22,8 @@ def fingerprint(thing: Any) -> str:
     """64 hexadecimal digits that are the same, in any process, for what computes the same, as far as can be told.
 
     - Numbers, text, arrays and containers: their content.
-    - A function: its source text (its compiled code where there is none), its defaults, and what it refers to, enclosed or
-      global. Of one from an installed package its name counts, and what it encloses.
+    - A function: its source text (its compiled code where there is none of its own), its defaults, and what it refers to,
+      enclosed or global. Of one from an installed package its name counts, and what it encloses.
     - An object: its class, and its attributes. An object with a method `__fingerprint__` is what that gives.
     - A module of the user's own: the text of its file.
 
@@ -123,7 +123,8 @@ class _Walk:
         code = function.__code__
         self._say("function", function.__qualname__.rpartition(".")[2])
         if _is_users(code.co_filename):
-            self.add(_source(function) or code)
+            is_alone = code.co_name != "<lambda>"  # the text of a lambda is its line, which may hold two
+            self.add((_source(function) if is_alone else None) or code)
             known = function.__globals__
             self._each("globals", (part for name in _names(code) if name in known for part in (name, known[name])))
         else:

@@ -89,7 +89,7 @@ def write(
     worker_count(workers)  # before anything is written
     face = probe(jobs[0])
     about = describe_log(jobs, face)
-    settings = {"format": format, **about, **identity(jobs[0].env, jobs[0].policy)}
+    settings = {"format": format, **about, **identity(jobs[0].env, jobs[0].policy, trust=jobs[0].trust)}
     with kind(out, settings, force=force) as sink:
         missing = [job for job in jobs if sink.load(_piece(job)) is None]
         with progress(

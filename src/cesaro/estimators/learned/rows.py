@@ -83,7 +83,7 @@ def buffered(prepared: Prepared, facts: Facts, dtype: str, rewards: tuple[float,
         weight=None if prepared.sample.rows.weights is None else facts.weight / facts.rows,
     )
     log, policy = prepared.log, prepared.policy and prepared.policy.policy
-    return Feed(buffer.after, lambda: fingerprint((log.digests(), policy, prepared.map)))
+    return Feed(buffer.after, lambda: fingerprint((sorted(log.digests().items()), policy, prepared.map)))
 
 
 def sampled(prepared: Prepared, most: int = SAMPLE) -> FeatureTransitions:

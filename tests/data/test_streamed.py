@@ -494,7 +494,7 @@ def test_a_log_must_not_change_while_it_is_read(tmp_path: Path) -> None:
     split(table.set_column(0, "state", table["state"].cast(pa.int16())), tmp_path)
     refused(rf"{changed} other entries of column \"state\" in a.parquet", log)
     split(table.drop_columns(["state"]), tmp_path)
-    refused(r"^a.parquet must be a complete Parquet file. Got: .*state", log, pickle.loads(copy))
+    refused(rf"{changed} other columns in a.parquet than before", log, pickle.loads(copy))
     split(table, tmp_path)
     assert len(list(log.blocks())) == len(list(pickle.loads(copy).blocks()))
 

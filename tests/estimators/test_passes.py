@@ -15,7 +15,7 @@ import pytest
 
 import cesaro as cs
 from cesaro import files
-from cesaro.data import blocks, digests, log, streamed
+from cesaro.data import blocks, log, streamed, windows
 from cesaro.errors import ClusterError
 from cesaro.estimators import gathering, pass_checkpoint, passes, pipeline, totals
 from cesaro.estimators.projection import Layout, Projection, project
@@ -390,11 +390,12 @@ def test_a_touched_log_is_read_again_and_an_untouched_one_is_not(
     folder = store(table, tmp_path / "log", "parquet")
     whole = fitted(folder).estimate_
     read: list[int] = []
-    agree = digests.Digests.agree
+    original = windows.Windows.read
 
-    def counted(self: Any, column: str, block: int, values: Any) -> bool:
-        read.extend([block] * (column == "reward"))
-        return agree(self, column, block, values)
+    def counted(self: Any, *arguments: Any, **options: Any) -> Any:
+        for window in original(self, *arguments, **options):
+            read.append(window.block)
+            yield window
 
     def touch() -> None:
         for file in folder.iterdir():
@@ -406,7 +407,7 @@ def test_a_touched_log_is_read_again_and_an_untouched_one_is_not(
         between()
         read.clear()
         with monkeypatch.context() as patched:
-            patched.setattr(digests.Digests, "agree", counted)
+            patched.setattr(windows.Windows, "read", counted)
             assert fitted(folder, kept).estimate_ == whole
         kept.unlink()
         return read[:]

@@ -59,6 +59,16 @@ class File:
             return "gone"
         return f"{found.st_size} bytes, {found.st_mtime_ns} ns"
 
+    def state(self) -> tuple[int, ...] | None:
+        """What is another one after every change of a file on this machine, and after a touch; None: nothing is."""
+        if self.filesystem is not None:
+            return None
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
 
 class Place(NamedTuple):
     """What an address leads to.

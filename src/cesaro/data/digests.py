@@ -30,10 +30,15 @@ class Digests:
     def __init__(self, blocks: int) -> None:
         self._blocks = blocks
         self._types: dict[str, pa.DataType] = {}
+        self._own: dict[str, NDArray[np.bool_]] = {}  # blocks that were read here
         self.found: Found = {}
 
     def __reduce__(self) -> Any:
         return Digests, (self._blocks,)
+
+    def is_known(self, column: str, block: int) -> bool:
+        """Whether a block was read before, by this process."""
+        return column in self._own and bool(self._own[column][block])
 
     def agree(self, column: str, block: int, values: pa.ChunkedArray) -> bool:
         """Whether a column holds what it held when this block was first read; the first time it is remembered."""
@@ -43,6 +48,7 @@ class Digests:
         digest = np.frombuffer(column_digest(values), np.uint8)
         if not known.any():
             known[:] = digest
+        self._own.setdefault(column, np.zeros(self._blocks, np.bool_))[block] = True
         return bool((known == digest).all())
 
     def merge(self, others: Mapping[str, NDArray[np.uint8]], start: int = 0) -> tuple[str, int] | None:

@@ -3,7 +3,7 @@
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import partial
 from typing import ClassVar, NamedTuple, TypeVar
 from urllib.parse import unquote
@@ -16,7 +16,7 @@ from cesaro.data.addresses import File, resumed, retried
 from cesaro.data.columns import wide
 from cesaro.data.roles import Roles
 from cesaro.data.settings import carried_settings
-from cesaro.data.sources import Files, Source, UnreadableError, check_names, reading
+from cesaro.data.sources import ChangedError, Files, Source, UnreadableError, check_names, reading
 from cesaro.errors import InputError
 from cesaro.text import Sentence, Wording, visible
 
@@ -92,6 +92,9 @@ class FilesSource(Source):
 
     def stamps(self) -> dict[str, str]:
         return {file.name: file.stamp() for file in self._files}
+
+    def state(self, file: int) -> tuple[int, ...] | None:
+        return self._files[file].state()
 
     @abstractmethod
     def _header(self, file: File) -> Header:
@@ -204,13 +207,18 @@ class FilesSource(Source):
     def _types(self, columns: list[str]) -> pa.Schema:
         return pa.schema([self._schema.field(column) for column in columns])
 
-    def _reading(self, file: File) -> AbstractContextManager[None]:
+    @contextmanager
+    def _reading(self, file: File) -> Iterator[None]:
         """Whatever goes wrong names the file, and how to go on without it where there are others."""
         remedy = "check that it is complete and has the format its name says"
         if len(self._files) > 1:
             skipped = Wording("skip_bad_files=True, --skip-bad-files", "--skip-bad-files")
             remedy = Sentence("{remedy}, or leave such files out ({skipped})", remedy=remedy, skipped=skipped)
-        return reading(file.name, self.what, KeyError, remedy=remedy, address=file.address)
+        try:
+            with reading(file.name, self.what, remedy=remedy, address=file.address):
+                yield
+        except KeyError:  # it had these columns when it was opened
+            raise ChangedError(self.name, f"other columns in {file.name} than before", file.name) from None
 
     def _tried(self, file: File, use: Callable[[], T]) -> T | None:
         """What `use` gives; None where the file cannot be read and is left out."""

@@ -87,6 +87,10 @@ class Source(ABC):
         """Per file its size and the time of its last change; empty where these do not tell whether the log is the same."""
         return {}
 
+    def state(self, file: int) -> tuple[int, ...] | None:
+        """What is another one after every change of one of `files`; None: nothing is, and only its content tells."""
+        return None
+
     def piece_types(self, roles: Roles, kinds: Mapping[str, str], *, checked: bool = True) -> pa.Schema:
         """The columns of `roles` with the types that `batches` gives them, which are those of `table`.
 

@@ -258,6 +258,15 @@ def read_metadata(path: Path, schema: str) -> dict[str, Any]:
     return _read(path, schema, lambda stored: {})[0]
 
 
+def reject_older(path: Path, schema: str, remedy: str) -> None:
+    """Refuse a file of an older version, by its schema; whatever else is wrong with a file is said when it is read."""
+    try:
+        read_metadata(path, schema)
+    except InputError:
+        return
+    raise InputError(f"'{path}' was made by an older version; {remedy}.")
+
+
 def _read(path: Path, schema: str, arrays: Callable[[Any], Arrays]) -> tuple[dict[str, Any], Arrays]:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:

@@ -69,7 +69,7 @@ def test_results_are_written_here() -> None:
     with pytest.raises(cs.InputError, match=r"^out \(--out\) must be a path on this machine. Got s3:/…@bucket/a\?"):
         OutFolder(Path(QUOTED))
     with pytest.raises(cs.InputError, match=r"^checkpoint \(--checkpoint\) must be a path on this machine. Got s3:/…@"):
-        PassCheckpoint(Path(QUOTED), {})
+        PassCheckpoint(Path(QUOTED), cs.Transitions([0, 1], [0, 1], [0.0, 1.0]), {})
 
 
 def test_no_message_of_a_command_shows_credentials(

@@ -220,12 +220,12 @@ def changed(**columns: Any) -> pa.Table:
 @pytest.mark.parametrize(
     ("after", "what"),
     [
-        (shuffled().slice(71), "another number of rows in 1.parquet"),
+        (shuffled().slice(71), 'other entries of column "id" in 1.parquet'),
         (pa.concat_tables([shuffled().slice(70), shuffled()]), "another number of rows in 1.parquet"),
-        (changed(id=np.arange(130)), "other ids"),
-        (changed(reward=["x"] * 130), "other types"),
-        (changed(id=[0.0] * 130), "other types"),
-        (shuffled().slice(70).drop_columns(["reward"]), "other columns"),
+        (changed(id=np.arange(130)), 'other entries of column "id" in 1.parquet'),
+        (changed(reward=["x"] * 130), 'other entries of column "reward" in 1.parquet'),
+        (changed(id=[0.0] * 130), 'other entries of column "id" in 1.parquet'),
+        (shuffled().slice(70).drop_columns(["reward"]), "other columns in 1.parquet than before"),
     ],
 )
 def test_a_log_that_changes(after: pa.Table, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

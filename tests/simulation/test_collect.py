@@ -120,7 +120,7 @@ def test_an_interrupted_run_resumes_to_the_same_file(tmp_path: Path, monkeypatch
     assert not out.exists()
     with pytest.raises(cs.InputError, match=r"other settings \(seed is 0 there and 1 here\)"):
         cs.collect("Pendulum-v1", controller, 500, out=out, seed=1, **settings)
-    with pytest.raises(cs.InputError, match="policy_object is"):
+    with pytest.raises(cs.InputError, match="policy_fingerprint is"):
         cs.collect("Pendulum-v1", lambda rows: controller(rows) / 2, 500, out=out, **settings)
     ran: list[int] = []
 

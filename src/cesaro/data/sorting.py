@@ -231,13 +231,10 @@ class _Sorter:
     def _blocks(self, columns: Sequence[str]) -> Iterator[Window]:
         """Some columns of all rows, as many as there were and of the types that they had."""
         types = [self._plain.field(column).type for column in columns]
-        try:
-            for window in self._windows.read(columns, below=False):
-                if list(map(_plain, window.table.schema.types)) != types:
-                    raise self._changed("other types")
-                yield window
-        except KeyError:
-            raise self._changed("other columns") from None
+        for window in self._windows.read(columns, below=False):
+            if list(map(_plain, window.table.schema.types)) != types:
+                raise self._changed("other types")
+            yield window
 
     def _reject_types(self, table: pa.Table) -> None:
         """A type that cannot be written is told before hours have passed."""

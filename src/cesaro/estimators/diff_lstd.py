@@ -25,6 +25,7 @@ from cesaro.estimators.series import InfluencePass
 from cesaro.estimators.support import REMEDY, not_identified
 from cesaro.features import OneHot
 from cesaro.files import holding
+from cesaro.fingerprints import fingerprint
 from cesaro.progress import stage
 
 
@@ -123,7 +124,7 @@ class DiffLSTD(Estimator):
                 random_state=checks.count("random_state", self.random_state, low=0),
                 quiet=self.quiet,
             )
-            running = self._running(prepared)
+            running = self._running(prepared, maps)
             if prepared.is_logged:
                 facts = run_pass(Gathering(has_features=False), prepared, running).facts
                 return self._fit_logged(self._begin(prepared, facts), running)
@@ -158,12 +159,15 @@ class DiffLSTD(Estimator):
             self._known = solution.known
             return self._end()
 
-    def _running(self, prepared: Prepared) -> Running:
-        """How passes are run."""
+    def _running(self, prepared: Prepared, maps: NetworkMaps | None) -> Running:
+        """How passes are run; the file of a checkpoint depends on the networks of all seeds."""
         kept = None
         if self.checkpoint is not None:
             settings = {name: getattr(self, name) for name in ("ridge", "standard_errors", "draws", "random_state")}
-            kept = PassCheckpoint(Path(self.checkpoint), identity(prepared, settings))
+            if maps is not None:
+                settings["networks"] = fingerprint(maps.maps)[:12]
+            mine = identity(prepared, settings)
+            kept = PassCheckpoint(Path(self.checkpoint), prepared.whole, mine, quiet=self.quiet)
         return Running(self.quiet, kept, self.engine, self.address)
 
     def _closed_form(self, prepared: Prepared, relative: float, given: float | None, running: Running) -> Fit:

@@ -125,7 +125,7 @@ def sweep(
         bound = min(DIVERGED * (1 + float(jnp.max(jnp.abs(origin.rewards)))), float(np.finfo(dtype).max))
         records, threads = int(budget // record_every), workers or os.cpu_count() or 1
         job = Job(compiled, shape, chosen, seed_numbers, records, bound, dtype, threads)
-        mine = {} if checkpoint is None else identity(job, origin, label, schedule, approximator, radius, record)
+        mine = {} if checkpoint is None else identity(job, recipe, origin, feed.identity(), label, radius)
         del origin  # of the first record alone, where rows change
         chunks = divided(job)
         with session(engine, address):

@@ -58,6 +58,7 @@ class Policy:
     high: Array | None = None
     is_logged: bool = False
     _float_hint = ""
+    _file = ""  # the fingerprint of the file that it came from
     _imports: Callable[[], AbstractContextManager[Any]] = staticmethod(nullcontext)
 
     def probabilities(self, observations: Observations) -> Array:
@@ -78,6 +79,9 @@ class Policy:
     def bind(self, log: LogInfo) -> "Policy":
         """This policy with the labels of a log where it could not know them before."""
         return self
+
+    def __fingerprint__(self) -> Any:
+        return self._file or {name: part for name, part in vars(self).items() if name not in ("name", "_imports")}
 
     @property
     def _who(self) -> str:

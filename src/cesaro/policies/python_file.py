@@ -12,13 +12,19 @@ from typing import Any
 
 from cesaro import user_code
 from cesaro.errors import InputError
+from cesaro.fingerprints import fingerprint
 
 
 class Siblings:
     """The modules beside a file.
 
     They are importable within `imports()` only, so that equal names in two folders, or in the program itself, do not meet.
+
+    Attributes:
+        fingerprint: of the file, and of those beside it that it imports when it is loaded.
     """
+
+    fingerprint: str
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -27,8 +33,12 @@ class Siblings:
 
     @contextmanager
     def imports(self) -> Iterator[None]:
+        with user_code.ONE_AT_A_TIME:  # all threads have the same modules
+            yield from self._imports()
+
+    def _imports(self) -> Iterator[None]:
         names = self._names
-        present = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in names}
+        present = {name: module for name, module in list(sys.modules.items()) if name.partition(".")[0] in names}
         others = {
             name: module for name, module in present.items() if _is_loose(name, module) and not self._owns(module)
         }
@@ -86,6 +96,7 @@ def load(path: Path, name: str) -> tuple[Any, Siblings]:
             public = [key for key in vars(module) if not key.startswith("_") and key != part]
             there = f"it has {', '.join(public[:8])}" if public else "it defines nothing"
             raise InputError(f"'{path}' must define {name!r}, and it does not ({there}); check the name.") from None
+    siblings.fingerprint = fingerprint((source, sorted(siblings._modules.items())))
     return value, siblings
 
 

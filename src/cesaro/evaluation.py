@@ -137,7 +137,8 @@ class Evaluation:
         """
         from cesaro.report.folder import ReportFolder, write_evaluation
 
-        write_evaluation(self, ReportFolder(folder, force=force))
+        with ReportFolder(folder, force=force) as out:
+            write_evaluation(self, out)
 
     def _repr_html_(self) -> str:
         from cesaro.report.html import evaluation_fragment

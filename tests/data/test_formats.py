@@ -1,5 +1,6 @@
 """The same log in every format gives the same transitions."""
 
+import shutil
 import socket
 import sys
 from collections.abc import Callable
@@ -334,6 +335,69 @@ def test_minari_that_is_not_here_is_not_fetched(minari_root: Path) -> None:
     (minari_root / "cesaro" / "broken-v0" / "data").mkdir(parents=True, exist_ok=True)
     with pytest.raises(InputError, match="cesaro/broken-v0 must be a complete Minari data set"):
         read("minari:cesaro/broken-v0")
+
+
+def _copied(minari_root: Path, storage: str) -> Path:
+    """The data of a copy that may be damaged."""
+    copy = minari_root / "cesaro" / "copy-v0"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(minari_root / "cesaro" / f"{storage}-v0", copy)
+    return copy / "data"
+
+
+def _external(file: Any) -> None:
+    file["episode_1/infos/x"] = h5py.ExternalLink("other.h5", "/x")
+
+
+def _virtual(file: Any) -> None:
+    layout = h5py.VirtualLayout((10,), "f8")
+    layout[:] = h5py.VirtualSource("absent.h5", "x", (10,))
+    del file["episode_1/rewards"]
+    file.create_virtual_dataset("episode_1/rewards", layout)
+
+
+def _outside(file: Any) -> None:
+    del file["episode_1/rewards"]
+    file.create_dataset("episode_1/rewards", (10,), "f8", external=[("other.bin", 0, 80)])
+
+
+@pytest.mark.usefixtures("offline")
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (_external, 'data set "episode_1/infos/x" must be written in the file itself. Got a link to another file'),
+        (_virtual, 'data set "episode_1/rewards" must be written in the file itself. Got a virtual data set'),
+        (_outside, 'data set "episode_1/rewards" must be written in the file itself. Got external storage'),
+    ],
+)
+def test_minari_data_elsewhere_are_refused(change: Callable[[Any], None], match: str, minari_root: Path) -> None:
+    with h5py.File(_copied(minari_root, "hdf5") / "main_data.hdf5", "a") as file:
+        change(file)
+    with pytest.raises(InputError, match=f"^cesaro/copy-v0: {match}"):
+        read("minari:cesaro/copy-v0").load()
+
+
+@pytest.mark.usefixtures("offline")
+def test_minari_steps_that_are_missing_are_told(minari_root: Path) -> None:
+    """Minari passes over an episode's files that are not there, and gives its id to the next."""
+    data = _copied(minari_root, "arrow")
+    for file in (data / "1").glob("*.arrow"):
+        file.rename(data / "1" / f"_{file.name}")
+    match = r"^cesaro/copy-v0 must hold the 40 steps that its metadata count. Got 30, so that some are missing"
+    with pytest.raises(InputError, match=match):
+        read("minari:cesaro/copy-v0").load()
+
+
+@pytest.mark.usefixtures("offline")
+def test_minari_folders_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    with pytest.raises(
+        InputError, match=r"^cesaro/hdf5-v0 must be the id of a Minari data set that can be read. Got: .*Perm"
+    ):
+        read("minari:cesaro/hdf5-v0")
 
 
 @pytest.mark.parametrize(("package", "extra"), [("h5py", "hdf5"), ("minari", "minari")])

@@ -234,6 +234,29 @@ def test_a_checkpoint_of_another_objective_is_refused(tmp_path: Path) -> None:
         run(other, checkpoint=path)
 
 
+def test_a_checkpoint_of_an_objective_with_other_numbers_is_refused(tmp_path: Path) -> None:
+    """Arrays that an objective encloses stand in no text, neither its own nor that of its program."""
+    path, base = tmp_path / "sweep.npz", REGISTRY["diff-sgq"](linear, 2)
+
+    def weighted(weights: Array) -> Objective:
+        where = np.asarray(weights, np.float32)
+        return base._replace(lagrangian=lambda *given: where[1] * base.lagrangian(*given) + 0 * where.sum())
+
+    run(weighted(np.array([1.0, 1.0])), checkpoint=path)
+    run(weighted(np.array([1.0, 1.0])), checkpoint=path)
+    with pytest.raises(cs.InputError, match=r"belongs to another sweep \(different: .*source\)"):
+        run(weighted(np.array([1.0, 0.5])), checkpoint=path)
+
+
+def test_a_checkpoint_of_an_older_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.npz"
+    run(checkpoint=path)
+    kept = files.read_values(path, checkpoints.SCHEMA)
+    files.write_values(path, "cesaro-sweep-checkpoint/2", kept)
+    with pytest.raises(cs.InputError, match="was made by an older version; delete it, or choose another file"):
+        run(checkpoint=path)
+
+
 @pytest.mark.parametrize("keep", [0, 1, 100, -1])
 def test_a_damaged_checkpoint_gets_one_sentence(keep: int, tmp_path: Path) -> None:
     path = tmp_path / "sweep.npz"
@@ -264,7 +287,7 @@ def test_other_files_are_no_checkpoints(tmp_path: Path) -> None:
     run().save(path)
     with pytest.raises(cs.InputError, match="holds 'cesaro-sweep/1'"):
         run(checkpoint=path)
-    with pytest.raises(cs.InputError, match="is not a file of this package"):
+    with pytest.raises(cs.InputError, match=r"must be a file, or nothing yet\. Got a folder"):
         run(checkpoint=tmp_path)
 
 

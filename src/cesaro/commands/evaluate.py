@@ -4,7 +4,7 @@ import inspect
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -264,7 +264,7 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
     def resumes() -> bool:
         return any(path.exists() for path in kept)
 
-    with one_line_errors(resumes=resumes):
+    with one_line_errors(resumes=resumes), ExitStack() as held:
         settings = _settings(given)
         kinds, roles, gap = _kinds(given["kind"] or ()), _roles(given), _gap(given["gap"])
         if not several and len(given["policy"]) > 1:
@@ -272,18 +272,22 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
         if several and len(given["policy"]) < 2:
             raise InputError("compare takes at least two --policy options. Got 1; for one: cesaro evaluate.")
 
-        from cesaro import comparison, evaluation
+        from cesaro import comparison, evaluation, files
         from cesaro.data import read
         from cesaro.report import folder as report
 
-        out = None if given["out"] is None else report.ReportFolder(given["out"], force=given["force"])
-        if out is not None:
-            out.check()
+        out = None
+        if given["out"] is not None:
+            out = held.enter_context(report.ReportFolder(given["out"], force=given["force"]))
             if given["method"] in ("auto", "diff-lstd"):
                 settings.setdefault("checkpoint", out.path / report.PASSES)
         if "checkpoint" in settings:
             places = range(len(given["policy"])) if several else [None]
             kept += [comparison.numbered(settings["checkpoint"], place) for place in places]
+        for path in kept:
+            if out is not None and path.parent == out.path:
+                out.file(path.name, progress=True)
+            held.enter_context(files.holding(path))
         policies = _policies(given["policy"], given["trust"])
         log = read(given["log"], **roles, kinds=kinds, gap=gap, **{name: given[name] for name in _LOG_SETTINGS})
         if several:
@@ -297,10 +301,10 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
             one.log["notes"] = [for_command_line(note) for note in one.log["notes"]]
         _print(answer, several, as_json=given["json"])
         if out is not None:
-            files = (report.write_comparison if several else report.write_evaluation)(answer, out)
-            pictures = sum(file.endswith(".png") for file in files)
-            beside = ", ".join(file for file in files[1:] if not file.endswith(".png"))
-            where = given["out"] / files[0]
+            names = (report.write_comparison if several else report.write_evaluation)(answer, out)
+            pictures = sum(name.endswith(".png") for name in names)
+            beside = ", ".join(name for name in names[1:] if not name.endswith(".png"))
+            where = given["out"] / names[0]
             output.echo(f"Report: {where} (beside it: {beside}, {pictures} pictures)", aside=given["json"])
 
 

@@ -1,5 +1,7 @@
 """`cesaro collect`, `cesaro truth` and `cesaro train-target`: logs, truths and target policies by simulation."""
 
+import os
+from contextlib import ExitStack
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
@@ -112,13 +114,14 @@ def truth(
     quiet: Quiet = False,
 ) -> None:
     """The reward rate of a policy in an environment by simulation, with its standard error from batch means."""
-    with one_line_errors(resumes=False):
+    with one_line_errors(resumes=False), ExitStack() as held:
         from cesaro import checks, files
         from cesaro.simulation.monte_carlo import monte_carlo_rate
 
         checks.number("confidence", confidence, low=0.0, low_open=True, high=1.0)
         if out is not None:
             _check_file(out, force=force)
+            held.enter_context(files.holding(out, "out (--out)"))
         rate = monte_carlo_rate(
             env,
             policy,
@@ -185,5 +188,19 @@ def _check_file(out: Path, *, force: bool) -> None:
         raise InputError(
             f"The folder '{out.absolute().parent}', which would hold the answer, does not exist; create it."
         )
-    if out.exists() and not (force and out.is_file()):
+    from cesaro import documents, files
+    from cesaro.simulation.monte_carlo import SCHEMA
+
+    files.reject_other(out, "choose another file (--out)")
+    if not os.path.lexists(out):
+        return
+    if not force:
         raise InputError(f"'{out}' exists; add --force to replace it, or choose another file (--out).")
+    try:
+        found = documents.read(out)
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        raise InputError(
+            f"'{out}' was not written by truth, so that --force leaves it alone; choose another file (--out)."
+        )

@@ -415,6 +415,8 @@ def _positions(entries: pa.ChunkedArray, rows: NDArray[Any], place: Place, level
         )
     try:
         positions = pc.index_in(entries.cast(kind), value_set=pa.array(levels, kind))
+    except MemoryError:
+        raise
     except pa.ArrowException:
         raise place.error("must list actions that the log has", f"labels beyond {kind}", "correct them") from None
     if positions.null_count:

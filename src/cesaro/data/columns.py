@@ -134,6 +134,8 @@ def cast(column: pa.ChunkedArray, kind: pa.DataType, place: Place, what: str, re
         return column
     try:
         return column.cast(kind)
+    except MemoryError:
+        raise
     except pa.ArrowException:
         row = _first_failure(column, kind)
         raise place.error(
@@ -149,6 +151,8 @@ def _first_failure(column: pa.ChunkedArray, kind: pa.DataType) -> int:
         try:
             column.slice(low, middle - low).cast(kind)
             low = middle
+        except MemoryError:
+            raise
         except pa.ArrowException:
             high = middle
     return low

@@ -1,9 +1,7 @@
 """The arguments of a sweep, checked and completed."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, wraps
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import jax
@@ -141,9 +139,7 @@ def as_recorders(
     return {name: known[name] for name in record if name in known}
 
 
-def check_choices(
-    dtype: str, target: Any, optimizer: Any, record: Any, workers: Any, checkpoint: str | os.PathLike[str] | None
-) -> None:
+def check_choices(dtype: str, target: Any, optimizer: Any, record: Any, workers: Any) -> None:
     """The arguments that are used as they are."""
     if dtype not in ("float32", "float64"):
         raise InputError(f"dtype must be 'float32' or 'float64'. Got {dtype!r}.")
@@ -155,8 +151,6 @@ def check_choices(
         raise InputError(f"record must be a list of names or a mapping. Got {record!r}.")
     if workers is not None:
         checks.count("workers", workers, low=0)
-    if checkpoint is not None and not Path(checkpoint).parent.is_dir():
-        raise InputError(f"'{checkpoint}' cannot be written (no such folder); choose another path.")
 
 
 def check_range(settings: Mapping[str, checks.Array], dtype: str) -> None:

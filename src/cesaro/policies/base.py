@@ -58,6 +58,7 @@ class Policy:
     high: Array | None = None
     is_logged: bool = False
     _float_hint = ""
+    _file = ""  # the fingerprint of the file that it came from
     _imports: Callable[[], AbstractContextManager[Any]] = staticmethod(nullcontext)
 
     def probabilities(self, observations: Observations) -> Array:
@@ -93,6 +94,9 @@ class Policy:
             ),
             among_modules,
         )
+
+    def __fingerprint__(self) -> Any:
+        return self._file or {name: part for name, part in vars(self).items() if name not in ("name", "_imports")}
 
     @property
     def _who(self) -> str:
@@ -220,9 +224,12 @@ def matrix(who: str, observations: Observations, width: int | None, dtype: Any) 
 
 def check_actions(who: str, actions: Any) -> tuple[Any, ...]:
     """Action labels: at least one, all different."""
-    if isinstance(actions, str) or not hasattr(actions, "__iter__") or np.shape(actions)[:1] == (0,):
+    try:
+        result = () if isinstance(actions, str) else tuple(labels.native(action) for action in actions)
+    except TypeError:  # nothing that one can iterate over
+        result = ()
+    if not result:
         raise InputError(f"{who} must have a sequence of at least one action label. Got {actions!r}.")
-    result = tuple(labels.native(action) for action in actions)
     if (twice := labels.repeated(result)) is not None:
         raise InputError(f"{who} must have different action labels. Got {twice[0]!r} twice; merge the two columns.")
     return result

@@ -12,6 +12,7 @@ import numpy as np
 
 from cesaro import user_code
 from cesaro.errors import InputError
+from cesaro.fingerprints import file_fingerprint, fingerprint
 from cesaro.policies import actor, python_file, stable_baselines, tables
 from cesaro.policies.base import Finite, Policy, Sampler, default_name
 from cesaro.policies.onnx_model import OnnxModel
@@ -144,13 +145,17 @@ def _from_file(path: Path, name: str | None, trust: bool) -> Policy:
     if suffix not in (".csv", ".onnx", ".safetensors", ".zip"):
         raise InputError(f"policy must be {_FORMS}. Got {str(path)!r}.")
     _check_exists(path)
+    made: Policy
     if suffix == ".csv":
-        return tables.from_csv(path, name=called)
-    if suffix == ".onnx":
-        return OnnxModel(path, name=called)
-    if suffix == ".safetensors":
-        return actor.load(path, name=called)
-    return stable_baselines.load(path, name=called, trust=trust)
+        made = tables.from_csv(path, name=called)
+    elif suffix == ".onnx":
+        made = OnnxModel(path, name=called)
+    elif suffix == ".safetensors":
+        made = actor.load(path, name=called)
+    else:
+        made = stable_baselines.load(path, name=called, trust=trust)
+    made._file = file_fingerprint(path)
+    return made
 
 
 def _from_python(path: Path, attribute: str, name: str | None) -> Policy:
@@ -162,6 +167,7 @@ def _from_python(path: Path, attribute: str, name: str | None) -> Policy:
         )
     made = copy.copy(_from_users(value, name or attribute, siblings.imports))
     made._imports = siblings.imports
+    made._file = fingerprint((siblings.fingerprint, attribute))
     return made
 
 

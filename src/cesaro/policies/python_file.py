@@ -13,6 +13,7 @@ from typing import Any
 
 from cesaro import user_code
 from cesaro.errors import InputError
+from cesaro.fingerprints import fingerprint
 
 
 class Siblings:
@@ -20,7 +21,12 @@ class Siblings:
 
     They are importable within `imports()` only, so that equal names in two folders, or in the program itself, do not meet.
     Likewise a working directory that the file has chosen is its own there, and nobody else's.
+
+    Attributes:
+        fingerprint: of the file, and of those beside it that it imports when it is loaded.
     """
+
+    fingerprint: str
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -30,8 +36,12 @@ class Siblings:
 
     @contextmanager
     def imports(self) -> Iterator[None]:
+        with user_code.ONE_AT_A_TIME:  # all threads have the same modules
+            yield from self._imports()
+
+    def _imports(self) -> Iterator[None]:
         names = self._names
-        present = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in names}
+        present = {name: module for name, module in list(sys.modules.items()) if name.partition(".")[0] in names}
         others = {
             name: module for name, module in present.items() if _is_loose(name, module) and not self._owns(module)
         }
@@ -90,6 +100,7 @@ def load(path: Path, name: str) -> tuple[Any, Siblings]:
     except BaseException:
         sys.modules.pop(module.__name__, None)
         raise
+    siblings.fingerprint = fingerprint((source, sorted(siblings._modules.items())))
     return value, siblings
 
 

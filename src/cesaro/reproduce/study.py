@@ -4,14 +4,17 @@ import csv
 import math
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cesaro import documents
 from cesaro.engines import in_use, map_completed
 from cesaro.errors import InputError
-from cesaro.files import Arrays, Workspace
+from cesaro.files import Arrays, write_json
+from cesaro.folders import Workspace
 from cesaro.progress import progress
 from cesaro.versions import versions
 
@@ -19,6 +22,37 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SCHEMA = "cesaro-study/1"
+# What a study of version 0.1 left beside its manifest; later ones have a ledger.
+_FILES_OF_0_1 = {
+    "assumption": ("assumption.csv", "assumption.png"),
+    "boyan": ("boyan.csv", "best.csv", "boyan.png", "step_size.png"),
+    "counterexample": ("counterexample.csv", "trajectories.csv", "counterexample.png"),
+    "coverage": ("coverage.csv", "series.csv", "coverage.png"),
+    "mujoco": ("mujoco.csv", "best.csv", "curves.csv", "mujoco.png", "mujoco_appendix.png", "rates.png"),
+    "pendulum": ("pendulum.csv", "logs.csv", "settings.csv", "pendulum.png"),
+    "practice": ("practice.csv", "seeds.csv", "methods.csv", "held.csv", "practice.png"),
+    "rates": ("rates.csv", "problems.csv", "rates.png"),
+    "stall": ("walks.csv", "noise.csv", "networks.csv", "stall.png"),
+}
+
+
+class Folder(Workspace):
+    """The folder of one study: tables, figures and a manifest, which appear when all of them are complete."""
+
+    WRITER = "study"
+    WRITTEN_BY = "a study"
+
+    def unmarked(self) -> set[str] | None:
+        with suppress(OSError, ValueError):
+            found = documents.read(self.out / "manifest.json")
+            if isinstance(found, dict) and found.get("schema") == SCHEMA:
+                return {"manifest.json", *_FILES_OF_0_1.get(str(found.get("study")), ())}
+        return None
+
+    def finish(self, manifest: Mapping[str, Any]) -> Path:
+        """Add `manifest.json`, rename the folder to `OUT` and return `OUT`."""
+        write_json(self.file("manifest.json"), manifest)
+        return self.rename()
 
 
 def check_workers(workers: int) -> None:
@@ -34,7 +68,7 @@ def require(study: str, holds: bool, name: str, rule: str, value: Any) -> None:
 
 
 def compute(
-    work: Workspace, jobs: Mapping[str, Callable[[], Arrays]], *, label: str, workers: int = 1, quiet: bool = False
+    work: Folder, jobs: Mapping[str, Callable[[], Arrays]], *, label: str, workers: int = 1, quiet: bool = False
 ) -> dict[str, Arrays]:
     """Every piece, in the order of `jobs`: read where stored, else computed and stored.
 

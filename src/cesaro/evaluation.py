@@ -14,6 +14,7 @@ import numpy as np
 from cesaro import __version__
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions, Log, read
+from cesaro.devices import starting_jax
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.base import Estimator
@@ -305,7 +306,8 @@ def _estimator(method: str, features: Any, random_state: int, quiet: bool, setti
     if method not in ("auto", "diff-lstd"):
         if method not in METHODS:
             raise InputError(f"method must be one of auto, diff-lstd, {', '.join(METHODS)}. Got {method!r}.")
-        from cesaro.estimators.learned import Learned  # JAX takes a second to import
+        with starting_jax():
+            from cesaro.estimators.learned import Learned  # JAX takes a second to import
 
         kind, settings = Learned, {"method": method, **settings}
     elif "approximator" in settings:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
 from cesaro.errors import InputError
-from cesaro.text import for_command_line, shown_address, visible
+from cesaro.text import for_command_line, shown_address
 
 if TYPE_CHECKING:
     from cesaro.policies import Policy
@@ -304,7 +305,7 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
             pictures = sum(name.endswith(".png") for name in names)
             beside = ", ".join(name for name in names[1:] if not name.endswith(".png"))
             where = given["out"] / names[0]
-            typer.echo(visible(f"Report: {where} (beside it: {beside}, {pictures} pictures)"), err=given["json"])
+            output.echo(f"Report: {where} (beside it: {beside}, {pictures} pictures)", aside=given["json"])
 
 
 def _repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:
@@ -327,15 +328,13 @@ def _print(answer: Any, several: bool, *, as_json: bool) -> None:
     from cesaro.report import text
 
     if as_json:
-        typer.echo(json.dumps(answer.to_dict(), indent=2, allow_nan=False))
+        output.document(json.dumps(answer.to_dict(), indent=2, allow_nan=False))
         evaluations = answer.evaluations.values() if several else [answer]
         for one in evaluations:
             for warning in one.warnings:
-                typer.echo(visible(f"warning: {one.name}: {warning}"), err=True)
+                output.echo(f"warning: {one.name}: {warning}", aside=True)
         return
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = output.console()
     for part in (text.render_comparison if several else text.render_evaluation)(answer):
         console.print(part)
 

@@ -2,12 +2,13 @@
 
 import inspect
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cesaro import checks
+from cesaro import checks, user_code
 from cesaro.data import Log, Sample
 from cesaro.data.blocks import SAMPLE, sample_rows
 from cesaro.data.values import Values
@@ -58,8 +59,9 @@ def build(
         most: the most Fourier features where the specification names no number; None: as many as the default allows.
         sample: the log's, where it is known already.
     """
-    if isinstance(spec, NetworkInputs | PerAction | Joint):
-        return spec
+    if type(spec) in (NetworkInputs, PerAction, Joint):
+        found: FeatureMap = spec
+        return found
     rows = (log.sample(random_state) if sample is None else sample).rows
     observations, actions = rows.observations, rows.actions
     finite = actions.is_discrete
@@ -86,10 +88,9 @@ def build(
             raise InputError(
                 f"features must be one of {known}, a transformer, a function or file.py:name. Got {spec!r}."
             )
-    elif not hasattr(spec, "fit") and not callable(spec):
-        raise InputError(f"features must be a name, a transformer or a function. Got {type(spec).__name__}.")
-    if not isinstance(spec, str) and not hasattr(spec, "fit"):
-        return _from_function(spec, observations, actions)
+    elif not user_code.call(_unreadable(spec), hasattr, spec, "fit"):
+        made: FeatureMap = user_code.call(_unreadable(spec), _from_function, spec, observations, actions)
+        return made
     state = Encoder(observations)
     action = None if finite else Encoder(actions)
     inputs = state(observations)
@@ -139,8 +140,16 @@ def _count(name: str, argument: str) -> int | None:
     return checks.count(name, int(argument))
 
 
+def _unreadable(spec: Any) -> Callable[[str], str]:
+    return lambda error: (
+        f"features must be an object that can be read. Got a {user_code.type_name(spec)}, which failed with {error}."
+    )
+
+
 def _from_function(function: Any, observations: Values, actions: Values) -> FeatureMap:
     """One parameter: state features; two: features of pairs."""
+    if not callable(function):
+        raise InputError(f"features must be a name, a transformer or a function. Got {user_code.type_name(function)}.")
     try:
         parameters = [
             p

@@ -1,13 +1,13 @@
 """Maps of a matrix of standardized inputs to features: the part that is worth exchanging."""
 
+from collections.abc import Callable
 from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro import checks
-from cesaro.user_code import named
+from cesaro import checks, user_code
 
 Float32 = NDArray[np.float32]
 
@@ -76,6 +76,11 @@ class Transformer:
     """A scikit-learn transformer or pipeline, fitted on the sample."""
 
     def __init__(self, transformer: Any, sample: Float32, random_state: int) -> None:
+        self.description = f"{user_code.type_name(transformer)} on {sample.shape[1]} inputs"
+        self._called(self._fit, transformer, sample, random_state)
+        self.size = self(sample[:2]).shape[1]
+
+    def _fit(self, transformer: Any, sample: Float32, random_state: int) -> None:
         from sklearn.base import clone
 
         self._transformer = clone(transformer)
@@ -85,17 +90,22 @@ class Transformer:
             if name.split("__")[-1] == "random_state" and value is None
         }
         self._transformer.set_params(**unset)
-        self.description = f"{type(transformer).__name__} on {sample.shape[1]} inputs"
-        with named(self.description):
-            self._transformer.fit(sample)
-        self.size = self(sample[:2]).shape[1]
+        self._transformer.fit(sample)
 
     def __call__(self, inputs: Float32) -> checks.Array:
-        with named(self.description):
-            result = self._transformer.transform(inputs)
+        return self._checked(self._called(self._transform, inputs), len(inputs))
+
+    def _transform(self, inputs: Float32) -> NDArray[Any]:
+        result = self._transformer.transform(inputs)
         if hasattr(result, "toarray"):
             result = result.toarray()
-        return checks.float_array(f"The output of {self.description}", result, ("row", "feature"), (len(inputs), None))
+        return result if type(result) is np.ndarray else self._checked(result, len(inputs))
+
+    def _checked(self, result: Any, rows: int) -> checks.Array:
+        return checks.float_array(f"The output of {self.description}", result, ("row", "feature"), (rows, None))
+
+    def _called(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return user_code.call(lambda error: f"{self.description} failed with {error}.", function, *arguments)
 
 
 def median_distance(sample: Float32, rng: np.random.Generator, pairs: int = 10_000) -> float:

@@ -1,6 +1,7 @@
 """The arguments of a sweep, checked and completed."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, wraps
 from typing import Any, TypeAlias
 
 import jax
@@ -9,7 +10,7 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 
-from cesaro import checks
+from cesaro import checks, user_code
 from cesaro.algorithms import REGISTRY, Algorithm, Objective, State
 from cesaro.algorithms.saddle_point import SCHEDULE_DEFAULTS, SCHEDULES, Target
 from cesaro.approximators import APPROXIMATORS, Approximator
@@ -22,21 +23,43 @@ Method: TypeAlias = str | Objective | Callable[[Approximator, int], Objective]
 
 def as_objective(method: Method, approximator: str | Approximator, inputs: int) -> tuple[Objective, str]:
     if isinstance(method, Objective):
-        return method, "objective"
+        return _of_users("objective", method), "objective"
     if isinstance(approximator, str):
         if approximator not in APPROXIMATORS:
             raise InputError(f"approximator must be one of {', '.join(APPROXIMATORS)}. Got {approximator!r}.")
         approximator = APPROXIMATORS[approximator]
     if not callable(approximator):
         raise InputError(f"approximator must be a name or a function. Got {approximator!r}.")
-    if callable(method):
-        built = method(approximator, inputs)
-        if not isinstance(built, Objective):
-            raise InputError(f"method must build an Objective. Got {type(built).__name__}.")
-        return built, getattr(method, "__name__", "objective")
-    if str(method) not in REGISTRY:
+    if not callable(method) and str(method) not in REGISTRY:
         raise InputError(f"method must be one of {', '.join(REGISTRY)}, or an Objective. Got {method!r}.")
-    return REGISTRY[method](approximator, inputs), method
+    label = getattr(method, "__name__", "objective") if callable(method) else method
+    built = users(label, method if callable(method) else REGISTRY[method])(approximator, inputs)
+    if not isinstance(built, Objective):
+        raise InputError(f"method must build an Objective. Got {user_code.type_name(built)}.")
+    return _of_users(label, built), label
+
+
+def _of_users(label: str, objective: Objective) -> Objective:
+    """The objective, whose functions may be the user's own, or call an approximator that is."""
+    return objective._replace(
+        init=users(label, objective.init),
+        lagrangian=users(label, objective.lagrangian),
+        reward_rate=users(label, objective.reward_rate),
+        values=None if objective.values is None else users(label, objective.values),
+    )
+
+
+@cache
+def users(label: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as the user's own, which JAX calls while it traces; the same one again, so that programs are found again."""
+
+    @wraps(function)
+    def called(*arguments: Any) -> Any:
+        return user_code.call(
+            lambda error: f"{label} failed with {error}; correct that function.", function, *arguments
+        )
+
+    return called
 
 
 def all_settings(
@@ -96,7 +119,7 @@ def as_recorders(
     if isinstance(record, Mapping):
         if not all(callable(function) for function in record.values()):
             raise InputError("record must map names to functions of the state.")
-        return dict(record)
+        return {name: users(f"record {name!r}", function) for name, function in record.items()}
 
     def weights(state: State) -> Any:
         primal = algorithm.report(state)

@@ -16,6 +16,7 @@ from cesaro.algorithms.saddle_point import CURRENT, Target
 from cesaro.approximators import Approximator
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions
+from cesaro.devices import starting_jax
 from cesaro.engines import check_engine, session
 from cesaro.files import holding
 from cesaro.learning.arguments import (
@@ -110,6 +111,8 @@ def sweep(
     """
     check_choices(dtype, target, optimizer, record, workers)
     check_engine(engine, address)
+    with starting_jax():
+        jax.devices()
     with jax.enable_x64(dtype == "float64"), holding(checkpoint):
         feed = data if isinstance(data, Feed) else Still(data)
         origin = feed.source(0, dtype)

@@ -83,6 +83,21 @@ class Policy:
     def __fingerprint__(self) -> Any:
         return self._file or {name: part for name, part in vars(self).items() if name not in ("name", "_imports")}
 
+    def _called(self, observations: Observations, function: Callable[..., Any], *arguments: Any) -> Any:
+        """`function(observations, *arguments)`, which calls what the user wrote, among the modules of its file."""
+
+        def among_modules() -> Any:
+            with self._imports():
+                return function(observations, *arguments)
+
+        return user_code.call(
+            lambda error: (
+                f"{self._who} failed with {error}; it must accept the log's observations, "
+                f"{user_code.shapes(observations)}."
+            ),
+            among_modules,
+        )
+
     @property
     def _who(self) -> str:
         return f"Policy {self.name!r}"
@@ -126,9 +141,12 @@ class Finite(Policy):
             )
 
     def probabilities(self, observations: Observations) -> Array:
-        with self._imports():
-            raw = user_code.call(self._who, self._function, user_code.copied(observations), None)
-        return check_probabilities(self._who, raw, observations, self.actions)
+        given = self._called(observations, self._numbers)
+        return check_probabilities(self._who, given, observations, self.actions)
+
+    def _numbers(self, observations: Observations) -> NDArray[Any]:
+        raw = self._function(user_code.copied(observations), None)
+        return as_probabilities(self._who, raw, observations, self.actions)
 
 
 class Sampler(Policy):
@@ -150,19 +168,24 @@ class Sampler(Policy):
         self.high = None if high is None else check_bound(self._who, "high", high)
 
     def sample(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
-        with self._imports():
-            raw = user_code.call(self._who, self._function, user_code.copied(observations), rng)
+        drawn: NDArray[Any] = self._called(observations, self._sample, rng)
+        return drawn
+
+    def _sample(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
+        raw = self._function(user_code.copied(observations), rng)
         if raw is None:
             raise InputError(f"{self._who} must return one action per observation. Got None; add a return statement.")
         if np.ma.isMaskedArray(raw) and np.ma.getmaskarray(raw).any():
             raise InputError(f"{self._who} must return an action in every row. Got a masked array; fill its gaps.")
-        try:
-            return labels.array(raw)
-        except Exception as error:
-            raise InputError(
-                f"{self._who} must return one action per observation. Got a {type(raw).__name__} that is no array "
-                f"({user_code.explain(error)}); return a NumPy array."
-            ) from error
+        array: NDArray[Any] = user_code.call(
+            lambda error: (
+                f"{self._who} must return one action per observation. Got a {user_code.type_name(raw)} that is no "
+                f"array ({error}); return a NumPy array."
+            ),
+            labels.array,
+            raw,
+        )
+        return array
 
 
 def default_name(thing: Any) -> str:
@@ -222,8 +245,8 @@ def check_bound(who: str, field: str, values: Any) -> Array:
     return checks.frozen(bound)
 
 
-def check_probabilities(who: str, raw: Any, observations: Observations, actions: tuple[Any, ...]) -> Array:
-    """Finite, non-negative, summing to one to rounding of their own precision; normalized."""
+def as_probabilities(who: str, raw: Any, observations: Observations, actions: tuple[Any, ...]) -> NDArray[Any]:
+    """What a policy gave as an array of real numbers, a row per observation and a column per action."""
     rows = count(observations)
     expected = f"probabilities of shape [{rows}, {len(actions)}]: a row per observation, a column per action"
     if raw is None:
@@ -234,10 +257,16 @@ def check_probabilities(who: str, raw: Any, observations: Observations, actions:
             raise TypeError
     except Exception:
         raise InputError(
-            f"{who} must give {expected}. Got a {type(raw).__name__}; return an array of floats."
+            f"{who} must give {expected}. Got a {user_code.type_name(raw)}; return an array of floats."
         ) from None
     if given.shape != (rows, len(actions)):
         raise InputError(f"{who} must give {expected} ({labels.show(actions)}). Got shape {given.shape}.")
+    return given
+
+
+def check_probabilities(who: str, raw: Any, observations: Observations, actions: tuple[Any, ...]) -> Array:
+    """Finite, non-negative, summing to one to rounding of their own precision; normalized."""
+    given = as_probabilities(who, raw, observations, actions)
     result = np.array(given, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         wrong = ~(result >= 0) | np.isinf(result)

@@ -7,6 +7,7 @@ and resumed gives the same actor as one that was not.
 
 import json
 import os
+from functools import partial
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from cesaro import checks, files
+from cesaro import checks, files, user_code
 from cesaro.errors import InputError
 from cesaro.folders import OutFolder
 from cesaro.policies.actor import load, save_actor
@@ -94,11 +95,11 @@ def train_target(
         with progress(f"training on {env}", total=number, done=-(-done // segment), quiet=quiet) as advance:
             while done < steps:
                 size = min(segment - done % segment, steps - done)
-                _learn(model, size, seed=(seed, done))
+                user_code.call(partial(_failed, env), partial(_learn, model, size, seed=(seed, done)))
                 done += size
                 _checkpoint(checkpoint, {**wanted, "steps": done}, model)
                 advance()
-        returns = _returns(model, env, seed)
+        returns = user_code.call(partial(_failed, env), _returns, model, env, seed)
         metadata = {
             "env": env,
             "steps": str(done),
@@ -129,6 +130,10 @@ class ActorFile(OutFolder):
         except InputError:
             return False
         return True
+
+
+def _failed(env: str, error: str) -> str:
+    return f"Training on {env} failed with {error}; correct the environment."
 
 
 def _versions() -> dict[str, str]:

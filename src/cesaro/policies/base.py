@@ -80,6 +80,9 @@ class Policy:
         """This policy with the labels of a log where it could not know them before."""
         return self
 
+    def __fingerprint__(self) -> Any:
+        return self._file or {name: part for name, part in vars(self).items() if name not in ("name", "_imports")}
+
     def _called(self, observations: Observations, function: Callable[..., Any], *arguments: Any) -> Any:
         """`function(observations, *arguments)`, which calls what the user wrote, among the modules of its file."""
 
@@ -94,9 +97,6 @@ class Policy:
             ),
             among_modules,
         )
-
-    def __fingerprint__(self) -> Any:
-        return self._file or {name: part for name, part in vars(self).items() if name not in ("name", "_imports")}
 
     @property
     def _who(self) -> str:

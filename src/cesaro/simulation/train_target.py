@@ -117,10 +117,6 @@ def train_target(
     return folder.out
 
 
-def _failed(env: str, error: str) -> str:
-    return f"Training on {env} failed with {error}; correct the environment."
-
-
 class ActorFile(OutFolder):
     """The actor's file, and `OUT.partial/` with the checkpoint of its training."""
 
@@ -134,6 +130,10 @@ class ActorFile(OutFolder):
         except InputError:
             return False
         return True
+
+
+def _failed(env: str, error: str) -> str:
+    return f"Training on {env} failed with {error}; correct the environment."
 
 
 def _versions() -> dict[str, str]:

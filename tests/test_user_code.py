@@ -112,7 +112,7 @@ def test_a_forked_process_ends_where_the_call_does(ends: Callable[[], None], cod
 def test_an_objective_of_ones_own() -> None:
     chain = cs.problems.boyan_chain(pi0=0.1, mu0=0.5)
 
-    def leave(*_: Any) -> Any:
+    def leave(*_: Any, **__: Any) -> Any:
         raise SystemExit
 
     from cesaro.algorithms import REGISTRY

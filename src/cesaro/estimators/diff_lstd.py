@@ -108,7 +108,7 @@ class DiffLSTD(Estimator):
         given = (
             None
             if isinstance(self.ridge, str) and self.ridge == "auto"
-            else checks.number("ridge", self.ridge, low=0.0)
+            else checks.number("ridge", self.ridge, low=0.0, high=checks.LARGEST_SETTING)
         )
         check_engine(self.engine, self.address)
         maps = network_maps(self.features, data, self.dual_features)

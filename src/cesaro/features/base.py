@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import checks
+from cesaro.errors import InputError
 from cesaro.user_code import named
 
 Float32 = NDArray[np.float32]
@@ -66,9 +67,15 @@ class Polynomial:
 
     def __call__(self, inputs: Float32) -> Float32:
         result = np.ones((len(inputs), self.size), np.float32)
-        for column, term in enumerate(self.terms):
-            for factor in term:
-                result[:, column] *= inputs[:, factor]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for column, term in enumerate(self.terms):
+                for factor in term:
+                    result[:, column] *= inputs[:, factor]
+        if not np.isfinite(result).all():
+            raise InputError(
+                f"The {self.description} overflow: an input is {np.abs(inputs).max():.3g} standard deviations from its mean; "
+                "take a lower degree, or correct or leave out that row."
+            )
         return result
 
 
@@ -95,7 +102,8 @@ class Transformer:
             result = self._transformer.transform(inputs)
         if hasattr(result, "toarray"):
             result = result.toarray()
-        return checks.float_array(f"The output of {self.description}", result, ("row", "feature"), (len(inputs), None))
+        name, shape = f"The output of {self.description}", (len(inputs), None)
+        return checks.float_array(name, result, ("row", "feature"), shape, largest=checks.LARGEST)
 
 
 def median_distance(sample: Float32, rng: np.random.Generator, pairs: int = 10_000) -> float:

@@ -245,7 +245,7 @@ def checked_output(function: Callable[..., Any], inputs: tuple[Any, ...], rows: 
     with named(f"The feature function '{name_of(function)}'"):
         result = function(*inputs)
     name = f"The output of the feature function '{name_of(function)}'"
-    return checks.float_array(name, result, ("row", "feature"), (rows, size))
+    return checks.float_array(name, result, ("row", "feature"), (rows, size), largest=checks.LARGEST)
 
 
 def name_of(function: Any) -> str:

@@ -78,10 +78,12 @@ def check(estimator: LearnedBase) -> Settings:
     for name, low_open in (("step_size", True), ("ridge", False)):
         value = getattr(estimator, name)
         if not _is_auto(value):
-            checks.number(name, value, low=0.0, low_open=low_open)
+            checks.number(name, value, low=0.0, low_open=low_open, high=checks.LARGEST_SETTING)
     if not _is_auto(estimator.steps):
         checks.count("steps", estimator.steps)
-    checks.number("lam", estimator.lam, low=0.0, low_open=estimator.method == "gradient-dice")
+    checks.number(
+        "lam", estimator.lam, low=0.0, low_open=estimator.method == "gradient-dice", high=checks.LARGEST_SETTING
+    )
     checks.count("seeds", estimator.seeds)
     network = is_network(approximator)
     if network and not _is_auto(estimator.features):

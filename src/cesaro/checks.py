@@ -16,6 +16,8 @@ Array = NDArray[np.float64]
 SMALLEST, LARGEST = 1e-100, 1e100
 # Step sizes, ridges and other numbers of methods stay below this.
 LARGEST_SETTING = 1e30
+# Threads or processes of one run, and actions drawn per state.
+MOST_WORKERS, MOST_DRAWS = 1_024, 10_000
 
 
 def row_sum_tolerance(dtype: np.dtype[Any]) -> float:

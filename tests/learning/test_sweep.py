@@ -811,7 +811,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "budget zero": ({"budget": 0}, "budget must be an integer ≥ 1"),
     "budget as float": ({"budget": 40.0}, "budget must be an integer"),
     "budget between records": ({"budget": 50}, "budget must be a multiple of record_every = 20"),
-    "budget too large": ({"budget": 2**31, "record_every": 2**20, "window": 2**20}, "below 2³¹"),
+    "budget too large": (
+        {"budget": 2**31, "record_every": 2**20, "window": 2**20},
+        "budget must be an integer ≥ 1 and ≤ 2,147,483,647",
+    ),
     "record_every negative": ({"record_every": -20}, "record_every must be"),
     "window between": ({"window": 30}, "window must be at most record_every = 20 or a multiple"),
     "window zero": ({"window": 0}, "window must be"),

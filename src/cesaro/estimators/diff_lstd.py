@@ -117,7 +117,7 @@ class DiffLSTD(Estimator):
             policy,
             features=self.features if maps is None else maps.first,
             dual_features=self.dual_features,
-            draws=checks.count("draws", self.draws),
+            draws=checks.count("draws", self.draws, high=checks.MOST_DRAWS),
             random_state=checks.count("random_state", self.random_state, low=0),
             quiet=self.quiet,
         )

@@ -22,6 +22,7 @@ from cesaro.errors import InputError
 from cesaro.policies.actor import save_actor
 from cesaro.progress import progress
 from cesaro.simulation.environments import make
+from cesaro.simulation.streams import MOST_STEPS
 
 SEGMENT = 25_000  # steps between two checkpoints
 EPISODES = 10  # for the return in the metadata
@@ -71,9 +72,9 @@ def train_target(
     Raises:
         InputError: Stable-Baselines3 is not installed, or the environment or the file will not do.
     """
-    checks.count("steps", steps)
+    checks.count("steps", steps, high=MOST_STEPS)
     checks.count("seed", seed, low=0)
-    checks.count("segment", segment)
+    checks.count("segment", segment, high=MOST_STEPS)
     file = Path(os.path.abspath(out))
     _check_file(file, force=force)
     work = file.with_name(f"{file.name}.partial")

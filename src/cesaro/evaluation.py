@@ -312,7 +312,7 @@ def _estimator(method: str, features: Any, random_state: int, quiet: bool, setti
         raise InputError(f"approximator needs a learned method: method= must be one of {names}. Got {method!r}.")
     known = kind._get_param_names()
     if unknown := sorted(set(settings) - set(known)):
-        raise InputError(f"method='{method}' has no setting {', '.join(unknown)}; it has {', '.join(known)}.")
+        raise InputError(f"The method '{method}' has no setting {', '.join(unknown)}; it has {', '.join(known)}.")
     return kind(features=features, random_state=random_state, quiet=quiet, **settings)
 
 

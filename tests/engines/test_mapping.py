@@ -82,7 +82,7 @@ def test_libraries_take_one_thread_meanwhile_and_their_own_number_afterwards() -
     ("engine", "address", "message"),
     [
         ("spark", None, "engine must be 'local' or 'ray'. Got 'spark'"),
-        ("local", "auto", "address must be None unless the engine is 'ray'"),
+        ("local", "auto", "address is for the engine 'ray' alone"),
         ("ray", 6379, "address must be the text 'auto' or 'host:port'. Got 6379"),
         (
             "ray",

@@ -272,7 +272,7 @@ def test_files_hold_no_code(log: cs.Transitions, garnet: cs.LinearProblem, tmp_p
         ({"ridge": -1}, "ridge must be a number ≥ 0"),
         ({"ridge": "much"}, "ridge must be a number"),
         ({"features": "fourrier"}, "features must be one of"),
-        ({"features": "fourier:many"}, "not understood"),
+        ({"features": "fourier:many"}, "<whole number>"),
         ({"features": "fourier:5000"}, "too many"),
         ({"features": 3}, "a name, a transformer or a function"),
         ({"features": lambda a, b, c: a}, "must take"),

@@ -101,11 +101,13 @@ def reject_nothing_left(log: str, counts: dict[str, int], has_next: bool, settin
         raise InputError(
             Sentence(
                 "{log} must leave at least one transition. Got none of {rows} ({reasons}); give {next_observation}, longer "
-                "trajectories or another on_… setting.",
+                "trajectories or another {on_termination} or {on_truncation}.",
                 log=log,
                 rows=_many(counts["rows"], "row"),
                 reasons=_reasons(counts, has_next, settings),
                 next_observation=argument("next_observation"),
+                on_termination=argument("on_termination"),
+                on_truncation=argument("on_truncation"),
             )
         )
 

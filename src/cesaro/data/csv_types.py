@@ -293,7 +293,9 @@ def has_comma(text: str) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Whether Python reads it as one."""
+    """Whether a CSV reader takes it for one: Python also reads 1_000 and the digits of other scripts."""
+    if not text.isascii() or "_" in text:
+        return False
     try:
         float(text)
     except ValueError:

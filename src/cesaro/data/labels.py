@@ -94,7 +94,9 @@ def _encoded_alike(columns: Sequence[pa.ChunkedArray], places: Sequence[Place]) 
 def _decoded(values: pa.Array, place: Place) -> NDArray[Any]:
     try:
         return values.to_numpy(zero_copy_only=False)
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, pa.ArrowException) as error:
+        if isinstance(error, MemoryError):
+            raise
         raise place.error("must hold text in UTF-8", "other bytes", "write the file again as UTF-8") from None
 
 

@@ -385,8 +385,13 @@ def check_kinds(log: str, kinds: Mapping[str, Any] | None, roles: Roles) -> dict
         columns = (key,) if key in known else by_role.get(key, ())
         if not columns:
             raise InputError(
-                f"{log}: kinds must name columns of the observation or the action. "
-                f'Got "{key}"; choose among {", ".join(known[:20])}.'
+                Sentence(
+                    '{log}: {kinds} must name columns of the observation or the action. Got "{key}"; choose among {known}.',
+                    log=log,
+                    kinds=Wording("kinds", "--kind"),
+                    key=key,
+                    known=", ".join(known[:20]),
+                )
             )
         result.update({column: str(kind) for column in columns})
     return result

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 from cesaro.engines.cluster import Tasks, ray_module, session
 from cesaro.engines.threads import Threads
 from cesaro.errors import InputError
+from cesaro.text import Sentence, argument
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -21,7 +22,8 @@ def check_engine(engine: str, address: str | None) -> None:
         if not (address is None or isinstance(address, str)):
             raise InputError(f"address must be the text 'auto' or 'host:port'. Got {address!r}.")
     elif address is not None:
-        raise InputError(f"address must be None unless the engine is 'ray'. Got {address!r}; take engine='ray'.")
+        sentence = "address is for the engine 'ray' alone. Got {got}; take {engine}."
+        raise InputError(Sentence(sentence, got=repr(address), engine=argument("engine", "ray")))
 
 
 _IN_USE: list[tuple[str, str | None]] = [("local", None)]

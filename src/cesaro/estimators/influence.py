@@ -16,6 +16,7 @@ from cesaro import checks
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.estimators.projection import Layout, Projection, project
+from cesaro.text import Sentence, argument
 
 Rule: TypeAlias = Literal["independent", "clustered", "long-run"]
 RULES: tuple[Rule, ...] = ("independent", "clustered", "long-run")
@@ -118,7 +119,10 @@ def clustered(value: float, projection: Projection) -> Estimate:
     count = len(sums)
     if count < 2:
         raise InputError(
-            "standard_errors='clustered' needs at least two trajectories. Got 1; take 'long-run' for a single one."
+            Sentence(
+                "{clustered} needs at least two trajectories. Got 1; take 'long-run' for a single one.",
+                clustered=argument("standard_errors", "clustered"),
+            )
         )
     return Estimate(value, float(np.sqrt(count / (count - 1) * (sums @ sums)) / projection.rows), count - 1)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from cesaro import __version__, files
 from cesaro.data.blocks import sample_rows
@@ -103,6 +104,8 @@ def identity(prepared: Prepared, settings: dict[str, Any]) -> dict[str, str]:
 def _digest(arrays: Sequence[Any]) -> str:
     digest = hashlib.sha256()
     for array in arrays:
-        dense = array.toarray() if hasattr(array, "toarray") else array
-        digest.update(b"none" if dense is None else np.ascontiguousarray(dense).tobytes())
+        # Sparse features are never dense: a million labels would not fit into memory.
+        parts = (array.data, array.indices, array.indptr) if isinstance(array, sp.csr_array) else (array,)
+        for part in parts:
+            digest.update(b"none" if part is None else np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()[:12]

@@ -210,7 +210,8 @@ class Prepared:
         if lengths is None and wanted == "clustered":
             raise InputError(
                 Sentence(
-                    "standard_errors='clustered' needs a trajectory for every row; name its column ({trajectory}).",
+                    "{clustered} needs a trajectory for every row; name its column ({trajectory}).",
+                    clustered=argument("standard_errors", "clustered"),
                     trajectory=argument("trajectory"),
                 )
             )

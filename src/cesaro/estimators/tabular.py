@@ -217,7 +217,7 @@ def _structure(
     main = int(np.argmax(information))
     others = 1 - information[main] / information.sum()
     if others > ACCIDENT:
-        second = members[int(np.argsort(information)[-2])]
+        second = members[int(np.argsort(-information, kind="stable")[1])]
         raise NotIdentified(
             f"The log does not identify one rate: under this policy it falls into {len(members)} separate parts that never "
             f"meet, such as {label(members[main][0])} and {label(second[0])}; evaluate each part alone, or take a ridge."

@@ -138,9 +138,9 @@ def _count(name: str, argument: str) -> int | None:
     if not argument:
         return None
     if not argument.isascii() or not argument.isdigit() or name == "linear":
-        raise InputError(f"features='{name}:{argument}' is not understood; write '{name}' or '{name}:<whole number>'.")
-    # Many digits are many, and too long for Python to read thousands of.
-    return checks.count(f"N of features='{name}:N'", int(argument[:20]), high=MAX_DENSE)
+        raise InputError(f"features must be '{name}' or '{name}:<whole number>'. Got '{name}:{argument}'.")
+    # Python reads no numbers of thousands of digits; twenty are too many already.
+    return checks.count(name, int(argument[:20]), high=MAX_DENSE)
 
 
 def _from_function(function: Any, observations: Values, actions: Values) -> FeatureMap:

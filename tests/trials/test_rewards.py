@@ -1,0 +1,68 @@
+"""Rewards that are no numbers, that are too large or too small, or numbers in a notation that may mean something else."""
+
+from collections.abc import Callable
+
+from .table import Trial, log, rows, walk
+
+REWARDS = walk()["reward"]
+BOTH = 'log.csv: column "reward" must hold numbers or text, not both. Got {} at row 2 (counted from 0); correct that entry.'
+MISSING = (
+    'column "reward" must not have missing entries. Got an empty entry at row 2 (counted from 0); fill it in or remove'
+)
+
+TRIALS = [
+    Trial("text", log(reward="free"), BOTH.format("'free'")),
+    Trial("currency", log(reward="€1"), BOTH.format("'€1'")),
+    Trial("per cent", log(reward="50%"), BOTH.format("'50%'")),
+    Trial("fraction", log(reward="1/2"), BOTH.format("'1/2'")),
+    Trial("minus sign of typesetters", log(reward="−1"), BOTH.format("'−1'")),
+    Trial("no-break space between thousands", log(reward="1\u00a0000"), BOTH.format(r"'1\xa0000'")),
+    Trial("underscore between thousands", log(reward="1_000"), BOTH.format("'1_000'")),
+    Trial("digits of another script", log(reward="١"), BOTH.format("'١'")),
+    Trial("full-width digit", log(reward="１"), BOTH.format("'１'")),
+    Trial("negative as in accounts", log(reward="(1.00)"), BOTH.format("'(1.00)'")),
+    Trial("error of a spreadsheet", log(reward="#DIV/0!"), BOTH.format("'#DIV/0!'")),
+    Trial("exponent of Fortran", log(reward="1d0"), BOTH.format("'1d0'")),
+    Trial("complex", log(reward="1+2j"), BOTH.format("'1+2j'")),
+    Trial("one date", log(reward="2024-01-01"), BOTH.format("'2024-01-01'")),
+    Trial("all dates", log(reward=["2024-01-01"] * 24), "Got datetime.date(2024, 1, 1) …; turn the date or time into"),
+    Trial(
+        "comma between thousands", log(reward='"1,000"'), "Got '1,000', a decimal comma; write it with a decimal point"
+    ),
+    Trial("decimal comma", log(reward='"0,5"'), "Got '0,5', a decimal comma; write it with a decimal point"),
+    Trial("empty", log(reward=""), MISSING),
+    Trial("NaN", log(reward="NaN"), MISSING),
+    Trial("N/A", log(reward="N/A"), MISSING),
+    Trial("NULL", log(reward="NULL"), MISSING),
+    Trial("all empty", log(reward=[""] * 24), 'column "reward" must hold numbers. Got no entry at all'),
+    Trial("not a number with a payload", log(reward="nan(0x7)"), 'column "reward" must be finite. Got nan at row 2'),
+    Trial("infinite", log(reward="inf"), 'column "reward" must be finite. Got inf at row 2'),
+    Trial("infinite below", log(reward="-Infinity"), 'column "reward" must be finite. Got -inf at row 2'),
+    Trial("larger than a double", log(reward="1e400"), 'column "reward" must be finite. Got inf at row 2'),
+    Trial(
+        "one whose square overflows", log(reward="1e308"), "The standard error overflowed; scale rewards and features"
+    ),
+    Trial("some whose sum overflows", log(reward=["1e308"] * 24), "The sums of rewards overflowed; scale rewards"),
+    Trial(
+        "no such column",
+        log(reward=None),
+        r'the columns of reward must be known. Got the columns "state", "action"; give',
+    ),
+    # The third row of the walk is one of four visits to a pair that a quarter of the time is spent in.
+    Trial("hexadecimal", log(reward="0x10"), rate=0.5 + 16 / 16),
+    Trial("plus sign", log(reward="+1"), rate=0.5 + 1 / 16),
+    Trial("point without digits behind it", log(reward="1."), rate=0.5 + 1 / 16),
+    Trial("point without digits before it", log(reward=".5"), rate=0.5 + 0.5 / 16),
+    Trial("whole number beyond 2⁵³", log(reward=str(2**53 + 1)), rate=0.5 + 2**53 / 16),
+    Trial("whole number beyond 2⁶³", log(reward=str(2**63)), rate=2**63 / 16),
+    Trial("truth values", log(reward=[["false", "true"][reward == "1"] for reward in REWARDS]), rate=0.5),
+    Trial("a truth value among digits", log(reward="True"), rate=0.5 + 1 / 16),
+    Trial("spaces around", log(reward=[f" {reward} " for reward in REWARDS]), rate=0.5),
+    Trial("constant", log(reward=["2.5"] * 24), rate=2.5),
+    Trial("zero", log(reward=["0"] * 24), rate=0.0),
+]
+
+
+@rows(TRIALS)
+def test_reward(trial: Trial, attempt: Callable[[Trial], None]) -> None:
+    attempt(trial)

@@ -80,8 +80,9 @@ class Counter:
             stream = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
             return stream if "b" in mode else io.TextIOWrapper(stream, encoding="utf-8", newline=named.get("newline"))
 
-        os.write, os.open = write, open_handle
-        builtins.open = io.open = open_file  # type: ignore[assignment]
+        patched: Any = (os, io, builtins)
+        patched[0].write, patched[0].open = write, open_handle
+        patched[1].open = patched[2].open = open_file
 
     def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any, **named: Any) -> Any:

@@ -289,6 +289,7 @@ def test_checkpoints_of_older_versions_and_broken_ones_are_refused(
     fitted(folder, kept)
     whole = files.read_values(kept, pass_checkpoint.SCHEMA)
     digest = whole["digests"]["reward"]
+    wrong: dict[str, Any]
     for wrong in (
         {"passes": 3},
         {"stamps": None},

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cesaro.user_code import NOT_USERS
+from cesaro.user_code import NOT_USERS, type_name
 
 _STANDARD = sysconfig.get_paths()["stdlib"]
 _PLAIN = (bool, int, float, complex, str, bytes, range, type(None), type(Ellipsis))
@@ -61,8 +61,10 @@ class _Walk:
             self._seen[id(thing)] = len(self._seen), thing
             try:
                 self._add(thing)
-            except Exception:  # whatever an object has against being looked at
-                self._say("opaque", type(thing).__qualname__)
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # whatever an object has against being looked at
+                self._say("opaque", type_name(thing))
 
     def _say(self, *words: str) -> None:
         self.digest.update("".join(f"{len(word)} {word};" for word in words).encode(errors="backslashreplace"))

@@ -44,6 +44,7 @@ class PassCheckpoint:
 
     def __init__(self, path: Path, data: Log | ReadyLog, identity: dict[str, str], *, quiet: bool = True) -> None:
         self.path, self.identity, self._data = path, identity, data
+        self._place = path.absolute()  # a policy in another thread may change the working directory
         self._passes: list[dict[str, Any]] = []  # the state of each, the last one's perhaps unfinished
         self._number = -1
         self._written = time.monotonic()
@@ -105,7 +106,7 @@ class PassCheckpoint:
         """Write progress now."""
         self._set(state)
         read = {"stamps": dict(self._data.stamps), "digests": self._data.digests()}
-        files.write_values(self.path, SCHEMA, {"identity": self.identity, **read, "passes": self._passes})
+        files.write_values(self._place, SCHEMA, {"identity": self.identity, **read, "passes": self._passes})
         self._written = time.monotonic()
 
     def _set(self, state: State) -> None:

@@ -36,10 +36,7 @@ class Siblings:
 
     @contextmanager
     def imports(self) -> Iterator[None]:
-        with user_code.ONE_AT_A_TIME:  # all threads have the same modules
-            yield from self._imports()
-
-    def _imports(self) -> Iterator[None]:
+        """For calls through `user_code` alone, which are one at a time: all threads have the same modules."""
         names = self._names
         present = {name: module for name, module in list(sys.modules.items()) if name.partition(".")[0] in names}
         others = {

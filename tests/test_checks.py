@@ -44,11 +44,10 @@ def test_numbers_of_many_digits_are_shown_short() -> None:
 def test_arrays_have_a_largest_size() -> None:
     with pytest.raises(InputError, match=r"x must be at most 1e\+100 in size.* Got -1e\+101 at row 1; scale it"):
         checks.float_array("x", [0.0, -1e101], ("row",), (None,), largest=checks.LARGEST)
-    for name in ("x", "rewards", "x_next", "weights"):
-        given = {"x": [[1.0]], "rewards": [1.0], "x_next": [[1.0]], "weights": [1.0]}
-        given[name] = np.full_like(given[name], 1e200)  # type: ignore[assignment]
+    whole: dict[str, Any] = {"x": [[1.0]], "rewards": [1.0], "x_next": [[1.0]], "weights": [1.0]}
+    for name, value in whole.items():
         with pytest.raises(InputError, match=rf"{name} must be at most 1e\+100 in size"):
-            cs.FeatureTransitions(given["x"], given["rewards"], given["x_next"], weights=given["weights"])
+            cs.FeatureTransitions(**{**whole, name: np.multiply(value, 1e200)})
     with pytest.raises(InputError, match=r"weights must be 0 or at least 1e-100.* Got 1e-200; multiply all"):
         cs.FeatureTransitions([[1.0]], [1.0], [[1.0]], weights=[1e-200])
     problem = cs.problems.random_problem(0)
@@ -154,7 +153,7 @@ def test_huge_ridges_have_a_stability() -> None:
 
 def test_sizes_of_sweeps_and_networks() -> None:
     chain = cs.problems.boyan_chain(pi0=0.1, mu0=0.5)
-    for settings, words in (
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"seeds": 10**30}, "seeds must be an integer ≥ 1 and ≤ 1,000,000"),
         ({"budget": 10**30}, "budget must be an integer ≥ 1 and ≤ 2,147,483,647"),
         ({"batch_size": 10**12}, "batch_size must be an integer"),
@@ -163,7 +162,8 @@ def test_sizes_of_sweeps_and_networks() -> None:
             {"seeds": 10**6, "budget": 100_000, "record_every": 100},
             "must be at most 500,000,000 rates. Got 1 × 1,000,000 × 1,000",
         ),
-    ):
+    ]
+    for settings, words in refused:
         with pytest.raises(InputError, match=words):
             cs.sweep("diff-gq1", chain, settings=cs.grid(step_size=[0.1]), quiet=True, **settings)
     for widths, words in (
@@ -173,6 +173,20 @@ def test_sizes_of_sweeps_and_networks() -> None:
         with pytest.raises(InputError, match=words):
             MLP(widths=widths)
     arguments.check_records(1, arguments.MOST_RECORDS, 1)
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: cs.problems.garnet(10**9, 2, 2), "num_states must be an integer ≥ 1 and ≤ 100,000,000"),
+        (lambda: cs.problems.garnet(10**7, 100, 2), "num_states × num_actions × branching must be at most 100,000,000"),
+        (lambda: cs.problems.random_problem(0, 100_000), "num_states × num_actions × num_next_states must be at most"),
+        (lambda: cs.problems.access_control_queue(10**6), "num_servers must be an integer ≥ 1 and ≤ 10,000"),
+    ],
+)
+def test_sizes_of_problems(build: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        build()
 
 
 def test_a_checkpoint_knows_sparse_features_without_making_them_dense(monkeypatch: pytest.MonkeyPatch) -> None:

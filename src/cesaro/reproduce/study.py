@@ -51,7 +51,9 @@ def require_sizes(study: str, config: Any) -> None:
             if isinstance(entry, int):
                 require(study, entry <= most, name, f"at most {most:,}", checks.shortened(entry))
             elif isinstance(entry, float) and math.isfinite(entry):
-                require(study, abs(entry) < checks.LARGEST_SETTING, name, f"below {checks.LARGEST_SETTING:g} in size", entry)
+                require(
+                    study, abs(entry) < checks.LARGEST_SETTING, name, f"below {checks.LARGEST_SETTING:g} in size", entry
+                )
 
 
 def compute(

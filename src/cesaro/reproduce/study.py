@@ -76,7 +76,7 @@ def require(study: str, holds: bool, name: str, rule: str, value: Any) -> None:
 
 
 def require_sizes(study: str, config: Any) -> None:
-    """Refuse whole numbers among the settings of a study that no list or array could have as its size."""
+    """Refuse whole numbers among the settings of a study that no list or array could have as its size, and other huge ones."""
     for name, value in ((field.name, getattr(config, field.name)) for field in fields(config) if field.name != "seed"):
         most = next((most for most, names in _MOST.items() if name in names), MOST)
         entries = value if isinstance(value, tuple) else (value,)
@@ -84,6 +84,10 @@ def require_sizes(study: str, config: Any) -> None:
         for entry in entries:
             if isinstance(entry, int):
                 require(study, entry <= most, name, f"at most {most:,}", checks.shortened(entry))
+            elif isinstance(entry, float) and math.isfinite(entry):
+                require(
+                    study, abs(entry) < checks.LARGEST_SETTING, name, f"below {checks.LARGEST_SETTING:g} in size", entry
+                )
 
 
 def compute(

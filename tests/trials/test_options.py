@@ -77,7 +77,7 @@ TRIALS = [
         options="--features fourier:4097",
     ),
     Trial("--features fourier:1e3", NUMBERS, "Got 'fourier:1e3'.", options="--features fourier:1e3"),
-    features("an error", "The feature function 'f' failed with ValueError: no", "raise ValueError('no')"),
+    features("an error", "The feature function 'f' failed with ValueError at …: no;", "raise ValueError('no')"),
     features("nan", FUNCTION.format("be finite. Got nan at row 0, feature 0;"), "return np.full((n, 2), np.nan)"),
     features("none", FUNCTION.format("have shape [row=2, feature]. Got (2, 0);"), "return np.ones((n, 0))"),
     features("one axis", FUNCTION.format("have shape [row=2, feature]. Got (3,);"), "return np.ones(3)"),

@@ -65,7 +65,7 @@ def train_target(
         steps: steps in the environment, 10,000 of them with random actions.
         seed: of all random numbers.
         segment: steps between two checkpoints; it is part of the result, because every segment begins an episode.
-        force: replace an existing file.
+        force: replace the file of another actor.
         quiet: no progress bar.
 
     Raises:

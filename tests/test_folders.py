@@ -161,6 +161,22 @@ def test_a_kill_after_a_file_has_appeared_leaves_nothing_for_long(tmp_path: Path
         assert partial.exists() is is_left
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork")
+def test_a_child_that_ends_inside_takes_nothing_away(tmp_path: Path) -> None:
+    """As one that a policy has forked."""
+    with Letters(tmp_path / "out") as folder:
+        folder.file("a.txt").write_text("half")
+        if (child := os.fork()) == 0:
+            folder.__exit__(None, None, None)
+            folder._held.close()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert names(folder.path) == [".cesaro", ".cesaro.lock", "a.txt"]
+        folder.rename()
+    assert names(tmp_path / "out") == [".cesaro", "a.txt"]
+
+
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A log that must not be read."""

@@ -62,7 +62,7 @@ def reject_other(path: Path, remedy: str = "remove it, or choose another path") 
 
 
 def reject_long(name: str, path: Path, beside: str) -> None:
-    """Refuse a name that leaves no room for the longest one beside it, in which `beside` stands before and after the name."""
+    """Refuse a name that leaves no room for the longest one beside it, which has `beside` in addition."""
     room = _NAME_BYTES
     with suppress(OSError, ValueError, AttributeError):
         room = os.pathconf(path.parent, "PC_NAME_MAX")
@@ -180,7 +180,7 @@ def locked(lock: Path, where: str, elsewhere: str) -> Iterator[tuple[str | None,
     Yields:
         A suffix that the last holder had for temporary names, None where it left nothing behind, and one for this run.
     """
-    handle = _taken(lock, where, elsewhere)
+    handle, process = _taken(lock, where, elsewhere), os.getpid()
     try:
         earlier, suffix = _words(handle), secrets.token_hex(4)
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -190,7 +190,7 @@ def locked(lock: Path, where: str, elsewhere: str) -> Iterator[tuple[str | None,
         yield earlier[4] if len(earlier) == 5 and re.fullmatch("[0-9a-f]{8}", earlier[4]) else None, suffix
     finally:
         with suppress(OSError):
-            if _is_at(handle, lock):
+            if process == os.getpid() and _is_at(handle, lock):  # not in a child that a policy has forked
                 lock.unlink()
         os.close(handle)
 

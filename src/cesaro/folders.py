@@ -201,6 +201,7 @@ class OutFolder:
         self._elsewhere = f"choose another {'file' if self.ENDING else 'output folder'} (--out)"
         self._ledger: Ledger | None = None
         self._is_complete = False
+        self._process = os.getpid()
         self._held = ExitStack()
 
     def unmarked(self) -> set[str] | None:
@@ -329,7 +330,8 @@ class OutFolder:
         folders = list(dict.fromkeys(f"{parent}/" for name in names if (parent := os.path.dirname(name))))
         self._ledger.add(_PROGRESS if progress else _RESULT, *folders, *names)
         for folder in folders:
-            (self.path / folder).mkdir(exist_ok=True)
+            if kind(self.path / folder.rstrip("/")) != "a folder":
+                (self.path / folder).mkdir()
         places = [self.path / name for name in names]
         for place in places:
             reject_other(place)
@@ -370,6 +372,8 @@ class OutFolder:
 
     def _give_up(self) -> None:
         """Leave progress for the next run, or nothing."""
+        if os.getpid() != self._process:  # a policy may fork, and its child end here
+            return
         with self._held, suppress(OSError):
             if self._ledger is not None and not self._is_complete:
                 self._put_back()
@@ -414,11 +418,13 @@ class OutFolder:
         folder = self.path if self.ENDING else self.out
         with suppress(OSError, InputError):
             ledger = Ledger.read(folder)
-            is_empty = self.ENDING and kind(self.out) is not None and set(os.listdir(folder)) <= {_LOCK}
-            is_ours = is_empty or (ledger is not None and ledger.writer == self.WRITER)
-            if self.ENDING and not is_empty:
-                is_ours &= ledger is not None and ("moved", _identity(self.out)) in ledger.notes
-            if is_ours and (self.ENDING or kind(folder / _LOCK) is not None):
+            is_ours = ledger is not None and ledger.writer == self.WRITER
+            if self.ENDING:
+                moved = ("moved", _identity(self.out))
+                is_due = set(os.listdir(folder)) <= {_LOCK} if ledger is None else is_ours and moved in ledger.notes
+            else:
+                is_due = is_ours and kind(folder / _LOCK) is not None
+            if is_due:
                 with locked(folder / _LOCK, f"in '{folder}'", self._elsewhere):
                     self._tidy_up()
 

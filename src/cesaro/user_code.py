@@ -36,7 +36,7 @@ class _Inside(threading.local):
 
 _INSIDE = _Inside()
 # Users' code need not know of threads: it runs one call at a time.
-_ONE_AT_A_TIME = threading.RLock()
+ONE_AT_A_TIME = threading.RLock()
 
 
 def call(failed: Callable[[str], str], function: Function, *arguments: Any) -> Any:
@@ -71,7 +71,7 @@ def call(failed: Callable[[str], str], function: Function, *arguments: Any) -> A
 @contextmanager
 def _alone() -> Iterator[None]:
     """One call at a time, after which the working directory is the one that paths were given in."""
-    with _ONE_AT_A_TIME:
+    with ONE_AT_A_TIME:
         _INSIDE.depth += 1
         here = directory()
         try:

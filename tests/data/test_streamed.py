@@ -1,5 +1,6 @@
 """A log that is read in blocks gives what the same log gives in memory, bit for bit."""
 
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from cesaro.data import Block, Log, Values, gaps, read, reader, streamed
+from cesaro.data import Block, Log, Values, addresses, digests, gaps, read, reader, streamed
 from cesaro.data import blocks as block_module
 from cesaro.data.values import Categories
 from cesaro.errors import InputError
@@ -497,6 +498,33 @@ def test_a_log_must_not_change_while_it_is_read(tmp_path: Path) -> None:
     refused(rf"{changed} other columns in a.parquet than before", log, pickle.loads(copy))
     split(table, tmp_path)
     assert len(list(log.blocks())) == len(list(pickle.loads(copy).blocks()))
+
+
+def test_a_block_is_hashed_once_where_its_file_is_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that has just been written may change again within the same tick of the clock, and is hashed each time."""
+    folder, hashed, digest = split(plain(), tmp_path), [], digests.column_digest
+
+    def counted(values: Any) -> bytes:
+        hashed.append(values)
+        return digest(values)
+
+    monkeypatch.setattr(digests, "column_digest", counted)
+
+    def hashes(log: Log) -> int:
+        hashed.clear()
+        assert sum(map(len, log.blocks())) == 59
+        return len(hashed)
+
+    fresh = read(folder, stream=True).opened()
+    assert hashes(fresh) == hashes(fresh) > 9
+    monkeypatch.setattr(addresses, "SETTLED", 0)
+    settled = read(folder, stream=True).opened()
+    assert hashes(settled) > hashes(settled) == 0
+    os.utime(folder / "a.parquet")
+    assert 0 < hashes(settled) < hashes(fresh)
+    pq.write_table(plain(reward=np.arange(60.0)).slice(27), folder / "b.parquet")
+    with pytest.raises(InputError, match=r'other entries of column "reward" in b.parquet'):
+        hashes(settled)
 
 
 def test_types_that_change_within_a_first_reading(tmp_path: Path) -> None:

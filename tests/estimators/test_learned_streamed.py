@@ -16,6 +16,7 @@ from cesaro.approximators import MLP
 from cesaro.data import blocks, shuffled
 from cesaro.estimators.learned import Learned, rows
 from cesaro.learning import checkpoints, engine
+from cesaro.learning.feed import Feed
 
 pytestmark = pytest.mark.usefixtures("plain_starts")
 
@@ -162,7 +163,7 @@ def test_a_fit_does_not_go_on_with_other_rows_or_another_policy(
     """The rows that differ are not in the buffer when the runs begin, and the rate hardly depends on them."""
     monkeypatch.setattr(rows, "MAX_NUMBERS", ROWS)
     monkeypatch.setattr(engine, "CHECKPOINT_SECONDS", -1.0)
-    save, begun = checkpoints.save, rows.Feed.source
+    save, begun = checkpoints.save, Feed.source
     held: list[Any] = []
 
     def killed(*arguments: Any) -> None:
@@ -178,7 +179,7 @@ def test_a_fit_does_not_go_on_with_other_rows_or_another_policy(
 
     with monkeypatch.context() as patched:
         patched.setattr(checkpoints, "save", killed)
-        patched.setattr(rows.Feed, "source", source)
+        patched.setattr(Feed, "source", source)
         with pytest.raises(KeyboardInterrupt):
             fit(in_memory(), Often())
     with pytest.raises(cs.InputError, match=r"belongs to another sweep \(different: log\)"):

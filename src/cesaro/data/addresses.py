@@ -16,6 +16,9 @@ _MAGIC = re.compile(r"[*\[]")
 # Seconds between the tries of a request that fails.
 PAUSES = (0.2, 0.4, 0.8, 1.6)
 
+# Nanoseconds after which the time of a change tells it from a later one.
+SETTLED = 2_000_000_000
+
 T = TypeVar("T")
 Part = TypeVar("Part", bound=Sized)
 
@@ -61,12 +64,17 @@ class File:
         return f"{found.st_size} bytes, {found.st_mtime_ns} ns"
 
     def state(self) -> tuple[int, ...] | None:
-        """What is another one after every change of a file on this machine, and after a touch; None: nothing is."""
+        """What is another one after every change of a file on this machine, and after a touch; None: nothing is.
+
+        Clocks of file systems are coarse: a file that has just changed may change again without another time.
+        """
         if self.filesystem is not None:
             return None
         try:
             found = os.stat(self.path)
         except OSError:
+            return None
+        if time.time_ns() - found.st_ctime_ns < SETTLED:
             return None
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 

@@ -207,7 +207,7 @@ class Transitions(Log):
         transitions._set(assemble(source, roles, kinds, settings, (*notes, *unused_ids(source, unused))))
         for name, stamp in source.stamps().items():
             if stamp != stamps[name]:
-                got = f"another size or time of change of {name} after it than before it"
+                got = f"another size or modification time of {name} than before"
                 raise ChangedError(source.name, got, name)
         transitions.stamps = stamps
         return transitions

@@ -110,7 +110,7 @@ class DiffLSTD(Estimator):
         given = (
             None
             if isinstance(self.ridge, str) and self.ridge == "auto"
-            else checks.number("ridge", self.ridge, low=0.0)
+            else checks.number("ridge", self.ridge, low=0.0, high=checks.LARGEST_SETTING)
         )
         check_engine(self.engine, self.address)
         with holding(self.checkpoint):
@@ -120,7 +120,7 @@ class DiffLSTD(Estimator):
                 policy,
                 features=self.features if maps is None else maps.first,
                 dual_features=self.dual_features,
-                draws=checks.count("draws", self.draws),
+                draws=checks.count("draws", self.draws, high=checks.MOST_DRAWS),
                 random_state=checks.count("random_state", self.random_state, low=0),
                 quiet=self.quiet,
             )

@@ -54,7 +54,9 @@ class PassCheckpoint:
     def _resume(self, quiet: bool) -> None:
         files.reject_older(self.path, _OLDER, _AFRESH)
         kept = files.read_values(self.path, SCHEMA, remedy=_AFRESH)
-        self._check(kept.get("identity"))
+        was = kept.get("identity")
+        was = was if isinstance(was, dict) else {}
+        self._check(was, [name for name in (*self.identity, *was) if name != "features"])
         passes, stamps, digests = (kept.get(name) for name in ("passes", "stamps", "digests"))
         if not (isinstance(passes, list) and isinstance(stamps, dict) and self._fit(digests)):
             raise InputError(f"The checkpoint '{self.path}' holds no passes; {_AFRESH}.")
@@ -67,6 +69,7 @@ class PassCheckpoint:
                 f"The checkpoint '{self.path}' belongs to another run: the rows of {name} have changed since; {_AFRESH}, or "
                 "choose another one (--checkpoint, --out)."
             )
+        self._check(was, ["features"])  # whose fingerprint depends on rows, too
         self._passes = passes
 
     def _fit(self, kept: Any) -> TypeGuard[Found]:
@@ -78,9 +81,8 @@ class PassCheckpoint:
             and all(_are_alike(kept[name], own[name]) for name in own)
         )
 
-    def _check(self, kept: Any) -> None:
-        was = kept if isinstance(kept, dict) else {}
-        for name in [*self.identity, *was]:
+    def _check(self, was: dict[str, Any], names: list[str]) -> None:
+        for name in names:
             if was.get(name) != self.identity.get(name):
                 raise InputError(
                     f"The checkpoint '{self.path}' belongs to another run: its {name} is {was.get(name)}, and here it is "

@@ -14,7 +14,7 @@ from cesaro.data.blocks import SAMPLE, sample_rows
 from cesaro.data.values import Values
 from cesaro.errors import InputError
 from cesaro.features.base import Base, Fourier, Linear, Polynomial, Transformer
-from cesaro.features.encoder import Encoder
+from cesaro.features.encoder import MAX_DENSE, Encoder
 from cesaro.features.maps import (
     EncodedStates,
     FeatureMap,
@@ -124,11 +124,14 @@ def _named(
     number = _count(name, argument)
     if name == "linear":
         return Linear(sample)
+    each = f", for each of {num_actions} actions" if num_actions > 1 else ""
     if name == "polynomial":
-        check_size(math.comb(sample.shape[1] + (number or 2), number or 2) * num_actions, f"{name}:{number or 2}")
-        return Polynomial(sample, number or 2)
+        degree = number or 2
+        check_size(math.comb(sample.shape[1] + degree, degree) * num_actions, f"{name}:{degree}{each}")
+        return Polynomial(sample, degree)
     allowed = AUTO_FEATURES if num_rows <= LONG_LOG else LONG_LOG_FEATURES
     size = number or max(1, min(most or allowed, num_rows // ROWS_PER_FEATURE) // num_actions)
+    check_size(size * multiple * num_actions, f"{name}:{size * multiple}{each}")
     return Fourier(sample, size * multiple, random_state)
 
 
@@ -137,7 +140,8 @@ def _count(name: str, argument: str) -> int | None:
         return None
     if not argument.isascii() or not argument.isdigit() or name == "linear":
         raise InputError(f"features must be '{name}' or '{name}:<whole number>'. Got '{name}:{argument}'.")
-    return checks.count(name, int(argument))
+    # Python reads no numbers of thousands of digits; twenty are too many already.
+    return checks.count(f"N in {name}:N", int(argument[:20]), high=MAX_DENSE)
 
 
 def _unreadable(spec: Any) -> Callable[[str], str]:

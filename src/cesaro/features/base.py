@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import checks, user_code
+from cesaro.errors import InputError
 
 Float32 = NDArray[np.float32]
 
@@ -66,9 +67,15 @@ class Polynomial:
 
     def __call__(self, inputs: Float32) -> Float32:
         result = np.ones((len(inputs), self.size), np.float32)
-        for column, term in enumerate(self.terms):
-            for factor in term:
-                result[:, column] *= inputs[:, factor]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for column, term in enumerate(self.terms):
+                for factor in term:
+                    result[:, column] *= inputs[:, factor]
+        if not np.isfinite(result).all():
+            raise InputError(
+                f"The {self.description} overflow: an input is {np.abs(inputs).max():.3g} standard deviations from its mean; "
+                "take a lower degree, or correct or leave out that row."
+            )
         return result
 
 
@@ -102,7 +109,8 @@ class Transformer:
         return result if type(result) is np.ndarray else self._checked(result, len(inputs))
 
     def _checked(self, result: Any, rows: int) -> checks.Array:
-        return checks.float_array(f"The output of {self.description}", result, ("row", "feature"), (rows, None))
+        name, shape = f"The output of {self.description}", (rows, None)
+        return checks.float_array(name, result, ("row", "feature"), shape, largest=checks.LARGEST)
 
     def _called(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return user_code.call(lambda error: f"{self.description} failed with {error}.", function, *arguments)

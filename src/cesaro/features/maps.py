@@ -244,7 +244,8 @@ def checked_output(function: Callable[..., Any], inputs: tuple[Any, ...], rows: 
     who = f"feature function '{name_of(function)}'"
 
     def check(result: Any) -> checks.Array:
-        return checks.float_array(f"The output of the {who}", result, ("row", "feature"), (rows, size))
+        name = f"The output of the {who}"
+        return checks.float_array(name, result, ("row", "feature"), (rows, size), largest=checks.LARGEST)
 
     def called() -> NDArray[Any]:
         result = function(*inputs)
@@ -267,9 +268,8 @@ def name_of(function: Any) -> str:
 def check_size(size: int, description: str, remedy: str = "take fewer") -> None:
     """More dense features than this would need matrices that no one waits for."""
     if size > MAX_DENSE:
-        raise InputError(
-            f"{size:,} features are too many ({description}): at most {MAX_DENSE:,} are possible; {remedy}."
-        )
+        many = f"{size:,}" if size < 10**12 else "More than 10¹²"
+        raise InputError(f"{many} features are too many ({description}): at most {MAX_DENSE:,} are possible; {remedy}.")
 
 
 def as_actions(drawn: NDArray[Any]) -> Values:

@@ -18,6 +18,9 @@ from cesaro.errors import InputError
 from cesaro.learning.run import Recorder, Shape
 from cesaro.learning.settings import complete, grid
 
+# Runs side by side of each setting, and rates that are recorded of all of them.
+MOST_SEEDS, MOST_RECORDS = 1_000_000, 500_000_000
+
 Method: TypeAlias = str | Objective | Callable[[Approximator, int], Objective]
 
 
@@ -88,14 +91,14 @@ def all_settings(
 
 def as_shape(objective: Objective, budget: int, record_every: int, window: int, batch_size: int) -> tuple[Shape, int]:
     numbers = {"budget": budget, "record_every": record_every, "window": window, "batch_size": batch_size}
-    numbers = {name: checks.count(name, value) for name, value in numbers.items()}
+    numbers = {name: checks.count(name, value, high=2**31 - 1) for name, value in numbers.items()}
     budget, record_every, window, batch_size = numbers.values()
     per_step = objective.minibatches * batch_size
     for name in ("record_every", "window"):
         if numbers[name] % per_step:
             raise InputError(f"{name} must be a multiple of {per_step}, the samples of one step. Got {numbers[name]}.")
-    if budget % record_every or budget >= 2**31:
-        raise InputError(f"budget must be a multiple of record_every = {record_every} below 2³¹. Got {budget}.")
+    if budget % record_every:
+        raise InputError(f"budget must be a multiple of record_every = {record_every}. Got {budget}.")
     if window > record_every and window % record_every:
         raise InputError(f"window must be at most record_every = {record_every} or a multiple of it. Got {window}.")
     shape = Shape(record_every // per_step, min(window, record_every) // per_step, objective.minibatches, batch_size)
@@ -105,7 +108,11 @@ def as_shape(objective: Objective, budget: int, record_every: int, window: int, 
 def as_seeds(seeds: int | Sequence[int]) -> NDArray[np.int64]:
     if not isinstance(seeds, int | np.integer | Iterable):
         raise InputError(f"seeds must be a number of seeds, or a list of them. Got {seeds!r}.")
-    numbers = list(range(checks.count("seeds", seeds))) if isinstance(seeds, int | np.integer) else list(seeds)
+    numbers = (
+        list(range(checks.count("seeds", seeds, high=MOST_SEEDS)))
+        if isinstance(seeds, int | np.integer)
+        else list(seeds)
+    )
     numbers = [checks.count("seed", s, low=0) for s in numbers]
     if not numbers or len(set(numbers)) < len(numbers) or max(numbers) >= 2**32:
         raise InputError(f"seeds must be a number of seeds, or different integers from 0 to 2³² − 1. Got {seeds!r}.")
@@ -150,7 +157,16 @@ def check_choices(dtype: str, target: Any, optimizer: Any, record: Any, workers:
     if not isinstance(record, Iterable):
         raise InputError(f"record must be a list of names or a mapping. Got {record!r}.")
     if workers is not None:
-        checks.count("workers", workers, low=0)
+        checks.count("workers", workers, low=0, high=checks.MOST_WORKERS)
+
+
+def check_records(settings: int, seeds: int, records: int) -> None:
+    """The recorded rates of all runs must fit into memory."""
+    if settings * seeds * records > MOST_RECORDS:
+        raise InputError(
+            f"settings × seeds × records must be at most {MOST_RECORDS:,} rates. Got {settings:,} × {seeds:,} × {records:,}; "
+            "record less often (a larger record_every), or take fewer seeds or settings."
+        )
 
 
 def check_range(settings: Mapping[str, checks.Array], dtype: str) -> None:

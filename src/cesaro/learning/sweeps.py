@@ -27,6 +27,7 @@ from cesaro.learning.arguments import (
     as_shape,
     check_choices,
     check_range,
+    check_records,
 )
 from cesaro.learning.checkpoints import identity
 from cesaro.learning.engine import built, divided, on_threads, run
@@ -127,6 +128,7 @@ def sweep(
         check_range(chosen, dtype)
         bound = min(DIVERGED * (1 + float(jnp.max(jnp.abs(origin.rewards)))), float(np.finfo(dtype).max))
         records, threads = int(budget // record_every), workers or os.cpu_count() or 1
+        check_records(len(next(iter(chosen.values()))), len(seed_numbers), records)
         job = Job(compiled, shape, chosen, seed_numbers, records, bound, dtype, threads)
         mine = {} if checkpoint is None else identity(job, recipe, origin, feed.identity(), label, radius)
         del origin  # of the first record alone, where rows change

@@ -206,13 +206,11 @@ class Attached:
                 f"{self._log.name}, whose actions are continuous. Got shape {values.shape} of {values.dtype}."
             )
         result = np.array(values, dtype=np.float64).reshape(rows, width)
-        with np.errstate(over="ignore", invalid="ignore"):
-            is_finite = np.isfinite(result.sum())  # no sum with a NaN or an infinity is finite
-        if not is_finite and not np.isfinite(result).all():
-            row, column = checks.first_index(~np.isfinite(result))
+        if result.size and not (result.min() >= -checks.LARGEST and result.max() <= checks.LARGEST):
+            row, column = checks.first_index(~(np.abs(result) <= checks.LARGEST))
             raise InputError(
-                f"{self._who} must give finite actions. Got {result[row, column]} in dimension {column} "
-                f"{place(observations, row)}."
+                f"{self._who} must give finite actions of at most {checks.LARGEST:g} in size. Got {result[row, column]} in "
+                f"dimension {column} {place(observations, row)}."
             )
         self._check_bounds(result, observations)
         return result

@@ -5,12 +5,13 @@ import math
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cesaro import documents
+from cesaro import checks, documents
 from cesaro.engines import in_use, map_completed
 from cesaro.errors import InputError
 from cesaro.files import Arrays, write_json
@@ -35,6 +36,14 @@ _FILES_OF_0_1 = {
     "stall": ("walks.csv", "noise.csv", "networks.csv", "stall.png"),
 }
 
+# Whole numbers among settings are sizes: of work; of what is computed side by side; of the sides of matrices.
+MOST = 100_000_000
+_MOST = {
+    100_000: ("runs", "logs", "problems", "seeds", "map_seeds", "trajectories", "pendulums", "agents", "resamples"),
+    10_000: ("sizes", "states", "actions", "features", "width", "widths", "grid", "maps", "degrees"),
+}
+_ENTRIES = 1_000
+
 
 class Folder(Workspace):
     """The folder of one study: tables, figures and a manifest, which appear when all of them are complete."""
@@ -57,14 +66,28 @@ class Folder(Workspace):
 
 def check_workers(workers: int) -> None:
     """Refuse a number of workers that cannot work, before anything is written."""
-    if workers < 1:
-        raise InputError(f"The 'workers' setting of a study must be an integer ≥ 1. Got {workers} instead.")
+    checks.count("The 'workers' setting of a study", workers, high=checks.MOST_WORKERS)
 
 
 def require(study: str, holds: bool, name: str, rule: str, value: Any) -> None:
     """Refuse a setting of a study that breaks its rule."""
     if not holds:
         raise InputError(f"The '{name}' setting of the {study} study must be {rule}. Got {value} instead.")
+
+
+def require_sizes(study: str, config: Any) -> None:
+    """Refuse whole numbers among the settings of a study that no list or array could have as its size, and other huge ones."""
+    for name, value in ((field.name, getattr(config, field.name)) for field in fields(config) if field.name != "seed"):
+        most = next((most for most, names in _MOST.items() if name in names), MOST)
+        entries = value if isinstance(value, tuple) else (value,)
+        require(study, len(entries) <= _ENTRIES, name, f"a list of at most {_ENTRIES:,} entries", f"{len(entries):,}")
+        for entry in entries:
+            if isinstance(entry, int):
+                require(study, entry <= most, name, f"at most {most:,}", checks.shortened(entry))
+            elif isinstance(entry, float) and math.isfinite(entry):
+                require(
+                    study, abs(entry) < checks.LARGEST_SETTING, name, f"below {checks.LARGEST_SETTING:g} in size", entry
+                )
 
 
 def compute(

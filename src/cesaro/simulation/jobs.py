@@ -26,7 +26,7 @@ def cores() -> int:
 
 def worker_count(workers: int | None) -> int:
     """A number of processes as a user gives it: at least 1, or None for all cores."""
-    return cores() if workers is None else checks.count("workers", workers)
+    return cores() if workers is None else checks.count("workers", workers, high=checks.MOST_WORKERS)
 
 
 def run_jobs(jobs: Sequence[Job], on_done: Callable[[int, Arrays], None], *, workers: int | None = None) -> None:

@@ -24,6 +24,8 @@ from cesaro.simulation.environments import Env, Interface, interface, mujoco_log
 Arrays = dict[str, NDArray[Any]]
 
 STREAMS = 20
+# Streams are held one by one in memory; there may be many.
+MOST_STREAMS, MOST_STEPS = 100_000, 100_000_000
 _CHECK_EVERY = 1_000  # steps between two full checks of what a policy returns; cheap ones are made at every step
 
 
@@ -62,11 +64,11 @@ def plan(env: Env, policy: Any, steps: int, *, seed: int = 0, streams: int = STR
         policy: as `cesaro.policy` takes it, or "shipped" for the actor that comes with cesaro for this environment.
         settings: further fields of `Job`.
     """
-    checks.count("steps", steps)
     checks.count("seed", seed, low=0)
-    checks.count("streams", streams)
+    checks.count("streams", streams, high=MOST_STREAMS)
+    checks.count("steps", steps, high=MOST_STEPS * streams)
     for name in ("sigma", "epsilon"):
-        settings[name] = checks.number(name, settings.get(name, 0.0), low=0.0)
+        settings[name] = checks.number(name, settings.get(name, 0.0), low=0.0, high=checks.LARGEST_SETTING)
     if settings["epsilon"] > 1:
         raise InputError(f"epsilon must be a probability between 0 and 1. Got {settings['epsilon']:g}.")
     if steps < streams:

@@ -21,6 +21,7 @@ from cesaro.folders import OutFolder
 from cesaro.policies.actor import load, save_actor
 from cesaro.progress import progress
 from cesaro.simulation.environments import make
+from cesaro.simulation.streams import MOST_STEPS
 
 SEGMENT = 25_000  # steps between two checkpoints
 EPISODES = 10  # for the return in the metadata
@@ -64,15 +65,15 @@ def train_target(
         steps: steps in the environment, 10,000 of them with random actions.
         seed: of all random numbers.
         segment: steps between two checkpoints; it is part of the result, because every segment begins an episode.
-        force: replace an existing file.
+        force: replace the file of another actor.
         quiet: no progress bar.
 
     Raises:
         InputError: Stable-Baselines3 is not installed, or the environment or the file will not do.
     """
-    checks.count("steps", steps)
+    checks.count("steps", steps, high=MOST_STEPS)
     checks.count("seed", seed, low=0)
-    checks.count("segment", segment)
+    checks.count("segment", segment, high=MOST_STEPS)
     with ActorFile(out, force=force) as folder:
         made = _make(env)
         settings = json.dumps({**SETTINGS, "widths": WIDTHS, "exploration": EXPLORATION})

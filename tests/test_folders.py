@@ -162,7 +162,7 @@ def test_a_kill_after_a_file_has_appeared_leaves_nothing_for_long(tmp_path: Path
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork")
+@pytest.mark.filterwarnings("ignore:.*fork")
 def test_a_child_that_ends_inside_takes_nothing_away(tmp_path: Path) -> None:
     """As one that a policy has forked."""
     with Letters(tmp_path / "out") as folder:

@@ -44,7 +44,7 @@ def parse(text: str | bytes) -> Any:
         raise ValueError(_TOO_DEEP) from None
     level = [value]
     for _ in range(MAX_DEPTH):
-        level = [part for outer in level for part in _parts(outer) if isinstance(part, list | dict)]
+        level = [part for outer in level for part in _parts(outer) if type(part) in _NESTED]
         if not level:
             return value
     raise ValueError(_TOO_DEEP)
@@ -66,6 +66,7 @@ def read(file: str | os.PathLike[str]) -> Any:
     return parse(data)
 
 
+_NESTED = (list, dict)
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
 

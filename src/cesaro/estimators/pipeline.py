@@ -109,9 +109,13 @@ class Prepared:
     @cached_property
     def sample(self) -> Sample:
         """The rows that maps were fitted on and diagnostics look at."""
-        data = self.data
-        assert isinstance(data, Log | ReadyLog)
-        return data.sample(self.random_state)
+        return self.whole.sample(self.random_state)
+
+    @property
+    def whole(self) -> Log | ReadyLog:
+        """The data, where they are all that was given and no excerpt."""
+        assert isinstance(self.data, Log | ReadyLog)
+        return self.data
 
     @property
     def is_logged(self) -> bool:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
+from cesaro.checks import SMALLEST
 from cesaro.estimators.diagnostics.finding import SEVERITY, Diagnostic, Verdict, at_least, at_most, finding, percent
 from cesaro.estimators.diagnostics.subject import Subject
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, FEW_CLUSTERS, Rule, by_rule, differences, within
@@ -46,10 +47,13 @@ DROPPED_CAUTION, DROPPED_BAD = 0.05, 0.2
 
 
 def over_rows(subject: Subject) -> Iterator[Diagnostic]:
-    """Dropped and copied rows, drift, outliers, dependence, trajectories, memory."""
+    """Dropped and copied rows, tiny rewards, drift, outliers, dependence, trajectories, memory."""
     yield from dropped(subject)
     yield from copied(subject)
     yield from order(subject)
+    if 0 < subject.facts.largest < SMALLEST:
+        yield tiny_rewards(subject)
+        return
     if subject.has_series:
         yield from drift(subject)
         yield influential_rows(subject)
@@ -140,6 +144,19 @@ def standard_error(subject: Subject) -> Diagnostic:
         )
     return finding(
         name, error, "ok", f"The standard error is {error:.3g}, where rewards differ by up to {facts.spread:.3g}."
+    )
+
+
+def tiny_rewards(subject: Subject) -> Diagnostic:
+    """Rewards whose squares a float64 cannot hold: everything that rests on their variance is lost."""
+    largest = subject.facts.largest
+    return finding(
+        "tiny rewards",
+        largest,
+        "bad",
+        f"Rewards are at most {largest:.3g} in size, and their squares are lost in double precision: there is no interval, and "
+        "rows cannot be checked.",
+        f"Multiply rewards by a constant, so that they reach {SMALLEST:g} at least.",
     )
 
 

@@ -6,6 +6,7 @@ seeds that it draws without `--judged`; with it, others are drawn, on which noth
 
 import argparse
 import warnings
+from bisect import bisect
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -144,27 +145,29 @@ def simulated(problem: Problem, found: System, rng: np.random.Generator) -> cs.T
     lengths = np.maximum(1, np.round(problem.rows * shares / shares.sum())).astype(int)
     rows = int(lengths.sum())
     law = cs.exact.stationary_distribution(found.mdp, found.behavior).sum(axis=1)
-    starts = set((np.cumsum(lengths) - lengths).tolist())
-    moves = np.cumsum(np.asarray(found.mdp.probabilities), axis=2)
-    actions = np.empty(rows, dtype=np.int64)
-    here, after = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
-    draws, state = rng.random((rows, 2)), 0
-    for t in range(rows):
-        if t in starts:
-            state = int(rng.choice(len(law), p=law))
-        here[t], actions[t] = state, draws[t, 0] < found.behavior[state, 1]
-        state = after[t] = min(int(np.searchsorted(moves[state, actions[t]], draws[t, 1])), len(law) - 1)
+    begins = dict.fromkeys((np.cumsum(lengths) - lengths).tolist())
+    start, often = np.cumsum(law)[:-1].tolist(), found.behavior[:, 1].tolist()
+    moves = np.cumsum(np.asarray(found.mdp.probabilities), axis=2)[:, :, :-1].tolist()
+    path, state = [], 0
+    for t, (first, acting, moving) in enumerate(rng.random((rows, 3)).tolist()):
+        if t in begins:
+            state = bisect(start, first)
+        action = int(acting < often[state])
+        after = bisect(moves[state][action], moving)
+        path.append((state, action, after))
+        state = after
+    here, actions, then = np.array(path).T
     trajectory = np.repeat(np.arange(len(lengths)), lengths)
     rewards = problem.rewards(np.asarray(found.mdp.rewards)[here, actions], rng)
     rewards = rewards + problem.effect * rng.normal(size=len(lengths))[trajectory]
     weights = rng.lognormal(0, problem.weights, rows) if problem.weights else None
     ids: NDArray[np.int64] | None = trajectory if problem.lengths else None
-    return cs.Transitions(here, actions, rewards, after, trajectory=ids, weights=weights)
+    return cs.Transitions(here, actions, rewards, then, trajectory=ids, weights=weights)
 
 
 def outcome(name: str, judged: bool, number: int) -> Outcome:
     """Of one log; which system it is from follows from its number. Learned methods are left out, as in a verdict."""
-    problem, kinds = PROBLEMS[name], 100 if judged else 0
+    problem, kinds = PROBLEMS[name], 200 if judged else 0
     found = system(problem, kinds + number % SYSTEMS)
     log = simulated(problem, found, np.random.default_rng([kinds, list(PROBLEMS).index(name), number]))
     with warnings.catch_warnings():

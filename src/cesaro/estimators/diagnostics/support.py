@@ -24,7 +24,7 @@ LEVELS_CAUTION, LEVELS_BAD = 0.001, 0.05
 # Independent rows of the target that the log is worth: intervals rest on a normal limit. `python -m benchmarks verdicts` shows
 # what comes of these, and of the times that a state forgets where it was.
 EFFECTIVE_CAUTION, EFFECTIVE_BAD = 100.0, 60.0
-FORGETS_CAUTION, FORGETS_BAD = 40.0, 10.0
+FORGETS_CAUTION, FORGETS_BAD = 30.0, 10.0
 # A density ratio has no negative part; where the estimated one does, features cannot express it.
 NEGATIVE_CAUTION, NEGATIVE_BAD = 0.1, 0.3
 
@@ -228,30 +228,26 @@ def effective_rows(subject: Subject) -> Diagnostic:
 
 
 def mixing(subject: Subject) -> Iterator[Diagnostic]:
-    """How often the state forgets where it was, as far as values tell states apart; for discrete logs.
+    """How often the state forgets where it was, for discrete logs; values tell which states matter.
 
-    The part of the variance of next states' values that pairs explain is the square of the values' correlation from row to row.
-    TD errors of a state that hardly ever moves are as independent as any, and their variance does not show how few moves it
-    rests on.
+    By the correlation of its values from row to row, and not more often than it moves: by the moves that the variance of changes
+    rests on. TD errors of a state that hardly ever moves are as independent as any, and do not show how few moves there were.
     """
     chosen, solution, moments = subject.prepared.map, subject.solution, subject.moments
     if not isinstance(chosen, OneHot) or solution is None or moments is None:
         return
     shares = np.asarray(moments.mean("v"))
-    steps = sp.csr_array(moments.mean("vz")) + sp.diags_array(shares)
-    to_state = np.arange(len(shares)) // chosen.num_actions
+    steps = (sp.csr_array(moments.mean("vz")) + sp.diags_array(shares)).tocoo()
+    state = np.arange(len(shares)) // chosen.num_actions
     reached = np.asarray(steps.sum(axis=0)).ravel()
-    law = np.bincount(to_state, weights=reached)
-    value = np.bincount(to_state, weights=reached * solution.weights) / np.where(law > 0, law, 1.0)
-    logged = shares > 0
-    spread = value - law @ value
-    variance = float(law @ spread**2)
-    explained = float(np.sum((steps[logged] @ spread[to_state]) ** 2 / shares[logged]))
-    left = 1.0
-    if variance > 0 and subject.num_rows > logged.sum():
-        # As R² is adjusted: pairs with few rows explain them by chance.
-        left = (1 - explained / variance) * (subject.num_rows - 1) / (subject.num_rows - logged.sum())
-    forgets = subject.num_rows * (1 - float(np.sqrt(max(0.0, 1 - left)))) if np.count_nonzero(law) > 1 else 0.0
+    law = np.bincount(state, weights=reached)
+    values = (np.bincount(state, weights=reached * solution.weights) / np.where(law > 0, law, 1.0))[state]
+    here, after = values - shares @ values, values - reached @ values
+    spread = float(np.sqrt((shares @ here**2) * (reached @ after**2)))
+    correlation = float(here @ (steps @ after)) / spread if spread > 0 else 0.0
+    change = values[steps.col] - values[steps.row]
+    moves = float(steps.data @ change**2) ** 2 / float(steps.data @ change**4) if change.any() else 1.0
+    forgets = subject.num_rows * min(1 - correlation, moves) if np.count_nonzero(law) > 1 else 0.0
     yield finding(
         "mixing",
         forgets,

@@ -16,6 +16,7 @@ from cesaro.estimators.base import Estimator, subject_of
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.diagnostics import Diagnostic, diagnose
 from cesaro.estimators.gathering import Gathering
+from cesaro.estimators.growth import grown
 from cesaro.estimators.hidden_features import RELATIVE_RIDGE, Fit, NetworkMaps, network_maps, over_seeds
 from cesaro.estimators.moments import Moments
 from cesaro.estimators.pass_checkpoint import PassCheckpoint, identity
@@ -127,7 +128,7 @@ class DiffLSTD(Estimator):
             return self._fit_logged(self._begin(prepared, facts), running)
         if maps is None:
             fit = self._closed_form(prepared, 0.0, given, running)
-            plan = self._begin(prepared, fit.facts)
+            plan = self._begin(fit.prepared, fit.facts)
         else:
             fits = over_seeds(
                 maps, lambda chosen: self._closed_form(prepared.with_map(chosen), RELATIVE_RIDGE, given, running)
@@ -172,6 +173,7 @@ class DiffLSTD(Estimator):
         if ridge is None:
             ridge = relative * float(np.mean(moments.mean("xx"))) if relative else 0.0
         with stage("solving", quiet=self.quiet):
+            prepared, moments = grown(prepared, moments, ridge)
             solution = _solve(prepared, moments, ridge, chosen=given is not None)
         if not np.isfinite(solution.reward_rate):
             raise InputError("The closed form overflowed; scale rewards and features to moderate numbers.")

@@ -40,7 +40,10 @@ class Prepared:
         dual: dual features; None where they are the primal ones.
         policy: the target; None where features came ready.
         log: the log; None where features came ready.
+        grows: whether the log decides how many components smooth features have.
     """
+
+    grows = False
 
     def __init__(
         self,
@@ -81,6 +84,7 @@ class Prepared:
         if self.policy.is_logged:
             return
         self.map = build(features, self.log, random_state=random_state, most=most, sample=self.sample)
+        self.grows = isinstance(features, str) and features in ("auto", "smooth")
         self._build_dual(features, dual_features)
 
     def _build_dual(self, features: Any, dual_features: Any) -> None:
@@ -88,7 +92,7 @@ class Prepared:
         assert self.log is not None
         named = isinstance(dual_features, str)
         if named and dual_features == "auto":
-            is_fourier = isinstance(features, str) and features.partition(":")[0] in ("auto", "fourier")
+            is_fourier = isinstance(features, str) and features.partition(":")[0] == "fourier"
             if is_fourier and isinstance(self.map, PerAction | Joint) and DUAL_MULTIPLE * self.map.size <= MAX_DENSE:
                 seed = self.random_state
                 extended = build(features, self.log, random_state=seed, multiple=DUAL_MULTIPLE, sample=self.sample)

@@ -12,7 +12,7 @@ from cesaro.data import Log, Sample
 from cesaro.data.blocks import SAMPLE, sample_rows
 from cesaro.data.values import Values
 from cesaro.errors import InputError
-from cesaro.features.base import Base, Fourier, Linear, Polynomial, Transformer
+from cesaro.features.base import Base, Fourier, Linear, Polynomial, Smooth, Splines, Transformer
 from cesaro.features.encoder import Encoder
 from cesaro.features.maps import (
     EncodedStates,
@@ -33,9 +33,11 @@ from cesaro.text import Sentence, Wording
 
 __all__ = ["SAMPLE", "FeatureMap", "Features", "OneHot", "build", "sample_rows"]
 
-# The most primal features by default, fewer on long logs to bound the time; and the rows that each must have.
+# The most Fourier features where no number is named, fewer on long logs to bound the time; and the rows that each must have.
 AUTO_FEATURES, LONG_LOG, LONG_LOG_FEATURES = 800, 500_000, 560
 ROWS_PER_FEATURE = 50
+# The same of the components of smooth features, and of what comes before them.
+COMPONENTS, ROWS_PER_COMPONENT = 320, 25
 
 
 def build(
@@ -50,12 +52,12 @@ def build(
     """A feature map, fitted on a seeded sample of the log's rows.
 
     Args:
-        spec: "auto", "one-hot", "linear", "fourier", "fourier:200", "polynomial:2", a scikit-learn transformer, a function of
-            (observations) or (observations, actions), or "file.py:name" of one; a map is taken as it is.
+        spec: "auto", "one-hot", "smooth", "smooth:40", "splines", "linear", "fourier", "fourier:200", "polynomial:2", a scikit-learn
+            transformer, a function of (observations) or (observations, actions), or "file.py:name" of one; a map is taken as it is.
         log: the log.
         random_state: seed of the sample and of random features.
         multiple: how many times as many Fourier features; the first ones stay the same.
-        most: the most Fourier features where the specification names no number; None: as many as the default allows.
+        most: for methods that slow down with many features: so many Fourier features are their default; None: it is "smooth".
         sample: the log's, where it is known already.
     """
     if isinstance(spec, NetworkInputs | PerAction | Joint):
@@ -70,7 +72,7 @@ def build(
         if name.endswith(".py"):
             return build(python_file.load(Path(name), argument)[0], log, random_state=random_state, sample=sample)
         if name == "auto":
-            name = "one-hot" if discrete else "fourier"
+            name = "one-hot" if discrete else "smooth" if most is None else "fourier"
         if name == "one-hot":
             if not discrete:
                 raise InputError(
@@ -107,7 +109,7 @@ def build(
     )
 
 
-_NAMED = ("linear", "fourier", "polynomial")
+_NAMED = ("smooth", "splines", "linear", "fourier", "polynomial")
 
 
 def _named(
@@ -126,6 +128,15 @@ def _named(
     if name == "polynomial":
         check_size(math.comb(sample.shape[1] + (number or 2), number or 2) * num_actions, f"{name}:{number or 2}")
         return Polynomial(sample, number or 2)
+    if name == "splines":
+        if number is not None and number < 2:
+            raise InputError(f"features='splines:{number}' is not understood; splines have at least 2 knots.")
+        return Splines(sample, number or 6)
+    if name == "smooth":
+        each = num_rows // ROWS_PER_COMPONENT // num_actions
+        components = min(COMPONENTS // num_actions, each) if number is None else number
+        check_size(components * num_actions, f"{name}:{components}")
+        return Smooth(sample, components, random_state, most=max(1, each))
     allowed = AUTO_FEATURES if num_rows <= LONG_LOG else LONG_LOG_FEATURES
     size = number or max(1, min(most or allowed, num_rows // ROWS_PER_FEATURE) // num_actions)
     return Fourier(sample, size * multiple, random_state)

@@ -60,7 +60,12 @@ def test_a_small_run_prints_tables_and_makes_no_promise(tmp_path: Path) -> None:
     assert said.startswith("No verdict: largest difference ")
     assert "only for stick-breaking rows and at least 10,000 trials" in said
     assert lines[-1] == f"Results: {out} (assumption.csv, assumption.png, manifest.json)"
-    assert sorted(file.name for file in out.iterdir()) == ["assumption.csv", "assumption.png", "manifest.json"]
+    assert sorted(file.name for file in out.iterdir()) == [
+        ".cesaro",
+        "assumption.csv",
+        "assumption.png",
+        "manifest.json",
+    ]
 
 
 @pytest.mark.parametrize(

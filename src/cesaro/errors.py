@@ -24,6 +24,10 @@ class InputError(CesaroError, ValueError):
     """The input breaks a rule; the message names the field, the rule, the value and the remedy."""
 
 
+class UserMemoryError(CesaroError, MemoryError):
+    """What a user wrote, such as a policy, ran out of memory; the message names it."""
+
+
 class MultichainError(InputError):
     """The policy has more than one recurrent class, so that no single reward rate exists.
 

@@ -14,6 +14,7 @@ import numpy as np
 from cesaro import __version__
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions, Log, read
+from cesaro.devices import starting_jax
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.base import Estimator
@@ -136,7 +137,8 @@ class Evaluation:
         """
         from cesaro.report.folder import ReportFolder, write_evaluation
 
-        write_evaluation(self, ReportFolder(folder, force=force))
+        with ReportFolder(folder, force=force) as out:
+            write_evaluation(self, out)
 
     def _repr_html_(self) -> str:
         from cesaro.report.html import evaluation_fragment
@@ -304,7 +306,8 @@ def _estimator(method: str, features: Any, random_state: int, quiet: bool, setti
     if method not in ("auto", "diff-lstd"):
         if method not in METHODS:
             raise InputError(f"method must be one of auto, diff-lstd, {', '.join(METHODS)}. Got {method!r}.")
-        from cesaro.estimators.learned import Learned  # JAX takes a second to import
+        with starting_jax():
+            from cesaro.estimators.learned import Learned  # JAX takes a second to import
 
         kind, settings = Learned, {"method": method, **settings}
     elif "approximator" in settings:

@@ -17,7 +17,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from cesaro.data import Log, Transitions, Values, read
+from cesaro.data import Log, Transitions, Values, file_source, read
 from cesaro.errors import InputError
 
 ROWS = 40
@@ -466,3 +466,32 @@ def test_overwritten_arrow_file_does_no_harm(arrays: dict[str, Any], tmp_path: P
     before = log.rewards.tolist()
     path.write_bytes(b"\xff" * path.stat().st_size)
     assert log.rewards.tolist() == before
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "arrow"])
+def test_a_file_that_changes_while_it_is_read_into_memory(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two files is replaced while the other one is read: rows of two versions must not meet."""
+    table = pa.table({"state": [0, 1, 0], "action": [0, 1, 1], "reward": [0.0, 1.0, 2.0]})
+    write = {
+        "parquet": pq.write_table,
+        "csv": pyarrow.csv.write_csv,
+        "arrow": lambda table, file: pyarrow.feather.write_feather(table, str(file), compression="uncompressed"),
+    }[form]
+    for name in "ab":
+        write(table, tmp_path / f"{name}.{form}")
+    log = read(tmp_path)
+    original = file_source.FilesSource._own
+
+    def late(self: Any, columns: Any) -> Any:
+        write(table.set_column(2, "reward", pa.array([5.0, 6.0, 7.0])), tmp_path / f"new.{form}")
+        (tmp_path / f"new.{form}").rename(tmp_path / f"b.{form}")
+        return original(self, columns)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(file_source.FilesSource, "_own", late)
+        said = rf"must not change while it is read. Got another size or modification time of b.{form} than before"
+        with pytest.raises(InputError, match=said):
+            log.load()
+    assert len(log.load()) == 5

@@ -178,12 +178,12 @@ PARQUET = [
     Trial(
         "metadata that are cut",
         metadata(b"{"),
-        """metadata "cesaro" must be a JSON object. Got b'{'; remove or correct""",
+        """metadata "cesaro" must be a JSON object. Got b'{' (Expecting…); remove or correct""",
     ),
     Trial(
         "metadata that are no text",
         metadata(b"\xff"),
-        r"""metadata "cesaro" must be a JSON object. Got b'\xff'; remove or""",
+        r"""metadata "cesaro" must be a JSON object. Got b'\xff' (…invalid start byte); remove or""",
     ),
     Trial(
         "metadata of 5,000 digits",

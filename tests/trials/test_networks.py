@@ -63,8 +63,16 @@ WIDTH = (
 )
 ACTORS = [
     actor("another format", "format = 'cesaro-actor/1'. Got 'other/1'; write it with", meta={"format": "other/1"}),
-    actor("a bound that is nan", "low must be finite. Got nan at dimension 0;", meta={"low": "[NaN]"}),
-    actor("a bound that is infinite", "low must be finite. Got -inf at dimension 0;", meta={"low": "[-1e999]"}),
+    actor(
+        "a bound that is nan",
+        "must have low as a JSON list of numbers, such as…NaN is no number of JSON",
+        meta={"low": "[NaN]"},
+    ),
+    actor(
+        "a bound that is infinite",
+        "must have low as a JSON list of numbers, such as…-1e999 is no number that a float can hold",
+        meta={"low": "[-1e999]"},
+    ),
     actor(
         "a bound of 5,000 digits", "must have low as a JSON list of numbers, such as", meta={"low": f"[-1{'0' * 5000}]"}
     ),
@@ -101,7 +109,7 @@ MODELS = [
     ),
     network(
         "weights that are nan",
-        "Policy 'p' must give finite actions. Got nan in dimension 0",
+        "Policy 'p' must give finite actions of at most 1e+100 in size. Got nan in dimension 0",
         model(weight=float("nan")),
     ),
     network(

@@ -1,5 +1,6 @@
 """Addresses of object stores, files there and here, and requests that are tried again."""
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sized
@@ -15,6 +16,9 @@ _MAGIC = re.compile(r"[*\[]")
 # Seconds between the tries of a request that fails.
 PAUSES = (0.2, 0.4, 0.8, 1.6)
 
+# Nanoseconds after which the time of a change tells it from a later one.
+SETTLED = 2_000_000_000
+
 T = TypeVar("T")
 Part = TypeVar("Part", bound=Sized)
 
@@ -27,6 +31,7 @@ class File:
         name: what messages call it: its path below the folder. Never holds credentials.
         path: where it lies in its file system.
         size: bytes.
+        modified: when it last changed, in nanoseconds, where its file system told that with its name; None: it did not.
         filesystem: None: this machine.
         address: as the caller gave it, credentials included.
         obstacle: what lies there instead of a file that can be read; such a file is never opened.
@@ -38,6 +43,7 @@ class File:
     filesystem: pa.fs.FileSystem | None = field(repr=False, default=None)
     address: str = field(repr=False, default="")
     obstacle: str = field(repr=False, default="")
+    modified: int | None = field(repr=False, default=None)
 
     @property
     def is_remote(self) -> bool:
@@ -46,6 +52,31 @@ class File:
     def opened(self) -> pa.NativeFile:
         """For reading at any place."""
         return pa.OSFile(self.path) if self.filesystem is None else self.filesystem.open_input_file(self.path)
+
+    def stamp(self) -> str:
+        """Its size and the time of its last change: now, or, of a file elsewhere, when it was listed."""
+        if self.filesystem is not None:
+            return f"{self.size} bytes, {self.modified} ns"
+        try:
+            found = os.stat(self.path)
+        except OSError:  # reading it will say what is wrong
+            return "gone"
+        return f"{found.st_size} bytes, {found.st_mtime_ns} ns"
+
+    def state(self) -> tuple[int, ...] | None:
+        """What is another one after every change of a file on this machine, and after a touch; None: nothing is.
+
+        Clocks of file systems are coarse: a file that has just changed may change again without another time.
+        """
+        if self.filesystem is not None:
+            return None
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        if time.time_ns() - found.st_ctime_ns < SETTLED:
+            return None
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 class Place(NamedTuple):

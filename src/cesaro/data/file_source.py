@@ -3,7 +3,7 @@
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import partial
 from typing import ClassVar, NamedTuple, TypeVar
 from urllib.parse import unquote
@@ -16,7 +16,7 @@ from cesaro.data.addresses import File, resumed, retried
 from cesaro.data.columns import wide
 from cesaro.data.roles import Roles
 from cesaro.data.settings import carried_settings
-from cesaro.data.sources import Files, Source, UnreadableError, check_names, reading
+from cesaro.data.sources import ChangedError, Files, Source, UnreadableError, check_names, reading
 from cesaro.errors import InputError
 from cesaro.text import Sentence, Wording, visible
 
@@ -87,6 +87,12 @@ class FilesSource(Source):
     def local_paths(self) -> tuple[str, ...]:
         """Where those of its files lie that are on this machine."""
         return tuple(file.path for file in self._files if not file.is_remote)
+
+    def stamps(self) -> dict[str, str]:
+        return {file.name: file.stamp() for file in self._files}
+
+    def state(self, file: int) -> tuple[int, ...] | None:
+        return self._files[file].state()
 
     @abstractmethod
     def _header(self, file: File) -> Header:
@@ -199,10 +205,15 @@ class FilesSource(Source):
     def _types(self, columns: list[str]) -> pa.Schema:
         return pa.schema([self._schema.field(column) for column in columns])
 
-    def _reading(self, file: File) -> AbstractContextManager[None]:
+    @contextmanager
+    def _reading(self, file: File) -> Iterator[None]:
         """Whatever goes wrong names the file, and how to go on without it where there are others."""
         remedy = self._or_skip("check that it is complete and has the format its name says")
-        return reading(file.name, self.what, remedy=remedy, address=file.address)
+        try:
+            with reading(file.name, self.what, remedy=remedy, address=file.address):
+                yield
+        except KeyError:  # it had these columns when it was opened
+            raise ChangedError(self.name, f"other columns in {file.name} than before", file.name) from None
 
     def _or_skip(self, remedy: str) -> str:
         if len(self._files) == 1:

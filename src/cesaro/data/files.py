@@ -49,18 +49,23 @@ def open_path(text: str, skip_bad_files: bool = False) -> Source:
         magic = next(number for number, part in enumerate(path.parts) if glob.has_magic(part))
         folder, pattern = str(Path(*path.parts[:magic])), Selection.of("/".join(path.parts[magic:]))
         is_folder = stat.S_ISDIR(_mode(folder, shown) or 0)
-        found = on_this_machine(folder, pattern, _is_log) if is_folder else Listing([], [], [], [])
+        found = on_this_machine(_fixed(folder), pattern, _is_log) if is_folder else Listing([], [], [], [])
         return _matched(name, shown, found, skip_bad_files)
     if mode is None:
         got = "a broken link" if path.is_symlink() else "no such file"
         raise InputError(f"{shown} must be an existing file, folder or pattern. Got {got}; check the path.")
     if stat.S_ISDIR(mode):
-        return _folder(name, on_this_machine(text, EVERYTHING, _is_log), skip_bad_files)
+        return _folder(name, on_this_machine(_fixed(text), EVERYTHING, _is_log), skip_bad_files)
     if not stat.S_ISREG(mode):
         raise InputError(
             f"{visible(name)} must be a regular file or a folder. Got {sort_of(mode)}; copy what it gives into a file."
         )
-    return _open_file(File(name, str(path), path.stat().st_size), skip_bad_files)
+    return _open_file(File(name, _fixed(text), path.stat().st_size), skip_bad_files)
+
+
+def _fixed(path: str) -> str:
+    """The path from the root on: blocks are read again and again, and users' code may change the working directory meanwhile."""
+    return str(Path(path).absolute())
 
 
 def _mode(path: str, shown: str) -> int | None:

@@ -97,7 +97,7 @@ def in_store(found: Place, address: str, selection: Selection, is_log: Callable[
     assert system is not None
     info = retried(lambda: system.get_file_info(found.path))
     if info.type == pa.fs.FileType.File and not found.pattern:
-        return File(found.name, info.path, info.size, system, address)
+        return File(found.name, info.path, info.size, system, address, modified=info.mtime_ns)
     listing = Listing([], [], [], [])
     if info.type != pa.fs.FileType.Directory:
         return listing
@@ -113,7 +113,7 @@ def in_store(found: Place, address: str, selection: Selection, is_log: Callable[
                 listing.hidden.append(name)
         elif is_log(name):
             obstacle = "" if entry.type == pa.fs.FileType.File else "neither a file nor a folder"
-            listing.files.append(File(name, entry.path, entry.size or 0, system, address, obstacle))
+            listing.files.append(File(name, entry.path, entry.size or 0, system, address, obstacle, entry.mtime_ns))
         else:
             listing.others.append(name)
     return _sorted(listing)

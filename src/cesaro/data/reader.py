@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cesaro.data import minari_source
 from cesaro.data.blocks import Block, Sample, Stretch
+from cesaro.data.digests import Found
 from cesaro.data.files import open_path
 from cesaro.data.log import Log, Transitions
 from cesaro.data.minari_source import MinariSource
@@ -242,6 +243,12 @@ class LazyLog(Log):
 
     def sample(self, random_state: int) -> Sample:
         return self.opened().sample(random_state)
+
+    def digests(self) -> Found:
+        return self.opened().digests()
+
+    def changed_since(self, before: Found, *, reread: bool, quiet: bool = True) -> str | None:
+        return self.opened().changed_since(before, reread=reread, quiet=quiet)
 
     def __len__(self) -> int:
         return len(self.opened())

@@ -26,6 +26,14 @@ class UnreadableError(InputError):
         self.reason = reason
 
 
+class ChangedError(InputError):
+    """A file is not what it was when it was read before; `file` is its name."""
+
+    def __init__(self, log: str, got: str, file: str) -> None:
+        super().__init__(f"{log} must not change while it is read. Got {got}; run it again when it is complete.")
+        self.file = file
+
+
 class Source(ABC):
     """Columns of a log.
 
@@ -73,6 +81,14 @@ class Source(ABC):
 
     def head(self, columns: Sequence[str], rows: int) -> pa.Table | None:
         """The first rows of some columns, unchecked; None where a look would cost too much."""
+        return None
+
+    def stamps(self) -> dict[str, str]:
+        """Per file its size and the time of its last change; empty where these do not tell whether the log is the same."""
+        return {}
+
+    def state(self, file: int) -> tuple[int, ...] | None:
+        """What is another one after every change of one of `files`; None: nothing is, and only its content tells."""
         return None
 
     def piece_types(self, roles: Roles, kinds: Mapping[str, str], *, checked: bool = True) -> pa.Schema:

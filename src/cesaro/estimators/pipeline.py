@@ -84,7 +84,7 @@ class Prepared:
         if self.policy.is_logged:
             return
         self.map = build(features, self.log, random_state=random_state, most=most, sample=self.sample)
-        self.grows = isinstance(features, str) and features in ("auto", "smooth")
+        self.grows = isinstance(features, str) and features == "smooth"
         self._build_dual(features, dual_features)
 
     def _build_dual(self, features: Any, dual_features: Any) -> None:
@@ -92,7 +92,7 @@ class Prepared:
         assert self.log is not None
         named = isinstance(dual_features, str)
         if named and dual_features == "auto":
-            is_fourier = isinstance(features, str) and features.partition(":")[0] == "fourier"
+            is_fourier = isinstance(features, str) and features.partition(":")[0] in ("auto", "fourier")
             if is_fourier and isinstance(self.map, PerAction | Joint) and DUAL_MULTIPLE * self.map.size <= MAX_DENSE:
                 seed = self.random_state
                 extended = build(features, self.log, random_state=seed, multiple=DUAL_MULTIPLE, sample=self.sample)
@@ -112,9 +112,13 @@ class Prepared:
     @cached_property
     def sample(self) -> Sample:
         """The rows that maps were fitted on and diagnostics look at."""
-        data = self.data
-        assert isinstance(data, Log | ReadyLog)
-        return data.sample(self.random_state)
+        return self.whole.sample(self.random_state)
+
+    @property
+    def whole(self) -> Log | ReadyLog:
+        """The data, where they are all that was given and no excerpt."""
+        assert isinstance(self.data, Log | ReadyLog)
+        return self.data
 
     @property
     def is_logged(self) -> bool:

@@ -2,14 +2,15 @@
 
 import copy
 import math
+from collections.abc import Callable
 from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro import checks
-from cesaro.user_code import named
+from cesaro import checks, user_code
+from cesaro.errors import InputError
 
 Float32 = NDArray[np.float32]
 
@@ -73,9 +74,15 @@ class Polynomial:
 
     def __call__(self, inputs: Float32) -> Float32:
         result = np.ones((len(inputs), self.size), np.float32)
-        for column, term in enumerate(self.terms):
-            for factor in term:
-                result[:, column] *= inputs[:, factor]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for column, term in enumerate(self.terms):
+                for factor in term:
+                    result[:, column] *= inputs[:, factor]
+        if not np.isfinite(result).all():
+            raise InputError(
+                f"The {self.description} overflow: an input is {np.abs(inputs).max():.3g} standard deviations from its mean; "
+                "take a lower degree, or correct or leave out that row."
+            )
         return result
 
 
@@ -178,6 +185,11 @@ class Transformer:
     """A scikit-learn transformer or pipeline, fitted on the sample."""
 
     def __init__(self, transformer: Any, sample: Float32, random_state: int) -> None:
+        self.description = f"{user_code.type_name(transformer)} on {sample.shape[1]} inputs"
+        self._called(self._fit, transformer, sample, random_state)
+        self.size = self(sample[:2]).shape[1]
+
+    def _fit(self, transformer: Any, sample: Float32, random_state: int) -> None:
         from sklearn.base import clone
 
         self._transformer = clone(transformer)
@@ -187,17 +199,23 @@ class Transformer:
             if name.split("__")[-1] == "random_state" and value is None
         }
         self._transformer.set_params(**unset)
-        self.description = f"{type(transformer).__name__} on {sample.shape[1]} inputs"
-        with named(self.description):
-            self._transformer.fit(sample)
-        self.size = self(sample[:2]).shape[1]
+        self._transformer.fit(sample)
 
     def __call__(self, inputs: Float32) -> checks.Array:
-        with named(self.description):
-            result = self._transformer.transform(inputs)
+        return self._checked(self._called(self._transform, inputs), len(inputs))
+
+    def _transform(self, inputs: Float32) -> NDArray[Any]:
+        result = self._transformer.transform(inputs)
         if hasattr(result, "toarray"):
             result = result.toarray()
-        return checks.float_array(f"The output of {self.description}", result, ("row", "feature"), (len(inputs), None))
+        return result if type(result) is np.ndarray else self._checked(result, len(inputs))
+
+    def _checked(self, result: Any, rows: int) -> checks.Array:
+        name, shape = f"The output of {self.description}", (rows, None)
+        return checks.float_array(name, result, ("row", "feature"), shape, largest=checks.LARGEST)
+
+    def _called(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return user_code.call(lambda error: f"{self.description} failed with {error}.", function, *arguments)
 
 
 def median_distance(sample: Float32, rng: np.random.Generator, pairs: int = 10_000) -> float:

@@ -11,14 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from cesaro import checks
+from cesaro import checks, user_code
 from cesaro.data.log import state_numbers, state_sizes
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
 from cesaro.features.base import Base, Smooth
 from cesaro.features.encoder import MAX_DENSE, Encoder
 from cesaro.policies import Attached
-from cesaro.user_code import named
 
 Features: TypeAlias = NDArray[np.floating] | sp.csr_array
 
@@ -272,10 +271,24 @@ class PairFunction:
 
 def checked_output(function: Callable[..., Any], inputs: tuple[Any, ...], rows: int, size: int | None) -> checks.Array:
     """The user's features, checked."""
-    with named(f"The feature function '{name_of(function)}'"):
+    who = f"feature function '{name_of(function)}'"
+
+    def check(result: Any) -> checks.Array:
+        name = f"The output of the {who}"
+        return checks.float_array(name, result, ("row", "feature"), (rows, size), largest=checks.LARGEST)
+
+    def called() -> NDArray[Any]:
         result = function(*inputs)
-    name = f"The output of the feature function '{name_of(function)}'"
-    return checks.float_array(name, result, ("row", "feature"), (rows, size))
+        return result if type(result) is np.ndarray else check(result)
+
+    return check(
+        user_code.call(
+            lambda error: (
+                f"The {who} failed with {error}; it must accept the log's observations, {user_code.shapes(inputs[0])}."
+            ),
+            called,
+        )
+    )
 
 
 def name_of(function: Any) -> str:
@@ -285,9 +298,8 @@ def name_of(function: Any) -> str:
 def check_size(size: int, description: str, remedy: str = "take fewer") -> None:
     """More dense features than this would need matrices that no one waits for."""
     if size > MAX_DENSE:
-        raise InputError(
-            f"{size:,} features are too many ({description}): at most {MAX_DENSE:,} are possible; {remedy}."
-        )
+        many = f"{size:,}" if size < 10**12 else "More than 10¹²"
+        raise InputError(f"{many} features are too many ({description}): at most {MAX_DENSE:,} are possible; {remedy}.")
 
 
 def as_actions(drawn: NDArray[Any]) -> Values:

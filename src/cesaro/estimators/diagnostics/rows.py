@@ -7,6 +7,7 @@ import numpy as np
 from scipy.stats import f as fisher
 from scipy.stats import t as student
 
+from cesaro.checks import SMALLEST
 from cesaro.estimators.diagnostics.finding import Diagnostic, Verdict, at_least, at_most, finding, percent
 from cesaro.estimators.diagnostics.subject import Subject
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, Rule, by_rule, long_run
@@ -40,8 +41,11 @@ DROPPED_CAUTION, DROPPED_BAD = 0.05, 0.2
 
 
 def over_rows(subject: Subject) -> Iterator[Diagnostic]:
-    """Dropped rows, drift, outliers, dependence, trajectories, memory."""
+    """Dropped rows, tiny rewards, drift, outliers, dependence, trajectories, memory."""
     yield from dropped(subject)
+    if 0 < subject.facts.largest < SMALLEST:
+        yield tiny_rewards(subject)
+        return
     if subject.has_series:
         yield from drift(subject)
         yield influential_rows(subject)
@@ -72,6 +76,19 @@ def dropped(subject: Subject) -> Iterator[Diagnostic]:
         "Times are cut at gaps; where steps are irregular by nature, keep the order and do not cut (gap=None, --gap none)."
         if cut > share * counts["rows"] / 2
         else "Log next observations, or longer trajectories: what is left may differ from what was dropped.",
+    )
+
+
+def tiny_rewards(subject: Subject) -> Diagnostic:
+    """Rewards whose squares a float64 cannot hold: everything that rests on their variance is lost."""
+    largest = subject.facts.largest
+    return finding(
+        "tiny rewards",
+        largest,
+        "bad",
+        f"Rewards are at most {largest:.3g} in size, and their squares are lost in double precision: there is no interval, and "
+        "rows cannot be checked.",
+        f"Multiply rewards by a constant, so that they reach {SMALLEST:g} at least.",
     )
 
 

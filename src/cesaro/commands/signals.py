@@ -29,11 +29,12 @@ class _Handler:
     """The first signal interrupts, so that what is done is kept; a later one, of a person who waits in vain, ends the program.
 
     An interruption that gets lost, because it was raised where Python ignores exceptions or a policy catches them all, is raised
-    again. None is raised within an import, which compiled modules may not survive.
+    again; after a call of users' code at once. None is raised within an import, which compiled modules may not survive.
     """
 
     def __init__(self) -> None:
         self.is_over = False
+        self.swallowed: list[KeyboardInterrupt] = []
         self._came: float | None = None
         self._is_again = False
         self._raised: weakref.ref[Stopped] | None = None
@@ -52,6 +53,8 @@ class _Handler:
         if now - self._came < _IMPORT_SECONDS and _is_importing(frame):
             self._try_again(number)
             return
+        # Not the one that is raised: whoever holds that one delays its end.
+        self.swallowed[:] = [Stopped(number)]
         stopped = Stopped(number)
         self._raised = weakref.ref(stopped, lambda _: self._try_again(number))
         raise stopped
@@ -75,6 +78,9 @@ def heed() -> None:
     """Turn signals into interruptions where their handlers are Python's own: `nohup` and others keep theirs."""
     if threading.current_thread() is not threading.main_thread():
         return
+    from cesaro.user_code import INTERRUPTIONS
+
+    _HANDLER.swallowed = INTERRUPTIONS
     default = (signal.SIG_DFL, signal.default_int_handler)
     before = {
         number: signal.getsignal(number) for name in _NAMES if (number := getattr(signal, name, None)) is not None
@@ -98,6 +104,7 @@ def heed() -> None:
 def end_soon(code: int) -> None:
     """The interruption has been said: end the program with this exit code, whatever its threads still do."""
     _HANDLER.is_over = True
+    _HANDLER.swallowed.clear()
     timer = threading.Timer(_END_SECONDS, os._exit, [code])
     timer.daemon = True
     timer.start()

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from types import FrameType
 
 # A program such as `timeout` sends the same signal to a process and to its group; a person who sends another one waits longer.
@@ -74,10 +75,12 @@ class _Handler:
 _HANDLER = _Handler()
 
 
-def heed() -> None:
-    """Turn signals into interruptions where their handlers are Python's own: `nohup` and others keep theirs."""
+def heed() -> Callable[[], None]:
+    """Turn signals into interruptions where their handlers are Python's own (`nohup` and others keep theirs), until the function
+    that this returns is called.
+    """
     if threading.current_thread() is not threading.main_thread():
-        return
+        return lambda: None
     from cesaro.user_code import INTERRUPTIONS
 
     _HANDLER.swallowed = INTERRUPTIONS
@@ -99,6 +102,7 @@ def heed() -> None:
 
     if ours and hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=forget)  # a process that a policy forks is none of ours
+    return forget
 
 
 def end_soon(code: int) -> None:

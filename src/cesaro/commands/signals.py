@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from types import FrameType
 
 # A program such as `timeout` sends the same signal to a process and to its group; a person who sends another one waits longer.
@@ -29,11 +30,12 @@ class _Handler:
     """The first signal interrupts, so that what is done is kept; a later one, of a person who waits in vain, ends the program.
 
     An interruption that gets lost, because it was raised where Python ignores exceptions or a policy catches them all, is raised
-    again. None is raised within an import, which compiled modules may not survive.
+    again; after a call of users' code at once. None is raised within an import, which compiled modules may not survive.
     """
 
     def __init__(self) -> None:
         self.is_over = False
+        self.swallowed: list[KeyboardInterrupt] = []
         self._came: float | None = None
         self._is_again = False
         self._raised: weakref.ref[Stopped] | None = None
@@ -52,6 +54,8 @@ class _Handler:
         if now - self._came < _IMPORT_SECONDS and _is_importing(frame):
             self._try_again(number)
             return
+        # Not the one that is raised: whoever holds that one delays its end.
+        self.swallowed[:] = [Stopped(number)]
         stopped = Stopped(number)
         self._raised = weakref.ref(stopped, lambda _: self._try_again(number))
         raise stopped
@@ -71,10 +75,15 @@ class _Handler:
 _HANDLER = _Handler()
 
 
-def heed() -> None:
-    """Turn signals into interruptions where their handlers are Python's own: `nohup` and others keep theirs."""
+def heed() -> Callable[[], None]:
+    """Turn signals into interruptions where their handlers are Python's own (`nohup` and others keep theirs), until the function
+    that this returns is called.
+    """
     if threading.current_thread() is not threading.main_thread():
-        return
+        return lambda: None
+    from cesaro.user_code import INTERRUPTIONS
+
+    _HANDLER.swallowed = INTERRUPTIONS
     default = (signal.SIG_DFL, signal.default_int_handler)
     before = {
         number: signal.getsignal(number) for name in _NAMES if (number := getattr(signal, name, None)) is not None
@@ -93,11 +102,13 @@ def heed() -> None:
 
     if ours and hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=forget)  # a process that a policy forks is none of ours
+    return forget
 
 
 def end_soon(code: int) -> None:
     """The interruption has been said: end the program with this exit code, whatever its threads still do."""
     _HANDLER.is_over = True
+    _HANDLER.swallowed.clear()
     timer = threading.Timer(_END_SECONDS, os._exit, [code])
     timer.daemon = True
     timer.start()

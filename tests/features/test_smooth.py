@@ -71,7 +71,7 @@ def test_few_rows_leave_splines_out_then_products() -> None:
 def test_splines_are_of_inputs_with_many_values_and_linear_beyond_them() -> None:
     sample = np.concatenate([inputs(columns=1), np.tile([[0.0], [1.0]], (1_500, 1))], axis=1).astype(np.float32)
     made = Splines(sample)
-    assert (list(made.inputs), made.size) == ([0], 7)
+    assert (made.inputs.tolist(), made.size) == ([0], 7)
     far = made(np.array([[8, 0], [9, 0], [10, 0]], np.float32)).astype(np.float64)
     np.testing.assert_allclose(far[2] - far[1], far[1] - far[0], atol=1e-4)
 

@@ -54,7 +54,10 @@ class _Handler:
             return
         stopped = Stopped(number)
         self._raised = weakref.ref(stopped, lambda _: self._try_again(number))
-        raise stopped
+        try:
+            raise stopped
+        finally:
+            del stopped  # else this frame, which the exception knows, would keep it alive after it got lost
 
     def _try_again(self, number: int) -> None:
         if not self.is_over:

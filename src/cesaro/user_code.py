@@ -72,22 +72,11 @@ def call(failed: Callable[[str], str], function: Function, *arguments: Any) -> A
             _end_forked(error)
         if issubclass(type(error), KeyboardInterrupt) or _is_ours(error):
             raise
-        _raise_swallowed()
         kind = UserMemoryError if issubclass(type(error), MemoryError) else InputError
         raise kind(failed(explain(error))) from error
     if _PROCESS.forks != forks:
         _end_forked(None)
-    _raise_swallowed()
     return result
-
-
-# Interruptions that came, of which users' code may have caught one; the command line has them filled in.
-INTERRUPTIONS: list[KeyboardInterrupt] = []
-
-
-def _raise_swallowed() -> None:
-    if INTERRUPTIONS and threading.current_thread() is threading.main_thread():
-        raise INTERRUPTIONS[-1]
 
 
 @contextmanager

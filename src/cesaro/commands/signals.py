@@ -30,12 +30,11 @@ class _Handler:
     """The first signal interrupts, so that what is done is kept; a later one, of a person who waits in vain, ends the program.
 
     An interruption that gets lost, because it was raised where Python ignores exceptions or a policy catches them all, is raised
-    again; after a call of users' code at once. None is raised within an import, which compiled modules may not survive.
+    again. None is raised within an import, which compiled modules may not survive.
     """
 
     def __init__(self) -> None:
         self.is_over = False
-        self.swallowed: list[KeyboardInterrupt] = []
         self._came: float | None = None
         self._is_again = False
         self._raised: weakref.ref[Stopped] | None = None
@@ -54,11 +53,12 @@ class _Handler:
         if now - self._came < _IMPORT_SECONDS and _is_importing(frame):
             self._try_again(number)
             return
-        # Not the one that is raised: whoever holds that one delays its end.
-        self.swallowed[:] = [Stopped(number)]
         stopped = Stopped(number)
         self._raised = weakref.ref(stopped, lambda _: self._try_again(number))
-        raise stopped
+        try:
+            raise stopped
+        finally:
+            del stopped  # else this frame, which the exception knows, would keep it alive after it got lost
 
     def _try_again(self, number: int) -> None:
         if not self.is_over:
@@ -81,9 +81,6 @@ def heed() -> Callable[[], None]:
     """
     if threading.current_thread() is not threading.main_thread():
         return lambda: None
-    from cesaro.user_code import INTERRUPTIONS
-
-    _HANDLER.swallowed = INTERRUPTIONS
     default = (signal.SIG_DFL, signal.default_int_handler)
     before = {
         number: signal.getsignal(number) for name in _NAMES if (number := getattr(signal, name, None)) is not None
@@ -108,7 +105,6 @@ def heed() -> Callable[[], None]:
 def end_soon(code: int) -> None:
     """The interruption has been said: end the program with this exit code, whatever its threads still do."""
     _HANDLER.is_over = True
-    _HANDLER.swallowed.clear()
     timer = threading.Timer(_END_SECONDS, os._exit, [code])
     timer.daemon = True
     timer.start()

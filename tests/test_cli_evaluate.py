@@ -23,7 +23,7 @@ from cesaro.commands import doctor
 
 COMMAND = [sys.executable, "-c", "from cesaro.cli import main; main()"]
 PICTURES = ["gains.png", "influence.png", "rates.png", "reward.png", "support.png", "values.png"]
-FILES = sorted(["evaluation.json", "report.html", "report.txt", *PICTURES])
+FILES = sorted([".cesaro", "evaluation.json", "report.html", "report.txt", *PICTURES])
 COLUMNS = ("--observation", "state", "--action", "done", "--reward", "earned")
 POLICY = ("--policy", "uniform")
 
@@ -73,7 +73,7 @@ def test_the_answer_in_words(log: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     said = " ".join(result.stdout.split())
     assert re.search(
-        r"'always' would earn 0\.\d+ € per minute in the long run \(95 % interval 0\.\d+ to 0\.\d+\):", said
+        r"'always' would earn 0\.\d+ € per minute in the long run \(95 % interval -?\d\.\d+ to \d\.\d+\):", said
     )
     assert "Verdict: " in said
     assert "so that features leave nothing out" in said
@@ -141,15 +141,18 @@ def test_a_folder_is_not_overwritten_without_force(saved: tuple[Result, Path], l
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "exists; add --force" in refused.stderr
     partial.mkdir()
+    (partial / ".cesaro").write_text("cesaro-folder/1 answer\nresult report.txt\nresult evaluation.json\nresult ev")
     (partial / "report.txt").write_text("half", encoding="utf-8")
-    (partial / ".evaluation.json.tmp").write_text("{", encoding="utf-8")
+    (partial / ".evaluation.json.0123abcd.tmp").write_text("{", encoding="utf-8")
     assert cesaro(*arguments, "--confidence", "0.5", "--force").exit_code == 0
     assert json.loads((out / "evaluation.json").read_text(encoding="utf-8"))["confidence"] == 0.5
     assert names(out) == FILES
     assert names(tmp_path) == ["log.parquet", "out"]
 
 
-@pytest.mark.parametrize("content", [None, "{", '{"schema": "cesaro-study/1"}', '{"schema": "cesaro-evaluation/1"}'])
+@pytest.mark.parametrize(
+    "content", [None, "{", "[" * 100_000, '{"schema": "cesaro-study/1"}', '{"schema": "cesaro-evaluation/1"}']
+)
 def test_force_leaves_folders_alone_that_hold_anything_else(log: Path, tmp_path: Path, content: str | None) -> None:
     out = tmp_path / "photos"
     out.mkdir()
@@ -217,8 +220,8 @@ def test_files_of_others_stay(saved: tuple[Result, Path], log: Path, tmp_path: P
         (["log.parquet", "--policy", "=uniform", *COLUMNS], "must have a name before '='"),
         (["log.parquet", *POLICY, "--policy", "b=uniform", *COLUMNS], "for several: cesaro compare"),
         (["log.parquet", *POLICY, *COLUMNS, "--ridge", "much"], "--ridge must be auto or a number ≥ 0. Got 'much'."),
-        (["log.parquet", *POLICY, *COLUMNS, "--ridge", "-1"], "ridge must be a number ≥ 0. Got -1.0."),
-        (["log.parquet", *POLICY, *COLUMNS, "--ridge", "nan"], "ridge must be a number ≥ 0. Got nan."),
+        (["log.parquet", *POLICY, *COLUMNS, "--ridge", "-1"], "ridge must be a number ≥ 0 and < 1e+30. Got -1.0."),
+        (["log.parquet", *POLICY, *COLUMNS, "--ridge", "nan"], "ridge must be a number ≥ 0 and < 1e+30. Got nan."),
         (["log.parquet", *POLICY, *COLUMNS, "--confidence", "1"], "confidence must be a number > 0 and < 1"),
         (["log.parquet", *POLICY, *COLUMNS, "--confidence", "95"], "confidence must be a number > 0 and < 1"),
         (["log.parquet", *POLICY, *COLUMNS, "--seed", "-1"], "random_state must be an integer ≥ 0"),
@@ -240,7 +243,7 @@ def test_files_of_others_stay(saved: tuple[Result, Path], log: Path, tmp_path: P
         (["log.parquet", *POLICY, *COLUMNS, "--ignore", "reward"], "--ignore must be one of next_observation"),
         (["log.parquet", *POLICY, *COLUMNS, "--ignore", "time", "--time", "earned"], "exclude each other"),
         (["log.parquet", *POLICY, *COLUMNS, "--out", "missing/out"], "does not exist; create it"),
-        (["log.parquet", *POLICY, *COLUMNS, "--out", "log.parquet"], "exists and is not a folder"),
+        (["log.parquet", *POLICY, *COLUMNS, "--out", "log.parquet"], "exists and is a file, not a folder"),
         (["log.parquet", *POLICY, *COLUMNS, "--out", "/", "--force"], "--force leaves it alone"),
         (["a\nb\x1b[31m.parquet", *POLICY, *COLUMNS], r"a\nb\x1b[31m.parquet"),
     ],
@@ -324,7 +327,7 @@ def test_compare_ranks_and_pairs(log: Path, tmp_path: Path) -> None:
     assert "Paired differences" in said.stdout
     assert max(map(len, said.stdout.splitlines()[:-1])) <= 80
     of_each = [f"{name[:-4]}_{rank}.png" for name in PICTURES if name != "rates.png" for rank in (1, 2)]
-    assert names(out) == sorted(["comparison.json", "rates.png", "report.html", "report.txt", *of_each])
+    assert names(out) == sorted([".cesaro", "comparison.json", "rates.png", "report.html", "report.txt", *of_each])
     found = json.loads(cesaro(*arguments, "--json").stdout)
     written = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
     assert all(one["run"].pop("made") for answer in (found, written) for one in answer["evaluations"])

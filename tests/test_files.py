@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +51,65 @@ def test_a_chosen_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:
-    with (
-        files.locked(tmp_path),
-        pytest.raises(InputError, match=r"Another run is at work in '.*'; wait for it or go away\."),
-    ):
-        files.locked(tmp_path, "go away").__enter__()
-    with files.locked(tmp_path):  # the lock is free again, and so is the one that was refused
+    """In one context, which a thread of its own does not share."""
+    file = tmp_path / "a.npz"
+    with files.holding(file):
+        with files.holding(str(file)):  # who holds it goes on
+            files.write(file, b"first")
+        assert names(tmp_path) == [".a.npz.lock", "a.npz"]
+        with ThreadPoolExecutor(1) as other, pytest.raises(InputError) as refused:
+            other.submit(hold, file).result()
+    who = rf"process {os.getpid()} on {re.escape(socket.gethostname())}, since 2.*\+00:00"
+    assert re.fullmatch(
+        rf"Another run is at work with '.*a\.npz' \({who}\); wait for it or choose another file\.", str(refused.value)
+    )
+    assert names(tmp_path) == ["a.npz"]
+    hold(file)  # it is free again
+
+
+def hold(file: Path) -> None:
+    with files.holding(file):
         pass
+
+
+def test_a_kill_while_a_held_file_is_written_leaves_nothing_that_the_next_run_does_not_remove(tmp_path: Path) -> None:
+    file, lock = tmp_path / "a.npz", tmp_path / ".a.npz.lock"
+    others = tmp_path / ".a.npz.fedcba98.tmp"
+    others.touch()
+    (tmp_path / ".a.npz.0123abcd.tmp").write_bytes(b"half")
+    lock.write_text("cesaro-lock/1 4711 there 2026-01-01T00:00:00+00:00 0123abcd\n")
+    hold(file)
+    assert names(tmp_path) == [others.name]
+    lock.write_text("my own words")
+    with pytest.raises(InputError, match=r"a\.npz\.lock' is in the way, and no run of ours wrote it"):
+        hold(file)
+    assert lock.read_text() == "my own words"
+
+
+def test_links_and_folders_are_neither_followed_nor_replaced(tmp_path: Path) -> None:
+    thesis, link, folder = tmp_path / "thesis.tex", tmp_path / "link.npz", tmp_path / "folder.npz"
+    thesis.write_text("years of work")
+    link.symlink_to(thesis)
+    folder.mkdir()
+    os.mkfifo(tmp_path / "pipe.npz")
+    for name, what in (("link", "a link"), ("folder", "a folder"), ("pipe", "neither a file nor a folder")):
+        for act in (hold, lambda file: files.write(file, b"")):
+            with pytest.raises(
+                InputError, match=rf"{name}\.npz' must be a file, or nothing yet\. Got {what}; remove it"
+            ):
+                act(tmp_path / f"{name}.npz")
+    (tmp_path / ".a.npz.lock").symlink_to(thesis)
+    with pytest.raises(InputError, match=r"\.a\.npz\.lock' must be a file"):
+        hold(tmp_path / "a.npz")
+    assert thesis.read_text() == "years of work"
+    assert link.is_symlink()
+
+
+@pytest.mark.parametrize("name", ["n" * 250, "ä" * 121])
+def test_names_that_leave_no_room_are_refused_at_once(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=r"must have a name of at most 241 bytes, .* Got 2\d\d bytes"):
+        hold(tmp_path / name)
+    assert names(tmp_path) == []
 
 
 class Point:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cesaro.errors import MultichainError as MultichainError
     from cesaro.errors import NoLimitError as NoLimitError
     from cesaro.errors import ToleranceError as ToleranceError
+    from cesaro.errors import UserMemoryError as UserMemoryError
     from cesaro.estimators import DiffLSTD as DiffLSTD
     from cesaro.estimators import Learned as Learned
     from cesaro.evaluation import Evaluation as Evaluation
@@ -75,6 +76,7 @@ _EXPORTS = {
     "MultichainError": "cesaro.errors",
     "NoLimitError": "cesaro.errors",
     "ToleranceError": "cesaro.errors",
+    "UserMemoryError": "cesaro.errors",
     "EvaluationWarning": "cesaro.errors",
 }
 __all__ = ["__version__", *_EXPORTS]

@@ -12,6 +12,9 @@ from jaxtyping import Array, Float, Scalar
 from cesaro import checks
 from cesaro.errors import InputError
 
+# A hidden layer of that many units between two such has a gigabyte of weights.
+MOST_LAYERS, MOST_UNITS, MOST_ACTIONS = 100, 16_384, 1_000_000
+
 Params = Any
 
 # From this many inputs on, a function is worth a matrix product of its own.
@@ -158,12 +161,17 @@ class MLP:
     def __post_init__(self) -> None:
         if not isinstance(self.widths, tuple | list):
             raise InputError(f"widths must be a sequence of integers, one per hidden layer. Got {self.widths!r}.")
-        object.__setattr__(self, "widths", tuple(checks.count("widths", width) for width in self.widths))
+        if len(self.widths) > MOST_LAYERS:
+            raise InputError(
+                f"widths must have at most {MOST_LAYERS} entries, one per hidden layer. Got {len(self.widths)}."
+            )
+        widths = tuple(checks.count("widths", width, high=MOST_UNITS) for width in self.widths)
+        object.__setattr__(self, "widths", widths)
         for name, known in (("activation", ACTIVATIONS), ("initializer", INITIALIZERS)):
             if str(getattr(self, name)) not in known:
                 raise InputError(f"{name} must be one of {', '.join(known)}. Got {getattr(self, name)!r}.")
-        checks.number("head_scale", self.head_scale, low=0.0)
-        checks.count("actions", self.actions, low=0)
+        checks.number("head_scale", self.head_scale, low=0.0, high=checks.LARGEST_SETTING)
+        checks.count("actions", self.actions, low=0, high=MOST_ACTIONS)
 
     def __call__(self, num_inputs: int, *, bias: bool) -> Function:
         seen = num_inputs - self.actions

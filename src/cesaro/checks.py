@@ -1,13 +1,23 @@
 """Validation shared by everything that takes arrays: one clear sentence per broken rule."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cesaro.errors import InputError
+from cesaro.errors import InputError, ToleranceError
 
 Array = NDArray[np.float64]
+
+# Numbers of logs and features are zero or within these sizes: their squares, products of three, and sums of as many as a log has
+# rows, are then numbers that a float64 holds.
+SMALLEST, LARGEST = 1e-100, 1e100
+# Step sizes, ridges and other numbers of methods stay below this.
+LARGEST_SETTING = 1e30
+# Threads or processes of one run, and actions drawn per state.
+MOST_WORKERS, MOST_DRAWS = 1_024, 10_000
 
 
 def row_sum_tolerance(dtype: np.dtype[Any]) -> float:
@@ -15,8 +25,10 @@ def row_sum_tolerance(dtype: np.dtype[Any]) -> float:
     return 1e-6 if dtype.kind == "f" and dtype.itemsize < 8 else 1e-9
 
 
-def float_array(name: str, values: ArrayLike, axes: tuple[str, ...], shape: tuple[int | None, ...]) -> Array:
-    """`values` as a fresh float64 array of the given shape (None: any positive length) with finite entries."""
+def float_array(
+    name: str, values: ArrayLike, axes: tuple[str, ...], shape: tuple[int | None, ...], *, largest: float = np.inf
+) -> Array:
+    """`values` as a fresh float64 array of the given shape (None: any positive length) with finite entries of at most a size."""
     try:
         raw = np.asarray(values)
         if raw.dtype.kind not in "biuf":
@@ -39,6 +51,12 @@ def float_array(name: str, values: ArrayLike, axes: tuple[str, ...], shape: tupl
         index = first_index(~finite)
         raise InputError(
             f"{name} must be finite. Got {array[index]} at {locate(axes, index)}; replace or remove that entry."
+        )
+    if array.max() > largest or array.min() < -largest:
+        index = first_index(np.abs(array) > largest)
+        raise InputError(
+            f"{name} must be at most {largest:g} in size, so that squares do not overflow. Got {array[index]:g} at "
+            f"{locate(axes, index)}; scale it, or replace or remove that entry."
         )
     return array
 
@@ -85,11 +103,33 @@ def number(name: str, value: Any, *, low: float, low_open: bool = False, high: f
     return result
 
 
-def count(name: str, value: Any, *, low: int = 1) -> int:
-    """`value` as an integer of at least `low`."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < low:
-        raise InputError(f"{name} must be an integer ≥ {low}. Got {value!r}.")
+def count(name: str, value: Any, *, low: int = 1, high: int | None = None) -> int:
+    """`value` as an integer of at least `low`, and at most `high`."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
+    if not whole or value < low or (high is not None and value > high):
+        rule = "" if high is None else f" and ≤ {high:,}"
+        raise InputError(f"{name} must be an integer ≥ {low}{rule}. Got {shortened(value)}.")
     return int(value)
+
+
+def shortened(value: Any) -> str:
+    """A value as Python writes it; of one with many digits the order of magnitude."""
+    if isinstance(value, int) and abs(value) >= 10**30:
+        return f"about {'-' if value < 0 else ''}10**{int(abs(value).bit_length() * 0.30103)}"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+@contextmanager
+def decomposing(what: str) -> Iterator[None]:
+    """Turn a matrix that cannot be decomposed into a sentence; as a decorator, wherever in a function that happens."""
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        raise ToleranceError(
+            f"{what} cannot be computed in double precision ({error}); scale rewards and features to moderate numbers, or take "
+            "fewer features."
+        ) from error
 
 
 def frozen(array: Array) -> Array:

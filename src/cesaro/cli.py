@@ -1,13 +1,12 @@
 """The command `cesaro`. Every command imports what it needs itself, so that `cesaro --help` answers at once."""
 
-import sys
-from io import TextIOWrapper
+import os
 from typing import Annotated
 
 import typer
 
 from cesaro import __version__
-from cesaro.commands import evaluate, reproduce, simulate
+from cesaro.commands import evaluate, output, reproduce, simulate
 from cesaro.commands.doctor import doctor
 from cesaro.commands.sort import sort
 
@@ -20,10 +19,9 @@ app.add_typer(reproduce.app, name="reproduce")
 
 def main() -> None:
     """The entry point of the `cesaro` command."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a terminal that lacks a letter is no reason to fail
-            stream.reconfigure(errors="backslashreplace")
-    app(prog_name="cesaro")
+    os.environ["MPLBACKEND"] = "agg"  # no window is opened, and a name that matplotlib lacks would end its import
+    with output.claimed():
+        app(prog_name="cesaro")
 
 
 def _version(wanted: bool) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -14,6 +15,7 @@ from cesaro import __version__
 from cesaro.errors import InputError
 from cesaro.estimators.influence import Estimate
 from cesaro.evaluation import Evaluation, as_log, evaluate, paired_difference, reject_columns, target_series, to_numbers
+from cesaro.files import holding
 
 COMPARISON_SCHEMA = "cesaro-comparison/1"
 
@@ -90,7 +92,8 @@ class Comparison:
         """
         from cesaro.report.folder import ReportFolder, write_comparison
 
-        write_comparison(self, ReportFolder(folder, force=force))
+        with ReportFolder(folder, force=force) as out:
+            write_comparison(self, out)
 
     def _repr_html_(self) -> str:
         from cesaro.report.html import comparison_fragment
@@ -142,11 +145,14 @@ def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Compariso
         raise InputError(f"policies must have different names. Got {twice[0]!r} twice.")
     reject_columns(settings)
     data, found = as_log(log), {}
-    for place, (name, policy) in enumerate(zip(names, policies.values())):
-        own = settings
-        if settings.get("checkpoint") is not None:  # one file per policy
-            own = {**settings, "checkpoint": numbered(settings["checkpoint"], place)}
-        found[name] = evaluate(data, policy, name=name, **own)
+    own = [settings] * len(names)
+    if settings.get("checkpoint") is not None:  # one file per policy
+        own = [{**settings, "checkpoint": numbered(settings["checkpoint"], place)} for place in range(len(names))]
+    with ExitStack() as held:
+        for given in own:
+            held.enter_context(holding(given.get("checkpoint")))
+        for name, policy, given in zip(names, policies.values(), own):
+            found[name] = evaluate(data, policy, name=name, **given)
     differences = {}
     for a, b in combinations(found, 2):
         one, other = found[a], found[b]

@@ -1,5 +1,15 @@
 """What can go wrong, one class per kind of cause. Every message is one sentence that names the remedy."""
 
+import errno
+import re
+
+# How zlib, HDF5, Arrow and C++ say that an allocation failed where they raise no MemoryError; a thread needs memory, too.
+_ALLOCATION = re.compile(
+    r"^Error -4 while|allocation failed|unable to allocate|can(no|')t allocate|alloc of size|bad_alloc"
+    r"|failed to launch worker thread|can't start new thread",
+    re.IGNORECASE,
+)
+
 
 class CesaroError(Exception):
     """The base of every error this package raises on purpose."""
@@ -12,6 +22,10 @@ class CesaroError(Exception):
 
 class InputError(CesaroError, ValueError):
     """The input breaks a rule; the message names the field, the rule, the value and the remedy."""
+
+
+class UserMemoryError(CesaroError, MemoryError):
+    """What a user wrote, such as a policy, ran out of memory; the message names it."""
 
 
 class MultichainError(InputError):
@@ -42,3 +56,16 @@ class ClusterError(CesaroError, ConnectionError):
 
 class EvaluationWarning(UserWarning):
     """The answer stands, but something about it deserves a look."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of a library says that memory ran out, by its class, its number or its words.
+
+    Example:
+        >>> from cesaro.errors import is_out_of_memory
+        >>> is_out_of_memory(OSError("Can't synchronously read data (memory allocation failed for chunk)"))
+        True
+    """
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    return _ALLOCATION.search(str(error)) is not None

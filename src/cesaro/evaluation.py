@@ -14,6 +14,7 @@ import numpy as np
 from cesaro import __version__
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions, Log, read
+from cesaro.devices import starting_jax
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.base import Estimator
@@ -136,7 +137,8 @@ class Evaluation:
         """
         from cesaro.report.folder import ReportFolder, write_evaluation
 
-        write_evaluation(self, ReportFolder(folder, force=force))
+        with ReportFolder(folder, force=force) as out:
+            write_evaluation(self, out)
 
     def _repr_html_(self) -> str:
         from cesaro.report.html import evaluation_fragment
@@ -282,7 +284,7 @@ def paired_difference(
     of_other: Projection | None,
     of_other_estimator: Any = None,
 ) -> Estimate:
-    """Paired, row by row; never as independent rows, since rewards are not. What learning adds by chance is not paired."""
+    """Paired, row by row, as rewards depend on each other over time. What learning adds by chance is not paired."""
     if of_one is None or of_other is None:
         return Estimate(one.value - other.value, float("nan"), 1.0)
     paired = estimator.sampling_.over_time().estimate(one.value - other.value, of_one.minus(of_other))
@@ -304,7 +306,8 @@ def _estimator(method: str, features: Any, random_state: int, quiet: bool, setti
     if method not in ("auto", "diff-lstd"):
         if method not in METHODS:
             raise InputError(f"method must be one of auto, diff-lstd, {', '.join(METHODS)}. Got {method!r}.")
-        from cesaro.estimators.learned import Learned  # JAX takes a second to import
+        with starting_jax():
+            from cesaro.estimators.learned import Learned  # JAX takes a second to import
 
         kind, settings = Learned, {"method": method, **settings}
     elif "approximator" in settings:

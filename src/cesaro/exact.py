@@ -109,7 +109,8 @@ class Solution:
             values = self._solver.values(self._rewards - self.reward_rate)
             values = values - self.state_distribution @ values
             residual = self._rewards - self.reward_rate + self._chain @ values - values
-            worst, allowed = float(np.abs(residual).max()), TOLERANCE * (1 + float(np.abs(values).max()))
+            rounding = 16 * np.finfo(np.float64).eps * float(np.abs(self._rewards).max())  # of rewards minus their rate
+            worst, allowed = float(np.abs(residual).max()), TOLERANCE * (1 + float(np.abs(values).max())) + rounding
         if not (worst <= allowed and np.isfinite(allowed)):
             raise ToleranceError(
                 f"The differential values miss their tolerance: the Bellman residual is {worst:.1e}, above {allowed:.1e} "

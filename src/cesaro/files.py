@@ -1,30 +1,38 @@
 """Files that we write on this machine: complete or not at all, by one run at a time, never over somebody else's.
 
-Single files are replaced atomically (`replacing`, `write`, `write_json`). A result folder grows in `OUT.partial/` and appears
-by a rename (`OutFolder`); one that resumes keeps its finished pieces there (`Workspace`). What must come back bit by bit, such
-as checkpoints and fitted estimators, is one `.npz` file of arrays with JSON beside them (`write_arrays`, `write_values`).
+Single files are replaced atomically (`replacing`, `write`, `write_json`), and held by one run at a time where they are written
+again and again (`holding`); folders are in `folders.py`. What must come back bit by bit, such as checkpoints and fitted
+estimators, is one `.npz` file of arrays with JSON beside them (`write_arrays`, `write_values`).
 """
 
 import json
 import os
-import shutil
+import re
+import secrets
+import socket
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
+from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro import __version__
-from cesaro.errors import InputError
+from cesaro import documents
+from cesaro.errors import InputError, is_out_of_memory
 from cesaro.text import looks_like_address, shown_address, visible
 
-ELSEWHERE = "choose another output folder (--out)"
-_PIECE = "cesaro-piece/1"
-
 Arrays = dict[str, NDArray[Any]]
+
+_LOCK = "cesaro-lock/1"
+# What stands beside a file of ours while it is written: its next content, and who holds it.
+_BESIDE = re.compile(r"\.(.+)\.(?:[0-9a-f]{8}\.tmp|lock)", re.DOTALL)
+_NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
+# Bytes of a name that most file systems take.
+_NAME_BYTES = 255
 
 
 def reject_address(name: str, path: str | os.PathLike[str]) -> None:
@@ -35,20 +43,60 @@ def reject_address(name: str, path: str | os.PathLike[str]) -> None:
         raise InputError(f"{name} must be a path on this machine. Got {shown}; write it here, and copy it there.")
 
 
+def kind(path: Path) -> str | None:
+    """What is at a path, in words, without following links; None: nothing."""
+    try:
+        mode = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise InputError(f"'{path}' cannot be looked at ({error}); choose another path.") from error
+    kinds = {stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFLNK: "a link"}
+    return kinds.get(stat.S_IFMT(mode), "neither a file nor a folder")
+
+
+def reject_other(path: Path, remedy: str = "remove it, or choose another path") -> None:
+    """Refuse a place where something other than a regular file is; links are neither followed nor replaced."""
+    if (found := kind(path)) not in (None, "a file"):
+        raise InputError(f"'{path}' must be a file, or nothing yet. Got {found}; {remedy}.")
+
+
+def reject_long(name: str, path: Path, beside: str) -> None:
+    """Refuse a name that leaves no room for the longest one beside it, which has `beside` in addition."""
+    room = _NAME_BYTES
+    with suppress(OSError, ValueError, AttributeError):
+        room = os.pathconf(path.parent, "PC_NAME_MAX")
+    most, own = room - len(beside), len(os.fsencode(path.name))
+    if own > most:
+        raise InputError(
+            f"{name} must have a name of at most {most} bytes, because files with longer ones lie beside it while it is "
+            f"written. Got {own} bytes ('{path.name[:20]}…'); choose a shorter one."
+        )
+
+
 # One file.
 
 
 def temporary(file: Path) -> Path:
-    """Where the content of a file grows until it is complete."""
-    return file.with_name(f".{file.name}.tmp")
+    """Where the content of a file grows until it is complete; a name that nobody else has."""
+    suffix = _HELD.get().get(os.path.abspath(file)) or secrets.token_hex(4)
+    return file.with_name(f".{file.name}.{suffix}.tmp")
+
+
+def owner(name: str) -> str | None:
+    """The name of the file that a temporary or a lock of this name belongs to; None: it is neither."""
+    found = _BESIDE.fullmatch(name)
+    return None if found is None else found[1]
 
 
 @contextmanager
 def replacing(file: Path) -> Iterator[BinaryIO]:
     """A stream whose content becomes `file` at the end; a kill or a power cut leaves the old state or the new one."""
+    reject_other(file)
     beside = temporary(file)
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS, 0o666)
     try:
-        with beside.open("wb") as stream:
+        with open(handle, "wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -72,13 +120,6 @@ def write_json(file: Path, data: Mapping[str, Any]) -> None:
     write(file, text.encode(errors="backslashreplace"))
 
 
-def move(finished: Path, file: Path) -> None:
-    """Let a finished file appear under its name, with its content safely on the disk."""
-    with finished.open("rb") as written:
-        os.fsync(written.fileno())
-    os.replace(finished, file)
-
-
 @contextmanager
 def chosen(path: Path) -> Iterator[None]:
     """Turn a failure to write the file that a caller chose into a sentence that names it."""
@@ -88,197 +129,114 @@ def chosen(path: Path) -> Iterator[None]:
         raise InputError(f"'{path}' cannot be written ({error.strerror}); choose another path.") from error
 
 
-# A folder.
+# One run at a time.
+
+# Files that this context holds, and the suffix of their temporary names.
+_HELD: ContextVar[Mapping[str, str]] = ContextVar("held", default={})  # noqa: B039 # never changed in place
 
 
 @contextmanager
-def locked(folder: Path, elsewhere: str = ELSEWHERE) -> Iterator[None]:
-    """Lock a folder, where the system can, for one run at a time; the lock dies with the process, even on kill -9."""
+def holding(file: str | os.PathLike[str] | None, name: str = "checkpoint (--checkpoint)") -> Iterator[None]:
+    """Hold a file that is written again and again, such as a checkpoint; whoever holds it already goes on.
+
+    `.NAME.lock` beside it says who holds it, and under which name the next content grows, so that a kill leaves nothing that the
+    next run does not know.
+
+    Args:
+        file: None: there is no file to hold.
+        name: of the argument that names the file.
+    """
+    if file is not None:
+        reject_address(name, file)
+    path = None if file is None else os.path.abspath(file)
+    if path is None or path in _HELD.get():
+        yield
+        return
+    place = Path(path)
+    reject_long(name, place, "..00000000.tmp")
+    reject_other(place)
+    lock = place.with_name(f".{place.name}.lock")
+    with ExitStack() as stack:
+        with chosen(place):
+            earlier, suffix = stack.enter_context(locked(lock, f"with '{place}'", "choose another file"))
+            if earlier is not None and kind(stale := place.with_name(f".{place.name}.{earlier}.tmp")) == "a file":
+                stale.unlink()
+        token = _HELD.set({**_HELD.get(), path: suffix})
+        try:
+            yield
+        finally:
+            _HELD.reset(token)
+
+
+@contextmanager
+def locked(lock: Path, where: str, elsewhere: str) -> Iterator[tuple[str | None, str]]:
+    """Lock a file that says who holds it, where the system can; the lock dies with the process, even on kill -9.
+
+    Args:
+        lock: the file; it is made, and removed at the end. One that a kill has left does no harm: the system knows who holds it.
+        where: what the other run is at work with, for the sentence that refuses this one.
+        elsewhere: what to do instead of waiting.
+
+    Yields:
+        A suffix that the last holder had for temporary names, None where it left nothing behind, and one for this run.
+    """
+    handle, process = _taken(lock, where, elsewhere), os.getpid()
+    try:
+        earlier, suffix = _words(handle), secrets.token_hex(4)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        os.truncate(handle, 0)
+        os.lseek(handle, 0, os.SEEK_SET)
+        os.write(handle, f"{_LOCK} {os.getpid()} {socket.gethostname()} {now} {suffix}\n".encode())
+        yield earlier[4] if len(earlier) == 5 and re.fullmatch("[0-9a-f]{8}", earlier[4]) else None, suffix
+    finally:
+        with suppress(OSError):
+            if process == os.getpid() and _is_at(handle, lock):  # not in a child that a policy has forked
+                lock.unlink()
+        os.close(handle)
+
+
+def _taken(lock: Path, where: str, elsewhere: str) -> int:
+    """The file, open and locked."""
+    while True:
+        reject_other(lock)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | _NO_LINKS, 0o666)
+        try:
+            words = _words(handle)
+            if words and words[0] != _LOCK:
+                raise InputError(f"'{lock}' is in the way, and no run of ours wrote it; move it away, or {elsewhere}.")
+            try:
+                _lock(handle)
+            except BlockingIOError as error:
+                who = f" (process {words[1]} on {words[2]}, since {words[3]})" if len(words) == 5 else ""
+                raise InputError(f"Another run is at work {where}{who}; wait for it or {elsewhere}.") from error
+            except OSError:  # some network file systems have no locks
+                return handle
+            if _is_at(handle, lock):  # else its holder has just removed it
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _lock(handle: int) -> None:
     try:
         import fcntl
     except ImportError:  # Windows
-        yield
         return
-    lock = os.open(folder, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _words(handle: int) -> list[str]:
+    os.lseek(handle, 0, os.SEEK_SET)
+    return os.read(handle, 1000).decode(errors="replace").split()
+
+
+def _is_at(handle: int, path: Path) -> bool:
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(f"Another run is at work in '{folder}'; wait for it or {elsewhere}.") from error
-        except OSError:  # some network file systems have no locks
-            pass
-        yield
-    finally:
-        os.close(lock)
-
-
-class OutFolder:
-    """`OUT`: files go to `OUT.partial/`, and a rename to `OUT` ends the work.
-
-    A kill at any moment leaves either no `OUT` or a complete one; one that was there stays until the new one is complete.
-
-    Args:
-        out: the folder that will hold the results; it must not exist unless `force`.
-        force: replace an `OUT` that `refusal` has nothing against.
-
-    Use it as a context manager. Result files go to `path`, under the names they will have in `OUT`.
-
-    Raises:
-        InputError: `OUT` is in the way or cannot be made, or `OUT.partial/` is in use or not ours.
-    """
-
-    def __init__(self, out: str | os.PathLike[str], *, force: bool = False) -> None:
-        reject_address("out (--out)", out)
-        self.out = Path(os.path.abspath(out))
-        self.path = self.out.parent / f"{self.out.name}.partial"
-        self.replaced = self.out.parent / f".{self.out.name}.replaced"
-        self.force = force
-        self._held = ExitStack()
-
-    def refusal(self) -> str | None:
-        """Why an existing `OUT` is not replaced even with --force; None: it is ours."""
-        raise NotImplementedError
-
-    def prepare(self) -> None:
-        """Check or set up `OUT.partial/`, which exists and is locked by now."""
-        raise NotImplementedError
-
-    def check(self) -> None:
-        """Whether `OUT` can be written; nothing is changed."""
-        parent = self.out.parent
-        if not parent.is_dir():
-            what = "is not a folder" if parent.exists() else "does not exist"
-            raise InputError(f"The folder '{parent}', which would hold the results, {what}; create it or {ELSEWHERE}.")
-        if not os.access(parent, os.W_OK | os.X_OK):
-            raise InputError(f"The folder '{parent}', which would hold the results, is not writable; {ELSEWHERE}.")
-        if not os.path.lexists(self.out):
-            return
-        if self.out.is_symlink() or not self.out.is_dir():
-            raise InputError(f"'{self.out}' exists and is not a folder; {ELSEWHERE}.")
-        if not self.force:
-            raise InputError(f"'{self.out}' exists; add --force to replace it, or {ELSEWHERE}.")
-        if (reason := self.refusal()) is not None:
-            raise InputError(f"'{self.out}' {reason}, so that --force leaves it alone; {ELSEWHERE}.")
-
-    def __enter__(self) -> Self:
-        self.check()
-        try:
-            self.path.mkdir(exist_ok=True)
-        except OSError as error:
-            raise InputError(f"The folder '{self.path}' cannot be made ({error.strerror}); {ELSEWHERE}.") from error
-        self._held.enter_context(locked(self.path))
-        try:
-            self.prepare()
-        except OSError as error:
-            self._held.close()
-            raise InputError(f"The folder '{self.path}' cannot be used ({error.strerror}); {ELSEWHERE}.") from error
-        except InputError:
-            self._held.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._held.close()
-
-    def rename(self) -> Path:
-        """Make `OUT.partial/` the new `OUT`, and return `OUT`."""
-        self.check()  # again: hours may have passed
-        shutil.rmtree(self.replaced, ignore_errors=True)
-        if self.out.exists():
-            self.out.rename(self.replaced)
-        self.path.rename(self.out)
-        shutil.rmtree(self.replaced, ignore_errors=True)
-        return self.out
-
-
-class Workspace(OutFolder):
-    """The folder of one study, which resumes.
-
-    Work is kept as named pieces, each a few arrays. The same settings find the pieces of an interrupted run again;
-    other settings are refused. A kill at any moment leaves either no piece or a whole one.
-
-    Args:
-        out: the folder that will hold the results; it must not exist unless `force`.
-        settings: everything that the results depend on, as JSON values.
-        force: replace an `OUT` that a study wrote.
-    """
-
-    def __init__(self, out: str | os.PathLike[str], settings: Mapping[str, Any], *, force: bool = False) -> None:
-        super().__init__(out, force=force)
-        # Through JSON once, so that what is compared is what would be read back; the version, because other code
-        # may compute other pieces.
-        self.settings: dict[str, Any] = json.loads(json.dumps({**settings, "cesaro": __version__}))
-
-    def refusal(self) -> str | None:
-        return None if _is_study(self.out) else "was not written by a study"
-
-    def prepare(self) -> None:
-        self._check_settings()
-        self._pieces.mkdir(exist_ok=True)
-
-    def load(self, name: str) -> Arrays | None:
-        """The piece of that name, or `None` if it is yet to be computed (or the disk has spoiled it)."""
-        try:
-            return read_arrays(self._pieces / f"{name}.npz", _PIECE)[1]
-        except InputError:
-            return None
-
-    def store(self, name: str, piece: Arrays) -> None:
-        """Keep a piece, whole or not at all."""
-        write_arrays(self._pieces / f"{name}.npz", {"schema": _PIECE}, piece)
-
-    def finish(self, manifest: Mapping[str, Any]) -> Path:
-        """Add `manifest.json`, rename the folder to `OUT` and return `OUT`."""
-        self.check()
-        write_json(self.path / "manifest.json", manifest)
-        self.rename()
-        shutil.rmtree(self.out / "pieces")
-        (self.out / "settings.json").unlink()
-        return self.out
-
-    @property
-    def _pieces(self) -> Path:
-        return self.path / "pieces"
-
-    def _check_settings(self) -> None:
-        file = self.path / "settings.json"
-        if not file.exists():
-            # A kill between the first two steps leaves an empty folder or a half-written temporary file.
-            if any(entry.name != temporary(file).name for entry in self.path.iterdir()):
-                raise InputError(
-                    f"'{self.path}' holds no settings.json, so that nothing tells which study its files belong to; "
-                    f"delete that folder or {ELSEWHERE}."
-                )
-            write_json(file, self.settings)
-            return
-        try:
-            stored = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError:
-            stored = None
-        if not isinstance(stored, dict):
-            raise InputError(
-                f"'{file}' is not readable JSON, so that nothing tells which study its pieces belong to; "
-                f"delete the folder '{self.path}' or {ELSEWHERE}."
-            )
-        differences = [
-            f"{key} is {stored.get(key, 'unset')} there and {self.settings.get(key, 'unset')} here"
-            for key in sorted(stored.keys() | self.settings.keys())
-            if stored.get(key) != self.settings.get(key)
-        ]
-        if differences:
-            raise InputError(
-                f"'{self.path}' holds unfinished work with other settings ({'; '.join(differences)}); "
-                f"repeat that command to resume it, delete that folder to start afresh, or {ELSEWHERE}."
-            )
-
-
-def _is_study(folder: Path) -> bool:
-    with suppress(OSError, ValueError):
-        found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        return isinstance(found, dict) and str(found.get("schema", "")).startswith("cesaro-study/")
-    return False
+        return os.path.samestat(os.fstat(handle), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 # Values that come back bit by bit.
@@ -300,18 +258,28 @@ def read_metadata(path: Path, schema: str) -> dict[str, Any]:
     return _read(path, schema, lambda stored: {})[0]
 
 
+def reject_older(path: Path, schema: str, remedy: str) -> None:
+    """Refuse a file of an older version, by its schema; whatever else is wrong with a file is said when it is read."""
+    try:
+        read_metadata(path, schema)
+    except InputError:
+        return
+    raise InputError(f"'{path}' was made by an older version; {remedy}.")
+
+
 def _read(path: Path, schema: str, arrays: Callable[[Any], Arrays]) -> tuple[dict[str, Any], Arrays]:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            meta = dict(json.loads(str(stored["meta"])))
+            meta = dict(documents.parse(str(stored["meta"])))
             found = arrays(stored)
     except FileNotFoundError:
         raise InputError(f"'{path}' does not exist.") from None
-    except MemoryError:
-        raise
     except Exception as error:  # whatever is wrong with a file that should be an archive
+        if is_out_of_memory(error):
+            raise MemoryError(f"'{path}': {error}") from None
         raise InputError(
-            f"'{path}' is not a file of this package ({type(error).__name__}); it may be damaged."
+            f"'{path}' is not a file of this package ({type(error).__name__}), or it is damaged; choose another one, or "
+            "delete it."
         ) from None
     if meta.get("schema") != schema:
         raise InputError(f"'{path}' holds {meta.get('schema')!r}, not {schema!r}.")

@@ -1,5 +1,6 @@
 """Known problems. Each is a `LinearProblem` with a default policy, sampling distribution and features to override."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,8 @@ ONE_HOT_PAIRS = 500
 RANDOM_FEATURES = 32
 # Chains with more states than this are stored sparse.
 DENSE_STATES = 1_000
+# Numbers of one array, and servers, whose transitions are a dense matrix.
+MOST_NUMBERS, MOST_SERVERS = 100_000_000, 10_000
 
 
 def boyan_chain(
@@ -81,10 +84,7 @@ def garnet(
     through all states, the others are drawn at random (a state drawn twice adds up). The default policy is Dirichlet(1) in
     each state; default sampling is uniform over states with random actions. Sparse from 1,000 states on.
     """
-    S, A, k = (
-        checks.count(n, v)
-        for n, v in (("num_states", num_states), ("num_actions", num_actions), ("branching", branching))
-    )
+    S, A, k = _sizes(num_states=num_states, num_actions=num_actions, branching=branching)
     if k > S:
         raise InputError(f"branching must be at most num_states = {S}. Got {k}.")
     rng = np.random.default_rng(checks.count("seed", seed, low=0))
@@ -117,7 +117,7 @@ def access_control_queue(
     `f·len(priorities) + i`: `f` free servers, priority number `i`. The default target rejects the cheaper half of customers
     unless more than half of the servers are free; default sampling is the stationary law of accepting with probability ½.
     """
-    servers = checks.count("num_servers", num_servers)
+    servers = checks.count("num_servers", num_servers, high=MOST_SERVERS)
     prizes = checks.float_array("priorities", priorities, ("priority",), (None,))
     p = checks.number("free_probability", free_probability, low=0.0, low_open=True, high=1.0)
     levels, states = len(prizes), (servers + 1) * len(prizes)
@@ -153,7 +153,7 @@ def birth_death_queue(
     `−holding_cost · length − service_cost[a]`. The default target serves fast from the third customer on. Default
     sampling is the stationary law of a random speed, mixed evenly with the uniform law, so that long queues are covered.
     """
-    S = checks.count("num_states", num_states, low=2)
+    S = checks.count("num_states", num_states, low=2, high=MOST_NUMBERS)
     up = checks.number("arrival", arrival, low=0.0, low_open=True, high=1.0)
     down = checks.float_array("service", service, ("action",), (None,))
     cost = checks.float_array("service_cost", service_cost, ("action",), (len(down),))
@@ -193,10 +193,8 @@ def random_problem(
     `concentration` of the rows, the policy and the sampling distribution: small values give nearly deterministic processes and
     skewed sampling. `on_policy` samples from the target's own stationary law.
     """
-    S, A, K = (
-        checks.count(n, v)
-        for n, v in (("num_states", num_states), ("num_actions", num_actions), ("num_features", num_features))
-    )
+    S, A, K = _sizes(num_states=num_states, num_actions=num_actions, num_features=num_features)
+    _sizes(num_states=S, num_actions=A, num_next_states=S)
     spread = checks.number("concentration", concentration, low=0.0, low_open=True)
     rng = np.random.default_rng(checks.count("seed", seed, low=0))
     # A small uniform part keeps every chain irreducible however small the concentration.
@@ -241,6 +239,16 @@ def _storage(matrices: list[sp.csr_array], states: int) -> list[sp.csr_array] | 
     if states > DENSE_STATES:
         return matrices
     return np.stack([m.toarray() for m in matrices], axis=1)
+
+
+def _sizes(**sizes: int) -> list[int]:
+    """Counts whose product is the size of an array."""
+    found = [checks.count(name, size, high=MOST_NUMBERS) for name, size in sizes.items()]
+    if math.prod(found) > MOST_NUMBERS:
+        raise InputError(
+            f"{' × '.join(sizes)} must be at most {MOST_NUMBERS:,}. Got {' × '.join(f'{size:,}' for size in found)}; take fewer."
+        )
+    return found
 
 
 def _probability(name: str, value: float) -> float:

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 import cesaro as cs
-from cesaro.report.folder import ReportFolder, write_evaluation
 
 ROOT = Path(__file__).parents[2]
 _COMMAND = (sys.executable, "-c", "from cesaro.cli import main; main()")
@@ -40,16 +39,14 @@ def comparison(out: Path) -> None:
 
 def continuous(out: Path) -> None:
     """Numbers for states and actions, and one column of labels."""
-    write_evaluation(
-        cs.evaluate(_noisy_log(), _damped, unit="€ per hour", name="damped", quiet=True), ReportFolder(out)
-    )
+    cs.evaluate(_noisy_log(), _damped, unit="€ per hour", name="damped", quiet=True).save(out)
 
 
 def open_ended(out: Path) -> None:
     """An answer without an interval, as of networks."""
     answer = cs.evaluate(_noisy_log(1_000), _damped, features="polynomial:2", quiet=True)
     unknown = [replace(one, standard_error=float("nan")) for one in (answer.target, answer.difference)]
-    write_evaluation(replace(answer, target=unknown[0], difference=unknown[1]), ReportFolder(out))
+    replace(answer, target=unknown[0], difference=unknown[1]).save(out)
 
 
 REPORTS: dict[str, Callable[[Path], None]] = {

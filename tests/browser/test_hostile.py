@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import cesaro as cs
-from cesaro.report.folder import ReportFolder, write_comparison
 from cesaro.report.html import evaluation_page
 from cesaro.report.pictures import pictures, rates_picture
 from cesaro.text import visible
@@ -130,7 +129,7 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log = log_of([HOSTILE["svg"], HOSTILE["template"], HOSTILE["entity"]], folder / "log.parquet")
     policies = {HOSTILE["script"]: "uniform", HOSTILE["image"]: f"constant:{HOSTILE['svg']}", HOSTILE["long"]: "logged"}
     found = cs.compare(log, policies, unit=HOSTILE["style"], quiet=True)
-    write_comparison(found, ReportFolder(folder / "out"))
+    found.save(folder / "out")
     return folder / "out" / "report.html"
 
 

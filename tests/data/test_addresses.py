@@ -12,8 +12,8 @@ import cesaro as cs
 from cesaro.commands.errors import one_line_errors
 from cesaro.data.addresses import File, place
 from cesaro.data.sources import reading
-from cesaro.estimators.pass_checkpoint import PassCheckpoint
-from cesaro.files import OutFolder
+from cesaro.files import holding
+from cesaro.folders import OutFolder
 from cesaro.text import is_address, redacted, shown_address
 
 
@@ -69,7 +69,7 @@ def test_results_are_written_here() -> None:
     with pytest.raises(cs.InputError, match=r"^out \(--out\) must be a path on this machine. Got s3:/…@bucket/a\?"):
         OutFolder(Path(QUOTED))
     with pytest.raises(cs.InputError, match=r"^checkpoint \(--checkpoint\) must be a path on this machine. Got s3:/…@"):
-        PassCheckpoint(Path(QUOTED), {})
+        holding(Path(QUOTED)).__enter__()
 
 
 def test_no_message_of_a_command_shows_credentials(

@@ -1,5 +1,6 @@
 """The same log in every format gives the same transitions."""
 
+import shutil
 import socket
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from cesaro.data import Log, Transitions, Values, read
+from cesaro.data import Log, Transitions, Values, file_source, read
 from cesaro.errors import InputError
 
 ROWS = 40
@@ -336,6 +337,69 @@ def test_minari_that_is_not_here_is_not_fetched(minari_root: Path) -> None:
         read("minari:cesaro/broken-v0")
 
 
+def _copied(minari_root: Path, storage: str) -> Path:
+    """The data of a copy that may be damaged."""
+    copy = minari_root / "cesaro" / "copy-v0"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(minari_root / "cesaro" / f"{storage}-v0", copy)
+    return copy / "data"
+
+
+def _external(file: Any) -> None:
+    file["episode_1/infos/x"] = h5py.ExternalLink("other.h5", "/x")
+
+
+def _virtual(file: Any) -> None:
+    layout = h5py.VirtualLayout((10,), "f8")
+    layout[:] = h5py.VirtualSource("absent.h5", "x", (10,))
+    del file["episode_1/rewards"]
+    file.create_virtual_dataset("episode_1/rewards", layout)
+
+
+def _outside(file: Any) -> None:
+    del file["episode_1/rewards"]
+    file.create_dataset("episode_1/rewards", (10,), "f8", external=[("other.bin", 0, 80)])
+
+
+@pytest.mark.usefixtures("offline")
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (_external, 'data set "episode_1/infos/x" must be written in the file itself. Got a link to another file'),
+        (_virtual, 'data set "episode_1/rewards" must be written in the file itself. Got a virtual data set'),
+        (_outside, 'data set "episode_1/rewards" must be written in the file itself. Got external storage'),
+    ],
+)
+def test_minari_data_elsewhere_are_refused(change: Callable[[Any], None], match: str, minari_root: Path) -> None:
+    with h5py.File(_copied(minari_root, "hdf5") / "main_data.hdf5", "a") as file:
+        change(file)
+    with pytest.raises(InputError, match=f"^cesaro/copy-v0: {match}"):
+        read("minari:cesaro/copy-v0").load()
+
+
+@pytest.mark.usefixtures("offline")
+def test_minari_steps_that_are_missing_are_told(minari_root: Path) -> None:
+    """Minari passes over an episode's files that are not there, and gives its id to the next."""
+    data = _copied(minari_root, "arrow")
+    for file in (data / "1").glob("*.arrow"):
+        file.rename(data / "1" / f"_{file.name}")
+    match = r"^cesaro/copy-v0 must hold the 40 steps that its metadata count. Got 30, so that some are missing"
+    with pytest.raises(InputError, match=match):
+        read("minari:cesaro/copy-v0").load()
+
+
+@pytest.mark.usefixtures("offline")
+def test_minari_folders_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    with pytest.raises(
+        InputError, match=r"^cesaro/hdf5-v0 must be the id of a Minari data set that can be read. Got: .*Perm"
+    ):
+        read("minari:cesaro/hdf5-v0")
+
+
 @pytest.mark.parametrize(("package", "extra"), [("h5py", "hdf5"), ("minari", "minari")])
 def test_missing_packages_name_the_extra(
     package: str, extra: str, arrays: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minari_root: Path
@@ -402,3 +466,32 @@ def test_overwritten_arrow_file_does_no_harm(arrays: dict[str, Any], tmp_path: P
     before = log.rewards.tolist()
     path.write_bytes(b"\xff" * path.stat().st_size)
     assert log.rewards.tolist() == before
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "arrow"])
+def test_a_file_that_changes_while_it_is_read_into_memory(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two files is replaced while the other one is read: rows of two versions must not meet."""
+    table = pa.table({"state": [0, 1, 0], "action": [0, 1, 1], "reward": [0.0, 1.0, 2.0]})
+    write = {
+        "parquet": pq.write_table,
+        "csv": pyarrow.csv.write_csv,
+        "arrow": lambda table, file: pyarrow.feather.write_feather(table, str(file), compression="uncompressed"),
+    }[form]
+    for name in "ab":
+        write(table, tmp_path / f"{name}.{form}")
+    log = read(tmp_path)
+    original = file_source.FilesSource._own
+
+    def late(self: Any, columns: Any) -> Any:
+        write(table.set_column(2, "reward", pa.array([5.0, 6.0, 7.0])), tmp_path / f"new.{form}")
+        (tmp_path / f"new.{form}").rename(tmp_path / f"b.{form}")
+        return original(self, columns)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(file_source.FilesSource, "_own", late)
+        said = rf"must not change while it is read. Got another size or modification time of b.{form} than before"
+        with pytest.raises(InputError, match=said):
+            log.load()
+    assert len(log.load()) == 5

@@ -425,7 +425,7 @@ def test_row_of_the_file_is_named_after_sorting() -> None:
     columns = log(state=[1.0, 2.0, 3.0], next_state=[1.0, np.nan, 3.0], time=[2, 1, 0])
     refused(r'column "next_state" must not have missing .* Got one at row 1', columns)
     refused(
-        r'column "reward" must be finite where.* Got nan at row 0',
+        r'column "reward" must be finite and at most 1e\+100 in size where.* Got nan at row 0',
         log(reward=[np.nan, 1.0, 2.0], time=[2, 1, 0]),
         reward_lag=1,
     )
@@ -491,14 +491,21 @@ def test_paths_that_are_no_regular_file(tmp_path: Path) -> None:
     pipe = tmp_path / "log.parquet"
     os.mkfifo(pipe)
     refused(r"log.parquet must be a regular file or a folder. Got a named pipe; copy", pipe)
-    refused(r"\*.parquet must match files only. Got log.parquet, a named pipe; narrow", str(tmp_path / "*.parquet"))
-    refused("must hold Parquet, CSV or Arrow files. Got a folder without any", tmp_path)
+    refused(r"^log.parquet must be readable, .* Got a named pipe; mend or move it\.$", str(tmp_path / "*.parquet"))
+    refused(r"^log.parquet must be readable, .* Got a named pipe; mend or move it\.$", tmp_path)
     refused(r"null must be a regular file or a folder. Got a device", os.devnull)
     pipe.unlink()
     pipe.mkdir()
-    refused(r"Got log.parquet, a folder; narrow", str(tmp_path / "*.parquet"))
+    refused(r"^log.parquet must be readable, .* Got a folder; mend or move it\.$", str(tmp_path / "*.parquet"))
     (tmp_path / "part.parquet").symlink_to(tmp_path / "absent")
-    refused(r"Got part.parquet, a broken link; narrow", str(tmp_path / "p*.parquet"))
+    refused(r"^part.parquet must be readable, .* Got a broken link; mend or move it\.$", str(tmp_path / "p*.parquet"))
+    refused(
+        r"part.parquet must be an existing file, folder or pattern. Got a broken link; check", tmp_path / "part.parquet"
+    )
+    (tmp_path / "round.parquet").symlink_to(tmp_path / "round.parquet")
+    refused(
+        r"round.parquet must be a file or a folder that can be read. Got: Too many levels", tmp_path / "round.parquet"
+    )
     with socket.socket(socket.AF_UNIX) as opened, pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)  # the path of a socket may not be long
         opened.bind("log.csv")
@@ -608,6 +615,15 @@ def test_names_in_hdf5_that_are_not_utf8_are_left_alone(tmp_path: Path) -> None:
             file[name] = values
         h5py.h5d.create(file.id, b"\xff", h5py.h5t.NATIVE_INT32, h5py.h5s.create_simple((3,)))
     assert len(read(tmp_path / "log.h5").load()) == 2
+
+
+def test_times_in_steps_of_several_units() -> None:
+    """Arrow would take the steps for single ones."""
+    time = np.arange(3).view("M8[3D]")
+    refused(
+        r'arrays: "time" must hold numbers, text or true/false. Got dtype datetime64\[3D\]; convert', log(time=time)
+    )
+    assert len(read(log(time=time.astype("M8[D]"))).load()) == 2
 
 
 def test_npz_header_that_promises_too_much(tmp_path: Path) -> None:

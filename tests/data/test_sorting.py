@@ -120,7 +120,7 @@ def test_nothing_is_written_where_something_is_wrong(tmp_path: Path) -> None:
     refused("must end in .parquet", log, tmp_path / "out.csv", time="t")
     refused("must not be part of the log", log, log / "out.parquet", time="t")
     refused("must not be part of the log", str(log / "*.parquet"), log / "out.parquet", time="t")
-    refused("no folder one can write to", log, tmp_path / "none" / "out.parquet", time="t")
+    refused("does not exist; create it", log, tmp_path / "none" / "out.parquet", time="t")
     refused('"comment" must not have missing entries. Got an empty entry at row 1', log, out, trajectory="comment")
     np.savez(tmp_path / "log.npz", a=np.zeros(3))
     refused("must be Parquet, CSV or Arrow files to be sorted", tmp_path / "log.npz", out, time="a")
@@ -136,7 +136,9 @@ def test_what_is_there_is_replaced_on_demand_alone(tmp_path: Path) -> None:
     sort(log, out, time="t", force=True)
     assert pq.read_table(out)["t"].to_pylist() == sorted(shuffled()["t"].to_pylist())
     out.write_text("notes")
-    refused("is no Parquet file, so that --force leaves it alone", log, out, time="t", force=True)
+    refused("was not written by sort, so that --force leaves it alone", log, out, time="t", force=True)
+    pq.write_table(shuffled(), out)
+    refused("was not written by sort, so that --force leaves it alone", log, out, time="t", force=True)
 
 
 def test_parts_of_an_interrupted_run_are_swept_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,13 +148,18 @@ def test_parts_of_an_interrupted_run_are_swept_up(tmp_path: Path, monkeypatch: p
         with pytest.raises(KeyboardInterrupt):
             sort(log, out, trajectory="id")
     assert list(tmp_path.iterdir()) == [log]
-    (tmp_path / "out.parquet.partial").mkdir()
-    (tmp_path / "out.parquet.partial" / "part-000.arrows").write_text("of a run that was killed")
+    partial = tmp_path / "out.parquet.partial"
+    partial.mkdir()
+    (partial / ".cesaro").write_text("cesaro-folder/1 sort\nresult part-000.arrows\n")
+    (partial / "part-000.arrows").write_text("of a run that was killed")
     sort(log, out, trajectory="id")
-    assert not (tmp_path / "out.parquet.partial").exists()
-    (tmp_path / "out.parquet.partial").mkdir()
-    (tmp_path / "out.parquet.partial" / "mine.txt").write_text("keep me")
-    refused("mine.txt' was not written by sort", log, out, trajectory="id", force=True)
+    assert not partial.exists()
+    partial.mkdir()
+    for name in ("mine.txt", "part-time-job.docx"):
+        (partial / name).write_text("keep me")
+        refused(f"holds '{name}' and is in the way", log, out, trajectory="id", force=True)
+        assert (partial / name).read_text() == "keep me"
+        (partial / name).unlink()
 
 
 @pytest.mark.parametrize(
@@ -213,12 +220,12 @@ def changed(**columns: Any) -> pa.Table:
 @pytest.mark.parametrize(
     ("after", "what"),
     [
-        (shuffled().slice(71), "another number of rows in 1.parquet"),
+        (shuffled().slice(71), 'other entries of column "id" in 1.parquet'),
         (pa.concat_tables([shuffled().slice(70), shuffled()]), "another number of rows in 1.parquet"),
-        (changed(id=np.arange(130)), "other ids"),
-        (changed(reward=["x"] * 130), "other types"),
-        (changed(id=[0.0] * 130), "other types"),
-        (shuffled().slice(70).drop_columns(["reward"]), "other columns"),
+        (changed(id=np.arange(130)), 'other entries of column "id" in 1.parquet'),
+        (changed(reward=["x"] * 130), 'other entries of column "reward" in 1.parquet'),
+        (changed(id=[0.0] * 130), 'other entries of column "id" in 1.parquet'),
+        (shuffled().slice(70).drop_columns(["reward"]), "other columns in 1.parquet than before"),
     ],
 )
 def test_a_log_that_changes(after: pa.Table, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

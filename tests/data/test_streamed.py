@@ -1,5 +1,6 @@
 """A log that is read in blocks gives what the same log gives in memory, bit for bit."""
 
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from cesaro.data import Block, Log, Values, gaps, read, reader, streamed
+from cesaro.data import Block, Log, Values, addresses, digests, gaps, read, reader, streamed
 from cesaro.data import blocks as block_module
 from cesaro.data.values import Categories
 from cesaro.errors import InputError
@@ -474,11 +475,66 @@ def test_nothing_is_left_and_no_weight(tmp_path: Path) -> None:
 
 
 def test_a_log_must_not_change_while_it_is_read(tmp_path: Path) -> None:
+    """Readings are compared with each other, and those of a copy in another process with what opening the log told."""
     table = plain(terminated=[False] * 60)
     log = read(split(table, tmp_path), stream=True).opened()
+    copy = pickle.dumps(log)
+
+    def refused(said: str, *logs: Log) -> None:
+        for one in logs:
+            with pytest.raises(InputError, match=said):
+                list(one.blocks())
+
+    changed = "must not change while it is read. Got"
     pq.write_table(table.slice(0, 40), tmp_path / "b.parquet")
-    with pytest.raises(InputError, match=r"must not change while it is read. Got another number of rows in b.parquet"):
-        list(log.blocks())
+    refused(rf"{changed} other entries of column \"state\" in b.parquet than before; run it again", log)
+    refused(rf"{changed} another number of rows in b.parquet than before; run it again", pickle.loads(copy))
     split(table.set_column(0, "state", pa.array([9] * 60)), tmp_path)
-    with pytest.raises(InputError, match=r'"state" must keep its labels while the log is read. Got 9, which is new'):
-        list(log.blocks())
+    refused(rf"{changed} other entries of column \"state\" in a.parquet", log)
+    refused(r'"state" must keep its labels while the log is read. Got 9, which is new', pickle.loads(copy))
+    split(table.set_column(0, "state", table["state"].cast(pa.int16())), tmp_path)
+    refused(rf"{changed} other entries of column \"state\" in a.parquet", log)
+    split(table.drop_columns(["state"]), tmp_path)
+    refused(rf"{changed} other columns in a.parquet than before", log, pickle.loads(copy))
+    split(table, tmp_path)
+    assert len(list(log.blocks())) == len(list(pickle.loads(copy).blocks()))
+
+
+def test_a_block_is_hashed_once_where_its_file_is_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that has just been written may change again within the same tick of the clock, and is hashed each time."""
+    folder, hashed, digest = split(plain(), tmp_path), [], digests.column_digest
+
+    def counted(values: Any) -> bytes:
+        hashed.append(values)
+        return digest(values)
+
+    monkeypatch.setattr(digests, "column_digest", counted)
+
+    def hashes(log: Log) -> int:
+        hashed.clear()
+        assert sum(map(len, log.blocks())) == 59
+        return len(hashed)
+
+    fresh = read(folder, stream=True).opened()
+    assert hashes(fresh) == hashes(fresh) > 9
+    monkeypatch.setattr(addresses, "SETTLED", 0)
+    settled = read(folder, stream=True).opened()
+    assert hashes(settled) > hashes(settled) == 0
+    os.utime(folder / "a.parquet")
+    assert 0 < hashes(settled) < hashes(fresh)
+    pq.write_table(plain(reward=np.arange(60.0)).slice(27), folder / "b.parquet")
+    with pytest.raises(InputError, match=r'other entries of column "reward" in b.parquet'):
+        hashes(settled)
+
+
+def test_types_that_change_within_a_first_reading(tmp_path: Path) -> None:
+    table = plain()
+    log = read(split(table, tmp_path), stream=True, terminated=False).opened()
+    copy = pickle.loads(pickle.dumps(log))
+    blocks = copy.blocks()
+    next(blocks)
+    pq.write_table(
+        table.slice(27).cast(pa.schema([f.with_type(pa.float64()) for f in table.schema])), tmp_path / "b.parquet"
+    )
+    with pytest.raises(InputError, match=r"must not change while it is read. Got other entries of column"):
+        list(blocks)

@@ -1,6 +1,7 @@
 """Passes over a log as tasks of a real cluster: the same bits, whatever dies."""
 
 import os
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cesaro as cs
-from cesaro.data import blocks
+from cesaro.data import blocks, streamed
 from cesaro.engines import cluster as ray_engine
 from cesaro.engines import map_ordered
 from cesaro.errors import ClusterError
@@ -137,3 +138,26 @@ def test_data_in_memory_travel_too_and_errors_come_out_as_themselves(connected: 
 
     with pytest.raises(cs.InputError, match=r"'fails_elsewhere' failed with ValueError at .* not at home"):
         cs.DiffLSTD(engine="ray", quiet=True).fit(log, fails_elsewhere)
+
+
+def test_a_log_that_is_replaced_between_passes_is_refused(
+    connected: Nodes, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Workers do not know what others read; what they found is compared here."""
+    connected.fill(1)
+    own = tmp_path / "log"
+    shutil.copytree(folder, own)
+
+    def replace() -> None:
+        table = pq.read_table(own / "1.parquet")
+        reward = table["reward"].to_numpy().copy()
+        reward[190_000] += 1.0
+        pq.write_table(table.set_column(2, "reward", pa.array(reward)), own / "new")
+        (own / "new").rename(own / "1.parquet")
+
+    monkeypatch.setattr(streamed, "sample_rows", lambda rows, _: np.arange(1_000))
+    stretches = len(cs.read(own, observation="level").stretches)
+    after(monkeypatch, stretches, replace)  # the first pass is done
+    said = r'^log must not change while it is read. Got other entries of column "reward" in 1.parquet than before'
+    with pytest.raises(cs.InputError, match=said):
+        fitted(own, engine="ray", address=connected.address)

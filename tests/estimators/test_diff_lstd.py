@@ -273,7 +273,7 @@ def test_files_hold_no_code(log: cs.Transitions, garnet: cs.LinearProblem, tmp_p
         ({"ridge": "much"}, "ridge must be a number"),
         ({"features": "fourrier"}, "features must be one of"),
         ({"features": "fourier:many"}, "<whole number>"),
-        ({"features": "fourier:5000"}, "too many"),
+        ({"features": "fourier:5000"}, "at most 4,096|≤ 4,096"),
         ({"features": 3}, "a name, a transformer or a function"),
         ({"features": lambda a, b, c: a}, "must take"),
         ({"features": lambda o: np.full((len(o), 2), np.nan)}, "must be finite"),

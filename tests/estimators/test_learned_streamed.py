@@ -16,6 +16,7 @@ from cesaro.approximators import MLP
 from cesaro.data import blocks, shuffled
 from cesaro.estimators.learned import Learned, rows
 from cesaro.learning import checkpoints, engine
+from cesaro.learning.feed import Feed
 
 pytestmark = pytest.mark.usefixtures("plain_starts")
 
@@ -147,6 +148,48 @@ def test_a_killed_fit_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(engine, "CHECKPOINT_SECONDS", 60.0)
     found = learner(checkpoint=file).fit(in_memory(), Often())
     np.testing.assert_array_equal(found.seed_rates_, buffered().seed_rates_)
+
+
+class Rarely(Often):
+    """Acts like `Often` but for states that do not occur."""
+
+    def probabilities(self, observations: Any) -> Array:
+        return super().probabilities(np.where(observations > 1e9, 0, observations))
+
+
+def test_a_fit_does_not_go_on_with_other_rows_or_another_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows that differ are not in the buffer when the runs begin, and the rate hardly depends on them."""
+    monkeypatch.setattr(rows, "MAX_NUMBERS", ROWS)
+    monkeypatch.setattr(engine, "CHECKPOINT_SECONDS", -1.0)
+    save, begun = checkpoints.save, Feed.source
+    held: list[Any] = []
+
+    def killed(*arguments: Any) -> None:
+        save(*arguments)
+        raise KeyboardInterrupt
+
+    def source(self: Any, record: int, dtype: str) -> Any:
+        held.append(begun(self, record, dtype))
+        return held[-1]
+
+    def fit(log: cs.Log, policy: Any) -> Any:
+        return learner(step_size=0.05, checkpoint=tmp_path / "runs.npz").fit(log, policy)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints, "save", killed)
+        patched.setattr(Feed, "source", source)
+        with pytest.raises(KeyboardInterrupt):
+            fit(in_memory(), Often())
+    with pytest.raises(cs.InputError, match=r"belongs to another sweep \(different: log\)"):
+        fit(in_memory(), Rarely())
+    given = columns()
+    absent = np.flatnonzero(~np.isin(given["reward"].astype(np.float32), np.asarray(held[0].rewards)))[5]
+    reward = given["reward"].copy()
+    reward[absent] += 1e-3
+    with pytest.raises(cs.InputError, match=r"belongs to another sweep \(different: log\)"):
+        fit(cs.Transitions(*{**given, "reward": reward}.values()), Often())
 
 
 def test_networks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,13 +234,36 @@ def test_a_checkpoint_of_another_objective_is_refused(tmp_path: Path) -> None:
         run(other, checkpoint=path)
 
 
+def test_a_checkpoint_of_an_objective_with_other_numbers_is_refused(tmp_path: Path) -> None:
+    """Arrays that an objective encloses stand in no text, neither its own nor that of its program."""
+    path, base = tmp_path / "sweep.npz", REGISTRY["diff-sgq"](linear, 2)
+
+    def weighted(weights: Array) -> Objective:
+        where = np.asarray(weights, np.float32)
+        return base._replace(lagrangian=lambda *given: where[1] * base.lagrangian(*given) + 0 * where.sum())
+
+    run(weighted(np.array([1.0, 1.0])), checkpoint=path)
+    run(weighted(np.array([1.0, 1.0])), checkpoint=path)
+    with pytest.raises(cs.InputError, match=r"belongs to another sweep \(different: .*source\)"):
+        run(weighted(np.array([1.0, 0.5])), checkpoint=path)
+
+
+def test_a_checkpoint_of_an_older_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.npz"
+    run(checkpoint=path)
+    kept = files.read_values(path, checkpoints.SCHEMA)
+    files.write_values(path, "cesaro-sweep-checkpoint/2", kept)
+    with pytest.raises(cs.InputError, match="was made by an older version; delete it, or choose another file"):
+        run(checkpoint=path)
+
+
 @pytest.mark.parametrize("keep", [0, 1, 100, -1])
 def test_a_damaged_checkpoint_gets_one_sentence(keep: int, tmp_path: Path) -> None:
     path = tmp_path / "sweep.npz"
     run(checkpoint=path)
     whole = path.read_bytes()
     path.write_bytes(whole[:keep])
-    with pytest.raises(cs.InputError, match="may be damaged") as caught:
+    with pytest.raises(cs.InputError, match="or it is damaged") as caught:
         run(checkpoint=path)
     assert "\n" not in str(caught.value)
     assert str(path) in str(caught.value)
@@ -264,7 +287,7 @@ def test_other_files_are_no_checkpoints(tmp_path: Path) -> None:
     run().save(path)
     with pytest.raises(cs.InputError, match="holds 'cesaro-sweep/1'"):
         run(checkpoint=path)
-    with pytest.raises(cs.InputError, match="is not a file of this package"):
+    with pytest.raises(cs.InputError, match=r"must be a file, or nothing yet\. Got a folder"):
         run(checkpoint=tmp_path)
 
 
@@ -811,7 +834,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "budget zero": ({"budget": 0}, "budget must be an integer ≥ 1"),
     "budget as float": ({"budget": 40.0}, "budget must be an integer"),
     "budget between records": ({"budget": 50}, "budget must be a multiple of record_every = 20"),
-    "budget too large": ({"budget": 2**31, "record_every": 2**20, "window": 2**20}, "below 2³¹"),
+    "budget too large": (
+        {"budget": 2**31, "record_every": 2**20, "window": 2**20},
+        "budget must be an integer ≥ 1 and ≤ 2,147,483,647",
+    ),
     "record_every negative": ({"record_every": -20}, "record_every must be"),
     "window between": ({"window": 30}, "window must be at most record_every = 20 or a multiple"),
     "window zero": ({"window": 0}, "window must be"),
@@ -885,9 +911,9 @@ def test_wrong_transitions_get_one_sentence(arguments: dict[str, Any], message: 
     assert "\n" not in str(caught.value)
 
 
-def test_weights_whose_sum_overflows_are_still_weights() -> None:
+def test_weights_of_the_largest_size_are_still_weights() -> None:
     x = np.ones((40, 2))
-    data = cs.FeatureTransitions(x, np.arange(40.0), x, weights=[1e308, 1e308, *np.zeros(38)])
+    data = cs.FeatureTransitions(x, np.arange(40.0), x, weights=[1e100, 1e100, *np.zeros(38)])
     counts = np.bincount(draws(data, 100_000, 1).ravel(), minlength=40)
     assert (counts[2:] == 0).all()
     assert stats.binomtest(int(counts[0]), 100_000).pvalue > 1e-6

@@ -234,7 +234,7 @@ def test_shapes_of_continuous_actions() -> None:
         (np.zeros((2, 2), dtype=complex), "of complex128"),
         (
             np.array([[0.0, 1.0], [0.0, np.nan]]),
-            r"finite actions\. Got nan in dimension 1 at the observation \[0\.0, 0\.0, 0\.0\]\.",
+            r"finite actions of at most 1e\+100 in size\. Got nan in dimension 1 at the observation \[0\.0, 0\.0, 0\.0\]\.",
         ),
         (np.array([[0.0, np.inf], [0.0, 0.0]]), r"Got inf in dimension 1 at the observation \[0\.0, 0\.0, 0\.0\]\."),
     ],

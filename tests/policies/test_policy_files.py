@@ -171,7 +171,8 @@ F32 = np.float32
         (metadata(activation=None), tensors(), "must have activation"),
         (metadata(squash="sigmoid"), tensors(), "must have squash tanh, clip, none. Got 'sigmoid'"),
         (metadata(low="[-1]"), tensors(), r"low must have shape \[dimension=2\]\. Got \(1,\)"),
-        (metadata(low="[-1, NaN]"), tensors(), "low must be finite"),
+        (metadata(low="[-1, NaN]"), tensors(), r"such as .*\(NaN is no number of JSON\)"),
+        (metadata(low="[" * 100_000), tensors(), r"such as .*\(nested more than 100 levels deep\)"),
         (metadata(low="-1, -1"), tensors(), "low as a JSON list of numbers, .*Got '-1, -1'"),
         (metadata(low='["a", "b"]'), tensors(), "low must be a real array"),
         (metadata(low="[1, -1]"), tensors(), "low < high"),
@@ -325,6 +326,8 @@ def test_onnx_probabilities_that_are_none(tmp_path: Path) -> None:
         ({"output": "logits", "actions": "[0, 1, 2]"}, r"a JSON list of the labels\. Got '\[0, 1, 2\]'"),
         ({"output": "logits", "actions": "go, stop"}, "Got 'go, stop'"),
         ({"output": "logits", "actions": "[0, 0]"}, "Got 0 twice"),
+        ({"output": "logits", "actions": "[" * 100_000}, "nested more than 100 levels deep"),
+        ({"output": "logits", "actions": "[" * 9_000 + "]" * 9_000}, "nested more than 100 levels deep"),
     ],
 )
 def test_onnx_that_is_unclear(options: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -340,6 +343,12 @@ def graph(path: Path, operators: dict[str, str], width: Any) -> None:
     nodes = [helper.make_node(operator, ["x"], [name]) for name, operator in operators.items()]
     made = helper.make_graph(nodes, "policy", values[:1], values[1:])
     onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def test_onnx_with_more_actions_than_anyone_has(tmp_path: Path) -> None:
+    graph(tmp_path / "model.onnx", {"logits": "Identity"}, 10**12)
+    with pytest.raises(InputError, match=r"at most 1,000,000: add the metadata entry actions.* Got None"):
+        policy(tmp_path / "model.onnx")
 
 
 def test_onnx_with_several_outputs(tmp_path: Path) -> None:

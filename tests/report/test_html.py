@@ -199,7 +199,8 @@ def test_pages_stand_without_intervals_and_for_the_log_itself(
     assert "There is no interval." in said
     assert "how sure that is, this method does not tell" in said
     assert "nan" not in said.split()
-    files = write_evaluation(cs.evaluate(log, "logged", quiet=True), ReportFolder(tmp_path / "log"))
+    with ReportFolder(tmp_path / "log") as folder:
+        files = write_evaluation(cs.evaluate(log, "logged", quiet=True), folder)
     assert files == ["report.html", "evaluation.json", "report.txt", "rates.png", "reward.png"]
     said = Page((tmp_path / "log/report.html").read_text(encoding="utf-8")).text
     assert "The log earned" in said
@@ -212,7 +213,8 @@ def test_constant_rewards_are_said(tmp_path: Path) -> None:
     found = cs.evaluate(log, "uniform", quiet=True)
     assert found.warnings[-1].startswith("All 499 rewards are 2.5, so that every policy earns that")
     assert "memory" not in {entry.name for entry in found.diagnostics}  # of what rounding leaves
-    names = write_evaluation(found, ReportFolder(tmp_path / "out"))
+    with ReportFolder(tmp_path / "out") as folder:
+        names = write_evaluation(found, folder)
     assert not {"gains.png", "influence.png"} & set(names)
     assert "All 499 rewards are 2.5" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
 

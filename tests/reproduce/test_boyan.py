@@ -236,6 +236,7 @@ def test_results_do_not_depend_on_workers(small: tuple[Result, Path], tmp_path: 
     for name in ("boyan.csv", "best.csv"):
         assert (tmp_path / "out" / name).read_text(encoding="utf-8") == (small[1] / name).read_text(encoding="utf-8")
     assert sorted(file.name for file in small[1].iterdir()) == [
+        ".cesaro",
         "best.csv",
         "boyan.csv",
         "boyan.png",

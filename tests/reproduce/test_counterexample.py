@@ -186,6 +186,7 @@ def test_the_gradient_methods_need_small_steps(small: tuple[Result, Path]) -> No
 def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
     result, out = small
     assert sorted(file.name for file in out.iterdir()) == [
+        ".cesaro",
         "counterexample.csv",
         "counterexample.png",
         "manifest.json",

@@ -191,6 +191,7 @@ def test_estimates_have_the_spread_of_the_influence_series() -> None:
 def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
     result, out = small
     assert sorted(file.name for file in out.iterdir()) == [
+        ".cesaro",
         "coverage.csv",
         "coverage.png",
         "manifest.json",

@@ -382,7 +382,7 @@ def test_a_setting_that_diverged_is_never_the_best(small: tuple[Result, Path]) -
 
 
 def test_the_files_and_the_figures(small: tuple[Result, Path]) -> None:
-    names = ["best.csv", "curves.csv", "manifest.json", "mujoco.csv", "mujoco.png", "rates.png"]
+    names = [".cesaro", "best.csv", "curves.csv", "manifest.json", "mujoco.csv", "mujoco.png", "rates.png"]
     assert sorted(file.name for file in small[1].iterdir()) == names
     assert show.figures_of(Config()) == {
         "mujoco": (0.9,),

@@ -43,7 +43,7 @@ SETTINGS: dict[str, Any] = {
     "seed": 3,
 }
 SMALL = Config(**SETTINGS)
-FILES = ["logs.csv", "manifest.json", "pendulum.csv", "pendulum.png", "settings.csv"]
+FILES = [".cesaro", "logs.csv", "manifest.json", "pendulum.csv", "pendulum.png", "settings.csv"]
 
 pytestmark = pytest.mark.slow
 

@@ -35,7 +35,7 @@ practice_run: Any = import_module("cesaro.reproduce.practice.run")
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plain_starts")]
 
-FILES = ["manifest.json", "methods.csv", "practice.csv", "practice.png", "seeds.csv"]
+FILES = [".cesaro", "manifest.json", "methods.csv", "practice.csv", "practice.png", "seeds.csv"]
 SMALL: dict[str, Any] = {
     "envs": ("Pendulum-v1", "pendulum"),
     "sigmas": (0.5,),

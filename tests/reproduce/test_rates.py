@@ -220,7 +220,7 @@ def test_slopes_errors_and_floor_of_a_small_run(small: tuple[Result, Path]) -> N
 
 def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
     result, out = small
-    names = ["manifest.json", "problems.csv", "rates.csv", "rates.png"]
+    names = [".cesaro", "manifest.json", "problems.csv", "rates.csv", "rates.png"]
     assert sorted(file.name for file in out.iterdir()) == names
     with (out / "rates.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))

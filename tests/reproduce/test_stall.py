@@ -170,7 +170,7 @@ def test_the_held_rate_is_held_and_starts_are_shifts(small: tuple[Result, Path])
 
 def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
     result, out = small
-    names = ["manifest.json", "networks.csv", "noise.csv", "stall.png", "walks.csv"]
+    names = [".cesaro", "manifest.json", "networks.csv", "noise.csv", "stall.png", "walks.csv"]
     assert sorted(file.name for file in out.iterdir()) == names
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["summary"] == json.loads(json.dumps(result.summary()))

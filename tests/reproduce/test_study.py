@@ -13,28 +13,33 @@ import pytest
 
 from cesaro import __version__
 from cesaro.errors import InputError
-from cesaro.files import Arrays, Workspace
+from cesaro.files import Arrays
 from cesaro.progress import progress
-from cesaro.reproduce.study import SCHEMA, check_workers, compute, manifest
+from cesaro.reproduce.study import SCHEMA, Folder, check_workers, compute, manifest
 
+FILES = [".cesaro", "manifest.json", "result.txt"]
 SETTINGS = {"study": "demo", "trials": 3, "sigmas": (0.0, 0.1)}
 
 
+def names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
 def finish(out: Path, text: str = "new", settings: dict[str, Any] = SETTINGS, *, force: bool = False) -> None:
-    with Workspace(out, settings, force=force) as work:
-        (work.path / "result.txt").write_text(text, encoding="utf-8")
+    with Folder(out, settings, force=force) as work:
+        work.file("result.txt").write_text(text, encoding="utf-8")
         work.finish(manifest("demo", settings, seed=0, options={}, summary={}))
 
 
 def interrupt(out: Path, settings: dict[str, Any] = SETTINGS) -> None:
     """Leave a partial folder with one piece."""
-    with Workspace(out, settings) as work:
+    with Folder(out, settings) as work:
         work.store("a", {"x": np.arange(3)})
 
 
 def test_pieces_survive_an_interruption(tmp_path: Path) -> None:
     interrupt(tmp_path / "out")
-    with Workspace(tmp_path / "out", SETTINGS) as work:
+    with Folder(tmp_path / "out", SETTINGS) as work:
         stored = work.load("a")
         assert stored is not None
         np.testing.assert_array_equal(stored["x"], [0, 1, 2])
@@ -45,29 +50,29 @@ def test_a_finished_folder_holds_the_results_and_nothing_else(tmp_path: Path) ->
     interrupt(tmp_path / "out")
     finish(tmp_path / "out")
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
-    assert sorted(entry.name for entry in (tmp_path / "out").iterdir()) == ["manifest.json", "result.txt"]
+    assert names(tmp_path / "out") == FILES
 
 
 def test_other_settings_are_refused_by_name_with_both_values(tmp_path: Path) -> None:
     interrupt(tmp_path / "out")
     with (
         pytest.raises(InputError, match=r"\(trials is 3 there and 4 here\); repeat that command .* delete that folder"),
-        Workspace(tmp_path / "out", {**SETTINGS, "trials": 4}),
+        Folder(tmp_path / "out", {**SETTINGS, "trials": 4}),
     ):
         pass
     with (
         pytest.raises(InputError, match="extra is unset there and 1 here"),
-        Workspace(tmp_path / "out", {**SETTINGS, "extra": 1}),
+        Folder(tmp_path / "out", {**SETTINGS, "extra": 1}),
     ):
         pass
 
 
 def test_pieces_of_another_version_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupt(tmp_path / "out")
-    monkeypatch.setattr("cesaro.files.__version__", "9.9")
+    monkeypatch.setattr("cesaro.folders.__version__", "9.9")
     with (
         pytest.raises(InputError, match=f"cesaro is {re.escape(__version__)} there and 9.9 here"),
-        Workspace(tmp_path / "out", SETTINGS),
+        Folder(tmp_path / "out", SETTINGS),
     ):
         pass
 
@@ -82,33 +87,59 @@ def test_an_existing_folder_is_refused_without_force(tmp_path: Path) -> None:
 def test_force_keeps_the_old_folder_until_the_new_one_is_complete(tmp_path: Path) -> None:
     out = tmp_path / "out"
     finish(out, "old")
-    with Workspace(out, SETTINGS, force=True) as work:
-        (work.path / "result.txt").write_text("new", encoding="utf-8")
+    with Folder(out, SETTINGS, force=True) as work:
+        work.file("result.txt").write_text("new", encoding="utf-8")
         assert (out / "result.txt").read_text(encoding="utf-8") == "old"
         work.finish(manifest("demo", SETTINGS, seed=0, options={}, summary={}))
     assert (out / "result.txt").read_text(encoding="utf-8") == "new"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
 
-def test_a_kill_between_the_two_renames_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_kill_between_the_two_renames_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
     out = tmp_path / "out"
     finish(out, "old")
     rename = Path.rename
 
-    def killed(self: Path, target: Path) -> Path:
+    def stopped(self: Path, target: Path) -> Path:
         if self.name == "out.partial":
             raise KeyboardInterrupt
         return rename(self, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", killed)
+        patch.setattr(Path, "rename", stopped)
+        if is_killed:
+            patch.setattr(Folder, "_give_up", lambda folder: folder._held.close())
         with pytest.raises(KeyboardInterrupt):
             finish(out, "new", force=True)
-    assert not out.exists()
-    assert (tmp_path / ".out.replaced" / "result.txt").read_text(encoding="utf-8") == "old"
+    assert out.exists() is not is_killed
+    if is_killed:
+        (replaced,) = tmp_path.glob(".out.????????.replaced")
+        assert (replaced / "result.txt").read_text(encoding="utf-8") == "old"
+        with pytest.raises(InputError, match="exists; add --force"):  # and it is back
+            finish(out, "new")
+    assert (out / "result.txt").read_text(encoding="utf-8") == "old"
     finish(out, "new", force=True)
     assert (out / "result.txt").read_text(encoding="utf-8") == "new"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_study_of_0_1_is_replaced_file_by_file(tmp_path: Path) -> None:
+    """It has no ledger: the manifest says which study wrote it, and so which names are its own."""
+    out = tmp_path / "out"
+    with Folder(out, SETTINGS) as work:
+        work.file("rates.csv").write_text("old", encoding="utf-8")
+        work.finish(manifest("rates", SETTINGS, seed=0, options={}, summary={}))
+    (out / ".cesaro").unlink()
+    (out / "result.txt").touch()
+    with pytest.raises(InputError, match=r"also holds 'result\.txt', which a study did not write"):
+        finish(out, force=True)
+    (out / "result.txt").unlink()
+    finish(out, force=True)
+    assert names(out) == FILES
+    assert names(tmp_path) == ["out"]
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"schema": "other/1"}', "[]"])
@@ -126,7 +157,7 @@ def test_force_never_deletes_a_folder_that_no_study_wrote(tmp_path: Path, conten
 
 def test_a_folder_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with Workspace(out, SETTINGS) as work:
+    with Folder(out, SETTINGS) as work:
         out.mkdir()
         with pytest.raises(InputError, match="exists; add --force"):
             work.finish({})
@@ -139,7 +170,7 @@ def test_a_file_in_the_way_is_refused_even_with_force(tmp_path: Path) -> None:
     (tmp_path / "out").touch()
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("out", "link"):
-        with pytest.raises(InputError, match="exists and is not a folder"):
+        with pytest.raises(InputError, match=r"exists and is a (file|link), not a folder"):
             finish(tmp_path / name, force=True)
 
 
@@ -166,7 +197,7 @@ def test_the_parent_must_be_writable(tmp_path: Path, monkeypatch: pytest.MonkeyP
         finish(tmp_path / "out")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", '"text"', "\x00"])
+@pytest.mark.parametrize("content", ["", "{", "[1]", '"text"', "\x00", "[" * 100_000])
 def test_corrupt_settings_are_refused(tmp_path: Path, content: str) -> None:
     interrupt(tmp_path / "out")
     (tmp_path / "out.partial" / "settings.json").write_text(content, encoding="utf-8")
@@ -177,22 +208,31 @@ def test_corrupt_settings_are_refused(tmp_path: Path, content: str) -> None:
 def test_a_strange_partial_folder_is_refused_but_one_from_an_early_kill_is_not(tmp_path: Path) -> None:
     partial = tmp_path / "out.partial"
     partial.mkdir()
-    (partial / ".settings.json.tmp").write_text("{", encoding="utf-8")  # killed in the very first write
+    (partial / ".cesaro").write_text("cesaro-fol", encoding="utf-8")  # killed in the very first write
     finish(tmp_path / "out")
-    assert sorted(entry.name for entry in (tmp_path / "out").iterdir()) == ["manifest.json", "result.txt"]
+    assert names(tmp_path / "out") == FILES
 
     (tmp_path / "mine.partial").mkdir()
     (tmp_path / "mine.partial" / "notes.txt").touch()
-    with pytest.raises(InputError, match=r"holds no settings\.json"):
+    with pytest.raises(InputError, match=r"holds 'notes\.txt' and is in the way"):
         finish(tmp_path / "mine")
+    assert names(tmp_path / "mine.partial") == ["notes.txt"]
+    interrupt(tmp_path / "lost")
+    (tmp_path / "lost.partial" / "settings.json").unlink()
+    with pytest.raises(InputError, match=r"holds no settings\.json"):
+        finish(tmp_path / "lost")
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
     pytest.importorskip("fcntl")
+    who = rf"process {os.getpid()} on .*, since 2.*"
     with (
-        Workspace(tmp_path / "out", SETTINGS),
-        pytest.raises(InputError, match="Another run is at work"),
-        Workspace(tmp_path / "out", SETTINGS),
+        Folder(tmp_path / "out", SETTINGS),
+        pytest.raises(
+            InputError,
+            match=rf"Another run is at work in '.*out\.partial' \({who}\); wait for it",
+        ),
+        Folder(tmp_path / "out", SETTINGS),
     ):
         pass
     interrupt(tmp_path / "out")  # the lock is gone
@@ -202,14 +242,14 @@ def test_a_spoiled_piece_counts_as_missing(tmp_path: Path) -> None:
     interrupt(tmp_path / "out")
     file = tmp_path / "out.partial" / "pieces" / "a.npz"
     whole = file.read_bytes()
-    with Workspace(tmp_path / "out", SETTINGS) as work:
+    with Folder(tmp_path / "out", SETTINGS) as work:
         for spoiled in (b"", whole[: len(whole) // 2], b"text"):
             file.write_bytes(spoiled)
             assert work.load("a") is None
 
 
 def test_a_write_that_fails_half_way_leaves_the_old_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Workspace(tmp_path / "out", SETTINGS) as work:
+    with Folder(tmp_path / "out", SETTINGS) as work:
         work.store("a", {"x": np.zeros(1)})
 
         def full(_: int) -> None:
@@ -236,7 +276,7 @@ def test_compute_runs_only_what_is_missing_and_keeps_the_order(tmp_path: Path, w
 
     interrupt(tmp_path / "out")
     names = ["d", "c", "b", "a"]
-    with Workspace(tmp_path / "out", SETTINGS) as work:
+    with Folder(tmp_path / "out", SETTINGS) as work:
         jobs = {name: job(name) for name in names}
         assert list(compute(work, jobs, label="demo", workers=workers, quiet=True)) == names
         assert sorted(calls) == ["b", "c", "d"]
@@ -263,7 +303,7 @@ def test_compute_keeps_what_was_done_before_a_failure_and_starts_nothing_more(tm
         "late": late,
         **{f"z{i}": late for i in range(50)},
     }
-    with Workspace(tmp_path / "out", SETTINGS) as work:
+    with Folder(tmp_path / "out", SETTINGS) as work:
         with pytest.raises(ZeroDivisionError):
             compute(work, jobs, label="demo", quiet=True)
         assert work.load("good") is not None
@@ -271,7 +311,7 @@ def test_compute_keeps_what_was_done_before_a_failure_and_starts_nothing_more(tm
 
 
 def test_workers_are_checked() -> None:
-    with pytest.raises(InputError, match=r"must be an integer ≥ 1\. Got 0 instead"):
+    with pytest.raises(InputError, match=r"must be an integer ≥ 1 and ≤ 1,024\. Got 0"):
         check_workers(0)
 
 

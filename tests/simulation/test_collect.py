@@ -120,7 +120,7 @@ def test_an_interrupted_run_resumes_to_the_same_file(tmp_path: Path, monkeypatch
     assert not out.exists()
     with pytest.raises(cs.InputError, match=r"other settings \(seed is 0 there and 1 here\)"):
         cs.collect("Pendulum-v1", controller, 500, out=out, seed=1, **settings)
-    with pytest.raises(cs.InputError, match="policy_object is"):
+    with pytest.raises(cs.InputError, match="policy_fingerprint is"):
         cs.collect("Pendulum-v1", lambda rows: controller(rows) / 2, 500, out=out, **settings)
     ran: list[int] = []
 
@@ -145,7 +145,10 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
     pq.write_table(pa.table({"reward": [1.0]}), out)
     with pytest.raises(cs.InputError, match="was not written by collect"):
         cs.collect("Pendulum-v1", controller, 60, out=out, force=True, **settings)
-    for name, message in (("log.csv", r"out must end in \.parquet"), ("missing/log.parquet", "is no folder")):
+    for name, message in (
+        ("log.csv", r"out must end in \.parquet"),
+        ("missing/log.parquet", "does not exist; create it"),
+    ):
         with pytest.raises(cs.InputError, match=message):
             cs.collect("Pendulum-v1", controller, 60, out=tmp_path / name, **settings)
     assert [file.name for file in tmp_path.iterdir()] == ["log.parquet"]
@@ -175,6 +178,13 @@ def test_a_minari_data_set_holds_the_same_process(tmp_path: Path, monkeypatch: p
         ).num_rows
         == 40
     )
+    (tmp_path / "pendulum" / "noisy-v0" / "notes.md").write_text("mine")
+    with pytest.raises(cs.InputError, match=r"also holds 'notes\.md', which collect did not write"):
+        cs.collect("Pendulum-v1", controller, 40, out="pendulum/noisy-v0", format="minari", force=True, **settings)
+    (tmp_path / "others-v0" / "data").mkdir(parents=True)
+    (tmp_path / "others-v0" / "data" / "metadata.json").write_text("{}")
+    with pytest.raises(cs.InputError, match="was not written by collect, so that --force leaves it alone"):
+        cs.collect("Pendulum-v1", controller, 40, out="others-v0", format="minari", force=True, **settings)
     with pytest.raises(cs.InputError, match="out must be the id of a Minari data set"):
         cs.collect("Pendulum-v1", controller, 40, out="no id", format="minari", **settings)
     with pytest.raises(cs.InputError, match="needs the id of the data set"):

@@ -9,7 +9,7 @@ import pytest
 
 from cesaro import files
 from cesaro.errors import InputError
-from cesaro.policies import policy
+from cesaro.policies import policy, save_actor
 from cesaro.simulation import train_target as module
 from cesaro.simulation.train_target import train_target
 
@@ -40,6 +40,38 @@ def test_missing_library(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"needs Stable-Baselines3: pip install torch==2.13.0"):
         train_target("Pendulum-v1", out=tmp_path / "actor.safetensors")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_file_appears_and_replaces_actors_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the library does is left out."""
+    kept: list[dict[str, Any]] = []
+
+    def write(file: Path, model: Any, metadata: dict[str, str]) -> None:
+        layer: dict[str, Any] = {"activation": "relu", "squash": "none", "low": None, "high": None}
+        save_actor(file, [np.ones((1, 1))], [np.ones(1)], metadata=metadata, **layer)
+
+    def keep(file: Path, state: dict[str, Any], model: Any) -> None:
+        kept.append(state)
+        files.write_arrays(file, state, {})
+
+    for name, stub in (("_make", str), ("_new", str), ("_learn", str), ("_versions", dict), ("_returns", str)):
+        monkeypatch.setattr(module, name, lambda *_, stub=stub, **__: [1.0] if stub is str else stub())
+    monkeypatch.setattr(module, "_checkpoint", keep)
+    monkeypatch.setattr(module, "_write_actor", write)
+    out, thesis = tmp_path / "actor.safetensors", tmp_path / "thesis.safetensors"
+    for force in (False, True):
+        assert train_target("any", out=out, steps=20, segment=10, force=force, quiet=True) == out
+        assert [file.name for file in tmp_path.iterdir()] == ["actor.safetensors"]
+    assert [state["steps"] for state in kept] == [10, 20, 10, 20]
+    thesis.write_text("years of work")
+    with pytest.raises(InputError, match="was not written by train-target, so that --force leaves it alone"):
+        train_target("any", out=thesis, steps=20, force=True, quiet=True)
+    out.unlink()
+    out.symlink_to(thesis)
+    with pytest.raises(InputError, match="exists and is a link, not a file"):
+        train_target("any", out=out, steps=20, force=True, quiet=True)
+    assert thesis.read_text() == "years of work"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["actor.safetensors", "thesis.safetensors"]
 
 
 @needs_library

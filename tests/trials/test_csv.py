@@ -41,9 +41,9 @@ TRIALS = [
         csv("\n".join([HEAD, *LINES[:2]])),
         "every logged pair leads to pairs without data…(s', a') = (b, go);",
     ),
-    Trial("any bytes", csv(bytes(range(256)) * 4), NO_CSV.format("CSV parse error: Expected 1 columns, got 2")),
+    Trial("any bytes", csv(bytes(range(256)) * 4), NO_CSV.format("CSV parse error: …Expected 1 columns, got 2")),
     Trial("zeros", csv(b"\0" * 4096), NO_CSV.format("CSV parse error: Empty CSV file")),
-    Trial("UTF-16", csv(WALK.encode("utf-16")), NO_CSV.format("CSV parse error: Expected 3 columns, got 1")),
+    Trial("UTF-16", csv(WALK.encode("utf-16")), NO_CSV.format("CSV parse error: …Expected 3 columns, got 1")),
     Trial("a byte order mark", csv("\ufeff" + WALK), rate=0.5),
     Trial(
         "two byte order marks",
@@ -58,7 +58,7 @@ TRIALS = [
     Trial(
         "Latin-1 in the header",
         csv(f"{WALK[:-1]},é".encode("latin-1")),
-        NO_CSV.format("CSV parse error: Expected 3 col"),
+        NO_CSV.format("CSV parse error: …Expected 3 col"),
     ),
     Trial(
         "half a surrogate pair",
@@ -78,20 +78,20 @@ TRIALS = [
     Trial(
         "a line of spaces",
         csv(WALK.replace("\n", "\n  \n", 1)),
-        NO_CSV.format("CSV parse error: Expected 3 columns, got 1"),
+        NO_CSV.format("CSV parse error: …Expected 3 columns, got 1"),
     ),
     Trial("an end-of-file mark of DOS", csv(f"{WALK}\x1a"), NO_CSV.format("… Expected 3 columns, got 1: \\x1a")),
-    Trial("a row too short", csv(f"{WALK}a,go\n"), NO_CSV.format("CSV parse error: Expected 3 columns, got 2: a,go")),
+    Trial("a row too short", csv(f"{WALK}a,go\n"), NO_CSV.format("CSV parse error: …Expected 3 columns, got 2: a,go")),
     Trial(
         "a row too long",
         csv(f"{WALK}a,go,1,1\n"),
-        NO_CSV.format("CSV parse error: Expected 3 columns, got 4: a,go,1,1"),
+        NO_CSV.format("CSV parse error: …Expected 3 columns, got 4: a,go,1,1"),
     ),
-    Trial("cut in the last row", csv(WALK[:-4]), NO_CSV.format("CSV parse error: Expected 3 columns, got 2: a,sta")),
+    Trial("cut in the last row", csv(WALK[:-4]), NO_CSV.format("CSV parse error: …Expected 3 columns, got 2: a,sta")),
     Trial(
         "a quote that nobody closes",
         csv(f'{WALK}"a,go,1\n'),
-        NO_CSV.format("CSV parse error: Expected 3 columns, got 1"),
+        NO_CSV.format("CSV parse error: …Expected 3 columns, got 1"),
     ),
     Trial("a quote inside a label", csv(WALK.replace("stay", 'st"ay')), rate=0.5),
     Trial("a line end inside a label", csv(WALK.replace("stay", '"st\nay"')), rate=0.5),
@@ -106,12 +106,12 @@ TRIALS = [
     Trial(
         "the separator in a line of its own",
         csv(f"sep=,\n{WALK}"),
-        NO_CSV.format("CSV parse error: Expected 2 columns, got 3"),
+        NO_CSV.format("CSV parse error: …Expected 2 columns, got 3"),
     ),
     Trial(
         "a comment before the header",
         csv(f"# 2024\n{WALK}"),
-        NO_CSV.format("CSV parse error: Expected 1 columns, got 3"),
+        NO_CSV.format("CSV parse error: …Expected 1 columns, got 3"),
     ),
     Trial("no header", csv("\n".join(LINES)), NO_COLUMNS.format('"a", "go", "0"')),
     Trial(

@@ -13,7 +13,18 @@ EXISTS = "' exists; add --force to replace it, or choose another output folder (
 FOREIGN = (
     "' was not written by evaluate or compare, so that --force leaves it alone; choose another output folder (--out)."
 )
-NO_FOLDER = "' exists and is not a folder; choose another output folder (--out)."
+NO_FOLDER = "' exists and is {}, not a folder; choose another output folder (--out)."
+IN_THE_WAY = "' and is in the way, because no run of ours wrote that; move it elsewhere, or choose another"
+NOT_OURS = "', which {} did not write, so that --force leaves it alone; choose another output folder (--out)."
+# A folder as version 0.1 left it, and one with the ledger of its files.
+ANSWER = {"out/evaluation.json": '{"schema": "cesaro-evaluation/1"}', "out/report.txt": "old"}
+MARKED = {**ANSWER, "out/.cesaro": "cesaro-folder/1 answer\nresult evaluation.json\nresult report.txt\n"}
+STUDY = {"out/manifest.json": '{"schema": "cesaro-study/1", "study": "assumption"}', "out/assumption.csv": "old"}
+UNFINISHED = {
+    "out.partial/.cesaro": "cesaro-folder/1 study\nprogress settings.json\nprogress pieces/\nprogress pieces/2-0.npz\n",
+    "out.partial/pieces/2-0.npz": "",
+}
+ASSUMPTION = "reproduce assumption --trials 5 --quiet --out out"
 SORT = "sort log.csv --time time --out {} --quiet"
 (WALK,) = parquet().values()
 TIMED = log(time=[str(row) for row in range(24)])
@@ -22,8 +33,12 @@ TIMED = log(time=[str(row) for row in range(24)])
 PATHS = [
     Trial("nothing there", {}, f"nope.csv {GONE}", log="nope.csv"),
     Trial("no path", {}, "A log's path must not be empty. Got ''; name a file, a folder or a pattern.", log=""),
-    Trial("a link to nothing", {"log.csv": link("gone.csv")}, f"log.csv {GONE}"),
-    Trial("a link to itself", {"log.csv": link("log.csv")}, f"log.csv {GONE}"),
+    Trial(
+        "a link to nothing", {"log.csv": link("gone.csv")}, "log.csv must be an existing file…Got a broken link; check"
+    ),
+    Trial(
+        "a link to itself", {"log.csv": link("log.csv")}, "that can be read. Got: Too many levels of symbolic links;"
+    ),
     Trial("a link to a device", {"log.csv": link("/dev/zero")}, NO_REGULAR.format("device")),
     Trial("a device", {}, NO_REGULAR.format("device"), log="/dev/zero"),
     Trial("a pipe", {"log.csv": os.mkfifo}, NO_REGULAR.format("named pipe")),
@@ -36,8 +51,18 @@ PATHS = [
     Trial("a name of two lines", {}, rf"a\nb.csv {GONE}", log="a\nb.csv"),
     Trial("a name with a zero byte", {}, rf"a\x00b.csv {GONE}", log="a\0b.csv"),
     Trial("a name of other bytes", {}, rf"a\udcff.csv {GONE}", log="a\udcff.csv"),
-    Trial("a name too long", {}, f"aaa.csv {GONE}", log=f"{'a' * 300}.csv"),
-    Trial("a path too long", {}, f"a/.csv {GONE}", log=f"{'a/' * 3000}.csv"),
+    Trial(
+        "a name too long",
+        {},
+        "aaa.csv must be a file…that can be read. Got: File name too long; check",
+        log=f"{'a' * 300}.csv",
+    ),
+    Trial(
+        "a path too long",
+        {},
+        "a/.csv must be a file…that can be read. Got: File name too long; check",
+        log=f"{'a/' * 3000}.csv",
+    ),
     Trial(
         "a name like an option",
         {"-x.csv": text()},
@@ -158,7 +183,7 @@ OUT = [
     Trial("here, with force", says=FOREIGN, options="--out . --force"),
     Trial("above", says=EXISTS, options="--out .."),
     Trial("everything, with force", says=FOREIGN, options="--out / --force"),
-    Trial("the log, with force", says=f"log.csv{NO_FOLDER}", options="--out log.csv --force"),
+    Trial("the log, with force", says=f"log.csv{NO_FOLDER.format('a file')}", options="--out log.csv --force"),
     Trial(
         "below the log",
         says="log.csv', which would hold the results, is not a folder; create it or choose",
@@ -171,11 +196,11 @@ OUT = [
     ),
     Trial("a folder of others", {**log(), "out/thesis.tex": ""}, EXISTS, options="--out out"),
     Trial("a folder of others, with force", {**log(), "out/thesis.tex": ""}, FOREIGN, options="--out out --force"),
-    Trial("a link to nothing", {**log(), "out": link("gone")}, NO_FOLDER, options="--out out"),
+    Trial("a link to nothing", {**log(), "out": link("gone")}, NO_FOLDER.format("a link"), options="--out out"),
     Trial(
         "a link to a folder, with force",
         {**log(), "other/thesis.tex": "", "out": link("other")},
-        NO_FOLDER,
+        NO_FOLDER.format("a link"),
         options="--out out --force",
     ),
     Trial(
@@ -186,12 +211,152 @@ OUT = [
     ),
     Trial(
         "a checkpoint that is a folder",
-        says="'.' is not a file of this package (IsADirectoryError)",
+        says="' must be a file, or nothing yet. Got a folder; remove it, or choose another path.",
         options="--checkpoint .",
+    ),
+    Trial("a name of 250 letters", says="Got 250 bytes ('oooooooooooooooooooo…", options=f"--out {'o' * 250}"),
+    Trial("a name of 255 bytes", says="must have a name of at most 236 bytes", options=f"--out o{'ä' * 127}"),
+    Trial("a path too long", says="', which would hold the results, does not exist", options=f"--out {'o/' * 3000}o"),
+    Trial(
+        "a folder that only looks like one of ours",
+        {**log(), ".out.replaced/thesis.tex": "mine", ".out.0123abcd.replaced/thesis.tex": "mine"},
+        rate=0.5,
+        options="--out out",
+        makes=frozenset({"out"}),
+    ),
+    Trial(
+        "our names in a folder of others",
+        {**log(), "out.partial/report.txt": "mine", "out.partial/values.png": "mine"},
+        f"out.partial' holds 'report.txt{IN_THE_WAY} output folder (--out).",
+        options="--out out",
+    ),
+    Trial(
+        "a ledger of others",
+        {**log(), "out.partial/.cesaro": "mine"},
+        f"out.partial' holds '.cesaro{IN_THE_WAY} output folder (--out).",
+        options="--out out",
+    ),
+    Trial(
+        "a lock of others",
+        {**log(), "out.partial/.cesaro.lock": "mine"},
+        ".cesaro.lock' is in the way, and no run of ours wrote it; move it away, or choose another output folder (--out).",
+        options="--out out",
+    ),
+    Trial(
+        "a link where the work goes",
+        {**log(), "other/report.txt": "mine", "out.partial": link("other")},
+        "out.partial' is a link and in the way; move it away, or choose another output folder (--out).",
+        options="--out out",
+    ),
+    Trial(
+        "a file where the work goes",
+        {**log(), "out.partial": "mine"},
+        "out.partial' is a file and in the way; move it away, or choose another output folder (--out).",
+        options="--out out",
+    ),
+    Trial(
+        "unfinished work of a study",
+        {**log(), **UNFINISHED},
+        "out.partial' holds unfinished work of another kind (study); repeat that command to finish it, delete that folder",
+        options="--out out",
+    ),
+    Trial(
+        "a file of others in an answer, with force",
+        {**log(), **MARKED, "out/my_notes.md": "mine"},
+        f"also holds 'my_notes.md{NOT_OURS.format('evaluate or compare')}",
+        options="--out out --force",
+    ),
+    Trial(
+        "a picture of others in an answer, with force",
+        {**log(), **MARKED, "out/rates.png": "mine"},
+        "also holds 'rates.png'",
+        options="--out out --force",
+    ),
+    Trial(
+        "a link in an answer, with force",
+        {**log(), **ANSWER, "thesis.tex": "mine", "out/report.html": link("../thesis.tex")},
+        "also holds 'report.html'",
+        options="--out out --force",
+    ),
+    Trial(
+        "a folder named like a file of an answer, with force",
+        {**log(), **ANSWER, "out/report.html/thesis.tex": "mine"},
+        "also holds 'report.html'",
+        options="--out out --force",
+    ),
+    Trial(
+        "a ledger of others in an answer, with force",
+        {**log(), **ANSWER, "out/.cesaro": "mine"},
+        FOREIGN,
+        options="--out out --force",
+    ),
+    Trial(
+        "an answer that is nested, with force",
+        {**log(), "out/evaluation.json": "[" * 100_000},
+        FOREIGN,
+        options="--out out --force",
+    ),
+    Trial(
+        "a file of others in a study, with force",
+        {**STUDY, "out/my_notes.md": "mine"},
+        f"also holds 'my_notes.md{NOT_OURS.format('a study')}",
+        command=f"{ASSUMPTION} --force",
+    ),
+    Trial(
+        "a folder of others beside a manifest, with force",
+        {**STUDY, "out/src/thesis.tex": "mine"},
+        f"also holds 'src{NOT_OURS.format('a study')}",
+        command=f"{ASSUMPTION} --force",
+    ),
+    Trial(
+        "pieces whose settings are nested",
+        {**UNFINISHED, "out.partial/settings.json": "[" * 100_000},
+        "settings.json' is not readable JSON, so that nothing tells which run its pieces belong to; delete the folder",
+        command=ASSUMPTION,
+    ),
+    Trial(
+        "a file of others among pieces",
+        {**UNFINISHED, "out.partial/pieces/thesis.tex": "mine"},
+        f"out.partial' holds 'pieces/thesis.tex{IN_THE_WAY}",
+        command=ASSUMPTION,
+    ),
+    Trial(
+        "a study with a long name",
+        {},
+        "out (--out) must have a name of at most 236 bytes",
+        command=f"{ASSUMPTION}{'o' * 250}",
+    ),
+    Trial(
+        "a truth of others, with force",
+        {"truth.json": '{"rate": 1}'},
+        "' was not written by truth, so that --force leaves it alone; choose another file (--out).",
+        command="truth Pendulum-v1 --policy constant:0 --steps 20 --out truth.json --force --quiet",
+    ),
+    Trial(
+        "a checkpoint that is a link",
+        {**log(), "c.npz": link("gone.npz")},
+        "c.npz' must be a file, or nothing yet. Got a link; remove it, or choose another path.",
+        options="--checkpoint c.npz",
+    ),
+    Trial(
+        "a checkpoint with a lock of others",
+        {**log(), ".c.npz.lock": "mine"},
+        ".c.npz.lock' is in the way, and no run of ours wrote it; move it away, or choose another file.",
+        options="--checkpoint c.npz",
+    ),
+    Trial(
+        "a checkpoint in no folder",
+        says="c.npz' cannot be written (No such file or directory); choose another path.",
+        options="--checkpoint nope/c.npz",
+    ),
+    Trial(
+        "a checkpoint with a name too long",
+        says="checkpoint (--checkpoint) must have a name of at most 241 bytes",
+        options=f"--checkpoint {'c' * 250}",
     ),
     Trial(
         "a checkpoint that is the log",
-        says="'log.csv' is not a file of this package (ValueError); it may be damaged.",
+        says="'log.csv' is not a file of this package (ValueError), or it is damaged; choose another one, or delete it.",
         options="--checkpoint log.csv",
     ),
     Trial(
@@ -202,26 +367,26 @@ OUT = [
     Trial(
         "a checkpoint of others",
         {**log(), "c.npz": "mine"},
-        "'c.npz' is not a file of this package (ValueError); it may be damaged.",
+        "'c.npz' is not a file of this package (ValueError), or it is damaged; choose another one, or delete it.",
         options="--checkpoint c.npz",
     ),
     Trial(
         "a checkpoint without bytes",
         {**log(), "c.npz": ""},
-        "'c.npz' is not a file of this package (EOFError); it may be damaged.",
+        "'c.npz' is not a file of this package (EOFError), or it is damaged; choose another one, or delete it.",
         options="--checkpoint c.npz",
     ),
     Trial(
         "a study in a folder of others",
         {"out/thesis.tex": ""},
         EXISTS,
-        command="reproduce assumption --trials 5 --out out --quiet",
+        command=ASSUMPTION,
     ),
     Trial(
         "a study in a folder of others, with force",
         {"out/thesis.tex": ""},
         "' was not written by a study, so that --force leaves it alone",
-        command="reproduce assumption --trials 5 --out out --force --quiet",
+        command=f"{ASSUMPTION} --force",
     ),
     Trial("sort: nothing there", {}, f"nope.csv {GONE}", command="sort nope.csv --time time --out o.parquet"),
     Trial(
@@ -250,14 +415,44 @@ OUT = [
     Trial(
         "sort: text in the way, with force",
         {**TIMED, "o.parquet": "mine"},
-        "o.parquet' is no Parquet file, so that --force leaves it alone",
+        "o.parquet' was not written by sort, so that --force leaves it alone",
+        command=SORT.format("o.parquet --force"),
+    ),
+    Trial(
+        "sort: a log of others in the way, with force",
+        {**TIMED, "o.parquet": WALK},
+        "o.parquet' was not written by sort, so that --force leaves it alone",
         command=SORT.format("o.parquet --force"),
     ),
     Trial(
         "sort: a folder in the way, with force",
         {**TIMED, "o.parquet/x": "mine"},
-        "o.parquet' is no Parquet file, so that --force leaves it alone",
+        "o.parquet' exists and is a folder, not a file; choose another file (--out).",
         command=SORT.format("o.parquet --force"),
+    ),
+    Trial(
+        "sort: a link in the way, with force",
+        {**TIMED, "mine.parquet": WALK, "o.parquet": link("mine.parquet")},
+        "o.parquet' exists and is a link, not a file; choose another file (--out).",
+        command=SORT.format("o.parquet --force"),
+    ),
+    Trial(
+        "sort: a file of others where parts go",
+        {**TIMED, "o.parquet.partial/part-time-job.docx": "mine"},
+        f"o.parquet.partial' holds 'part-time-job.docx{IN_THE_WAY} file (--out).",
+        command=SORT.format("o.parquet"),
+    ),
+    Trial(
+        "sort: a link where parts go",
+        {**TIMED, "other/part-000.arrows": "mine", "o.parquet.partial": link("other")},
+        "o.parquet.partial' is a link and in the way; move it away, or choose another file (--out).",
+        command=SORT.format("o.parquet"),
+    ),
+    Trial(
+        "sort: a name too long",
+        TIMED,
+        "out (--out) must have a name of at most 236 bytes,…Got 248 bytes ('aaaaaaaaaaaaaaaaaaaa…",
+        command=SORT.format(f"{'a' * 240}.parquet"),
     ),
     Trial(
         "sort: a missing time",

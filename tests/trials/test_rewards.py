@@ -9,6 +9,9 @@ BOTH = 'log.csv: column "reward" must hold numbers or text, not both. Got {} at 
 MISSING = (
     'column "reward" must not have missing entries. Got an empty entry at row 2 (counted from 0); fill it in or remove'
 )
+LARGE = (
+    'column "reward" must be at most 1e+100 in size, so that squares do not overflow. Got {} (counted from 0); scale'
+)
 
 TRIALS = [
     Trial("text", log(reward="free"), BOTH.format("'free'")),
@@ -39,10 +42,16 @@ TRIALS = [
     Trial("infinite", log(reward="inf"), 'column "reward" must be finite. Got inf at row 2'),
     Trial("infinite below", log(reward="-Infinity"), 'column "reward" must be finite. Got -inf at row 2'),
     Trial("larger than a double", log(reward="1e400"), 'column "reward" must be finite. Got inf at row 2'),
+    Trial("one whose square overflows", log(reward="1e308"), LARGE.format("1e+308 at row 2")),
+    Trial("some whose sum overflows", log(reward=["-1e308"] * 24), LARGE.format("-1e+308 at row 0")),
+    Trial("a little beyond the largest", log(reward="1.1e100"), LARGE.format("1.1e+100 at row 2")),
+    Trial("the largest", log(reward=["1e100"] * 24), rate=1e100),
+    # One finding in place of a standard error and of warnings.
     Trial(
-        "one whose square overflows", log(reward="1e308"), "The standard error overflowed; scale rewards and features"
+        "too small for squares", log(reward=[f"{r}e-200" for r in REWARDS]), "Rewards are at most 1e-200", rate=5e-201
     ),
-    Trial("some whose sum overflows", log(reward=["1e308"] * 24), "The sums of rewards overflowed; scale rewards"),
+    Trial("denormal", log(reward=[f"{r}e-310" for r in REWARDS]), "their squares are lost in double", rate=5e-311),
+    Trial("one denormal", log(reward="1e-310"), rate=0.5),
     Trial(
         "no such column",
         log(reward=None),

@@ -13,7 +13,10 @@ from typing import Annotated, NamedTuple
 import typer
 
 from cesaro import __version__
+from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
+from cesaro.devices import starting_jax
+from cesaro.errors import InputError
 from cesaro.progress import stage
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "pyarrow", "matplotlib", "typer", "rich")
@@ -43,7 +46,6 @@ def doctor(quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.
     """Versions, device, memory and a speed test of a few seconds, each with what to do where it looks wrong."""
     with one_line_errors(resumes=False):
         from rich import box
-        from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
@@ -54,7 +56,7 @@ def doctor(quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.
             findings = list(_findings())
         for finding in findings:
             table.add_row(Text(finding.what), Text(finding.found), Text(finding.advice, style="yellow"))
-        Console(highlight=False).print(table)
+        output.console().print(table)
 
 
 def _findings() -> Iterator[Finding]:
@@ -63,9 +65,11 @@ def _findings() -> Iterator[Finding]:
     yield from map(_package, _PACKAGES)
     yield from (_optional(*optional) for optional in _OPTIONAL)
     yield from _machine()
-    yield from _device()
+    devices = list(_device())
+    yield from devices
     yield _moments_speed()
-    yield _learning_speed()
+    if devices[0].found != "none":
+        yield _learning_speed()
 
 
 def _package(name: str) -> Finding:
@@ -121,12 +125,13 @@ def _memory() -> tuple[float, float]:
 
 
 def _device() -> Iterator[Finding]:
-    import jax
-
     try:
-        devices = jax.devices()
-    except RuntimeError as error:
-        yield Finding("device", f"none: {error}".splitlines()[0], "unset JAX_PLATFORMS, or set it to cpu")
+        with starting_jax():
+            import jax
+
+            devices = jax.devices()
+    except InputError as error:
+        yield Finding("device of JAX", "none", error.message)
         return
     found = f"{devices[0].platform}, {len(devices)} × {devices[0].device_kind}"
     gpu = Path("/proc/driver/nvidia/version").exists() and devices[0].platform == "cpu"

@@ -4,15 +4,16 @@ import inspect
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
 from cesaro.errors import InputError
-from cesaro.text import for_command_line, shown_address, visible
+from cesaro.text import for_command_line, shown_address
 
 if TYPE_CHECKING:
     from cesaro.policies import Policy
@@ -104,7 +105,11 @@ Stream = Annotated[
 ]
 Features = Annotated[
     str,
-    _option(_ESTIMATE, "auto, one-hot, linear, fourier[:N], polynomial:N or file.py:NAME.", default="auto"),
+    _option(
+        _ESTIMATE,
+        "auto, one-hot, smooth[:N], splines[:N], linear, fourier[:N], polynomial:N or file.py:NAME.",
+        default="auto",
+    ),
 ]
 DualFeatures = Annotated[
     str | None, _option(_ESTIMATE, "The same choice for the dual features, or same.", default="auto")
@@ -263,7 +268,7 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
     def resumes() -> bool:
         return any(path.exists() for path in kept)
 
-    with one_line_errors(resumes=resumes):
+    with one_line_errors(resumes=resumes), ExitStack() as held:
         settings = _settings(given)
         kinds, roles, gap = _kinds(given["kind"] or ()), _roles(given), _gap(given["gap"])
         if not several and len(given["policy"]) > 1:
@@ -271,18 +276,22 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
         if several and len(given["policy"]) < 2:
             raise InputError("compare takes at least two --policy options. Got 1; for one: cesaro evaluate.")
 
-        from cesaro import comparison, evaluation
+        from cesaro import comparison, evaluation, files
         from cesaro.data import read
         from cesaro.report import folder as report
 
-        out = None if given["out"] is None else report.ReportFolder(given["out"], force=given["force"])
-        if out is not None:
-            out.check()
+        out = None
+        if given["out"] is not None:
+            out = held.enter_context(report.ReportFolder(given["out"], force=given["force"]))
             if given["method"] in ("auto", "diff-lstd"):
                 settings.setdefault("checkpoint", out.path / report.PASSES)
         if "checkpoint" in settings:
             places = range(len(given["policy"])) if several else [None]
             kept += [comparison.numbered(settings["checkpoint"], place) for place in places]
+        for path in kept:
+            if out is not None and path.parent == out.path:
+                out.file(path.name, progress=True)
+            held.enter_context(files.holding(path))
         policies = _policies(given["policy"], given["trust"])
         log = read(given["log"], **roles, kinds=kinds, gap=gap, **{name: given[name] for name in _LOG_SETTINGS})
         if several:
@@ -296,11 +305,11 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
             one.log["notes"] = [for_command_line(note) for note in one.log["notes"]]
         _print(answer, several, as_json=given["json"])
         if out is not None:
-            files = (report.write_comparison if several else report.write_evaluation)(answer, out)
-            pictures = sum(file.endswith(".png") for file in files)
-            beside = ", ".join(file for file in files[1:] if not file.endswith(".png"))
-            where = given["out"] / files[0]
-            typer.echo(visible(f"Report: {where} (beside it: {beside}, {pictures} pictures)"), err=given["json"])
+            names = (report.write_comparison if several else report.write_evaluation)(answer, out)
+            pictures = sum(name.endswith(".png") for name in names)
+            beside = ", ".join(name for name in names[1:] if not name.endswith(".png"))
+            where = given["out"] / names[0]
+            output.echo(f"Report: {where} (beside it: {beside}, {pictures} pictures)", aside=given["json"])
 
 
 def _repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:
@@ -323,15 +332,13 @@ def _print(answer: Any, several: bool, *, as_json: bool) -> None:
     from cesaro.report import text
 
     if as_json:
-        typer.echo(json.dumps(answer.to_dict(), indent=2, allow_nan=False))
+        output.document(json.dumps(answer.to_dict(), indent=2, allow_nan=False))
         evaluations = answer.evaluations.values() if several else [answer]
         for one in evaluations:
             for warning in one.warnings:
-                typer.echo(visible(f"warning: {one.name}: {warning}"), err=True)
+                output.echo(f"warning: {one.name}: {for_command_line(warning)}", aside=True)
         return
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = output.console()
     for part in (text.render_comparison if several else text.render_evaluation)(answer):
         console.print(part)
 

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
+from cesaro.devices import starting_jax
 from cesaro.errors import InputError
 
 app = typer.Typer(no_args_is_help=True, invoke_without_command=True)
@@ -48,8 +50,8 @@ def _reproduce(
     ] = None,
 ) -> None:
     """Repeat the paper's figures and tables: give a study, or --from manifest.json."""
-    with one_line_errors():
-        name = context.invoked_subcommand
+    name = context.invoked_subcommand
+    with one_line_errors(is_work=name is None):
         if engine != "local" or address is not None:
             from cesaro.engines import using
 
@@ -73,16 +75,16 @@ def _reproduce(
         out = _OUT / recorded.study if out is None else out
         _make_own_folder(out)
         if changed := repeat.other_versions(recorded):
-            typer.echo(f"note: other versions than in the manifest ({'; '.join(changed)}).", err=True)
+            output.echo(f"note: other versions than in the manifest ({'; '.join(changed)}).", aside=True)
         result = recorded.run(out, workers=workers, force=force, quiet=quiet)
         lines = repeat.differences(recorded, result)
     _print(recorded.study, result, out)
     if not lines:
-        typer.echo("Repeated: the summary is identical to the manifest's.")
+        output.echo("Repeated: the summary is identical to the manifest's.")
         return
-    typer.echo("NOT repeated: the summary differs from the manifest's.")
+    output.echo("NOT repeated: the summary differs from the manifest's.")
     for line in lines:
-        typer.echo(f"  {line}")
+        output.echo(f"  {line}")
     raise typer.Exit(1)
 
 
@@ -391,7 +393,8 @@ def _run(
         from cesaro.reproduce.repeat import STUDIES
         from cesaro.reproduce.study import check_workers
 
-        study = import_module(STUDIES[name])
+        with starting_jax():
+            study = import_module(STUDIES[name])
         config = settings(study)
         if workers is not None:
             check_workers(workers)
@@ -400,7 +403,7 @@ def _run(
             _make_own_folder(data)
         if only_data:
             study.collect(config, data, workers=workers, quiet=quiet)
-            typer.echo(f"Logs and truths: {data}")
+            output.echo(f"Logs and truths: {data}")
             return
         folders = {} if data is None else {"data": data}
         result = study.run(config, out, **folders, workers=workers, force=force, quiet=quiet)
@@ -419,16 +422,14 @@ def _size(study: Any, is_quick: bool, option: str, value: int | None) -> dict[st
 
 def _print(name: str, result: Any, out: Path) -> None:
     """Tables, the verdict, and which files are where."""
-    from rich.console import Console
-
     from cesaro.reproduce.repeat import STUDIES
 
     show = import_module(f"{STUDIES[name]}.show")
-    console = Console(highlight=False)
+    console = output.console()
     show.print_tables(result, console)
     for line in show.verdict(result):
         console.print(line, markup=False)
-    typer.echo(f"Results: {out} ({', '.join(show.files(result))}, manifest.json)")
+    output.echo(f"Results: {out} ({', '.join(show.files(result))}, manifest.json)")
 
 
 def _make_own_folder(folder: Path) -> None:

@@ -1,14 +1,16 @@
 """`cesaro collect`, `cesaro truth` and `cesaro train-target`: logs, truths and target policies by simulation."""
 
-import json
+import os
+from contextlib import ExitStack
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
 from cesaro.errors import InputError
-from cesaro.text import visible
 
 EnvName = Annotated[str, typer.Argument(metavar="ENV", help="The name of a Gymnasium environment, such as Hopper-v5.")]
 Policy = Annotated[
@@ -78,20 +80,20 @@ def collect(
             trust=trust,
         )
         about = write(jobs, target, format=format, workers=workers, force=force, quiet=quiet)
-        _echo(
+        output.echo(
             f"{about['steps']:,} transitions in {streams} streams; {_ends(about)}; mean reward {about['mean_reward']:.6g}."
         )
         if about["resumed_steps"]:
-            _echo(
+            output.echo(
                 f"Resumed: {about['resumed_steps']:,} of these transitions were there already, from a run that was interrupted."
             )
         if format == "minari":
             from cesaro.simulation.sinks import REMARK
 
-            _echo(f"Note: {REMARK}")
+            output.echo(f"Note: {REMARK}")
         elif about["truncated"]:
-            _echo(f"Note: {about['reset_rule']}")
-        _echo(f"Log: {'minari:' if format == 'minari' else ''}{target}")
+            output.echo(f"Note: {about['reset_rule']}")
+        output.echo(f"Log: {'minari:' if format == 'minari' else ''}{target}")
 
 
 def truth(
@@ -112,13 +114,14 @@ def truth(
     quiet: Quiet = False,
 ) -> None:
     """The reward rate of a policy in an environment by simulation, with its standard error from batch means."""
-    with one_line_errors(resumes=False):
+    with one_line_errors(resumes=False), ExitStack() as held:
         from cesaro import checks, files
         from cesaro.simulation.monte_carlo import monte_carlo_rate
 
         checks.number("confidence", confidence, low=0.0, low_open=True, high=1.0)
         if out is not None:
             _check_file(out, force=force)
+            held.enter_context(files.holding(out, "out (--out)"))
         rate = monte_carlo_rate(
             env,
             policy,
@@ -134,21 +137,21 @@ def truth(
         if out is not None:
             files.write_json(out, answer)
         if json:
-            _print_json(answer)
+            output.document(dumps(answer, indent=2, allow_nan=False))
         else:
             low, high = rate.interval(confidence)
-            _echo(
+            output.echo(
                 f"{rate.env}, {rate.policy['name']}: {rate.value:.6g} per step, standard error {rate.standard_error:.2g}, "
                 f"{confidence:.4g} interval {low:.6g} to {high:.6g}"
             )
-            _echo(f"{steps:,} steps in {streams} streams, {rate.batches} batches; {_ends(answer)}.")
+            output.echo(f"{steps:,} steps in {streams} streams, {rate.batches} batches; {_ends(answer)}.")
             if steps // streams < _LONG:
-                _echo(
+                output.echo(
                     f"Note: a stream of {steps // streams:,} steps begins at a reset, and its first steps may not be the "
                     f"long run; take more steps, so that streams have {_LONG:,} or more, or fewer --streams."
                 )
         if out is not None:
-            typer.echo(f"Results: {out}", err=json)
+            output.echo(f"Results: {out}", aside=json)
 
 
 def train_target(
@@ -167,7 +170,7 @@ def train_target(
 
         target = Path(f"{_file_name(env)}.safetensors") if out is None else out
         train(env, out=target, steps=steps, seed=seed, force=force, quiet=quiet)
-        _echo(f"Actor: {target}")
+        output.echo(f"Actor: {target}")
 
 
 def _ends(about: dict[str, Any]) -> str:
@@ -185,13 +188,19 @@ def _check_file(out: Path, *, force: bool) -> None:
         raise InputError(
             f"The folder '{out.absolute().parent}', which would hold the answer, does not exist; create it."
         )
-    if out.exists() and not (force and out.is_file()):
+    from cesaro import documents, files
+    from cesaro.simulation.monte_carlo import SCHEMA
+
+    files.reject_other(out, "choose another file (--out)")
+    if not os.path.lexists(out):
+        return
+    if not force:
         raise InputError(f"'{out}' exists; add --force to replace it, or choose another file (--out).")
-
-
-def _echo(line: str) -> None:
-    typer.echo(visible(line))
-
-
-def _print_json(answer: dict[str, Any]) -> None:
-    typer.echo(json.dumps(answer, indent=2, allow_nan=False))
+    try:
+        found = documents.read(out)
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        raise InputError(
+            f"'{out}' was not written by truth, so that --force leaves it alone; choose another file (--out)."
+        )

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
-from cesaro.text import visible
 
 
 def sort(
@@ -42,6 +42,6 @@ def sort(
             force=force,
             skip_bad_files=skip_bad_files,
             quiet=quiet,
-            tell=lambda note: typer.echo(visible(note), err=True),
+            tell=lambda note: output.echo(note, aside=True),
         )
-        typer.echo(visible(f"{rows:,} rows, sorted: {out}"))
+        output.echo(f"{rows:,} rows, sorted: {out}")

@@ -1,10 +1,10 @@
-"""Addresses of object stores: the files there, and requests that are tried again."""
+"""Addresses of object stores, files there and here, and requests that are tried again."""
 
+import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sized
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
@@ -15,6 +15,9 @@ SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "az", "hdfs", "viewfs", "file")
 _MAGIC = re.compile(r"[*\[]")
 # Seconds between the tries of a request that fails.
 PAUSES = (0.2, 0.4, 0.8, 1.6)
+
+# Nanoseconds after which the time of a change tells it from a later one.
+SETTLED = 2_000_000_000
 
 T = TypeVar("T")
 Part = TypeVar("Part", bound=Sized)
@@ -28,8 +31,10 @@ class File:
         name: what messages call it: its path below the folder. Never holds credentials.
         path: where it lies in its file system.
         size: bytes.
+        modified: when it last changed, in nanoseconds, where its file system told that with its name; None: it did not.
         filesystem: None: this machine.
         address: as the caller gave it, credentials included.
+        obstacle: what lies there instead of a file that can be read; such a file is never opened.
     """
 
     name: str
@@ -37,6 +42,8 @@ class File:
     size: int = field(repr=False, default=0)
     filesystem: pa.fs.FileSystem | None = field(repr=False, default=None)
     address: str = field(repr=False, default="")
+    obstacle: str = field(repr=False, default="")
+    modified: int | None = field(repr=False, default=None)
 
     @property
     def is_remote(self) -> bool:
@@ -45,6 +52,31 @@ class File:
     def opened(self) -> pa.NativeFile:
         """For reading at any place."""
         return pa.OSFile(self.path) if self.filesystem is None else self.filesystem.open_input_file(self.path)
+
+    def stamp(self) -> str:
+        """Its size and the time of its last change: now, or, of a file elsewhere, when it was listed."""
+        if self.filesystem is not None:
+            return f"{self.size} bytes, {self.modified} ns"
+        try:
+            found = os.stat(self.path)
+        except OSError:  # reading it will say what is wrong
+            return "gone"
+        return f"{found.st_size} bytes, {found.st_mtime_ns} ns"
+
+    def state(self) -> tuple[int, ...] | None:
+        """What is another one after every change of a file on this machine, and after a touch; None: nothing is.
+
+        Clocks of file systems are coarse: a file that has just changed may change again without another time.
+        """
+        if self.filesystem is not None:
+            return None
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        if time.time_ns() - found.st_ctime_ns < SETTLED:
+            return None
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 class Place(NamedTuple):
@@ -88,41 +120,6 @@ def _user(scheme: str, query: str) -> tuple[str, str]:
         return "", query
     keys = ":".join(quote(unquote(options.pop(key)), safe="") for key in ("access_key", "secret_key"))
     return f"{keys}@", "&".join(f"{key}={value}" for key, value in options.items())
-
-
-def listed(found: Place, address: str) -> list[File] | File:
-    """The files of a folder or a pattern, in order, or the one file there is; a list without any where nothing lies there."""
-    system = found.filesystem
-    assert system is not None
-    info = retried(lambda: system.get_file_info(found.path))
-    if info.type == pa.fs.FileType.File and not found.pattern:
-        return File(found.name, info.path, info.size, system, address)
-    if info.type != pa.fs.FileType.Directory:
-        return []
-    inside = retried(lambda: system.get_file_info(pa.fs.FileSelector(found.path, recursive=True)))
-    files = []
-    for entry in inside:
-        name = entry.path[len(found.path) :].lstrip("/")
-        wanted = _matches(name.split("/"), found.pattern.split("/")) if found.pattern else not is_hidden(name)
-        if entry.type == pa.fs.FileType.File and wanted:
-            files.append(File(name, entry.path, entry.size, system, address))
-    return sorted(files, key=lambda file: file.name.split("/"))
-
-
-def is_hidden(name: str) -> bool:
-    """Whether some part of a path below a folder says that it is no part of the data."""
-    return any(part.startswith((".", "_")) for part in name.split("/"))
-
-
-def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """As `glob` does it: `**` stands for any folders, and only a dot matches a dot at the start of a name."""
-    if not pattern or not parts:
-        return not parts and all(part == "**" for part in pattern)
-    if pattern[0] == "**":
-        return _matches(parts, pattern[1:]) or _matches(parts[1:], pattern)
-    if parts[0].startswith(".") and not pattern[0].startswith("."):
-        return False
-    return fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
 
 
 def retried(use: Callable[[], T]) -> T:

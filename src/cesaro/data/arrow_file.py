@@ -22,9 +22,11 @@ class ArrowSource(FilesSource):
 
     what = "a complete Arrow file"
 
-    def __init__(self, name: str, files: Sequence[File], skip_bad_files: bool = False) -> None:
+    def __init__(
+        self, name: str, files: Sequence[File], skip_bad_files: bool = False, notes: Sequence[str] = ()
+    ) -> None:
         self._copied: dict[str, bool] = {}  # per file whether record batches are copied out of it
-        super().__init__(name, files, skip_bad_files)
+        super().__init__(name, files, skip_bad_files, notes)
 
     def _header(self, file: File) -> Header:
         with _opened(file) as data:

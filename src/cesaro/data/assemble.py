@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from cesaro.checks import LARGEST, SMALLEST
 from cesaro.data import columns as numbers
 from cesaro.data import labels
 from cesaro.data.account import Tally, account, reject_empty, reject_nothing_left
@@ -278,14 +279,14 @@ class Assembly:
         raw = numbers.floats(self._single(place.column), place, missing=lag > 0, exact=False)
         raw = raw.astype(np.float64, copy=False)
         if not lag:
-            numbers.reject_nonfinite(raw, place)
+            numbers.reject_unusable(raw, place)
             return raw if order is None else raw[order]
         rewards = np.append((raw if order is None else raw[order])[1:], np.nan)
-        wrong = ~np.isfinite(rewards[kept])
+        wrong = ~(np.abs(rewards[kept]) <= LARGEST)
         if wrong.any():
             row = int(kept[np.argmax(wrong)]) + lag
             raise place.error(
-                "must be finite where a transition needs it",
+                f"must be finite and at most {LARGEST:g} in size where a transition needs it",
                 f"{rewards[row - lag]} at {place.row(row if order is None else int(order[row]))}",
                 "fill it in or remove that row",
             )
@@ -296,11 +297,17 @@ class Assembly:
             return None
         place = self.place(self.outline.roles.weight)
         weights = numbers.floats(self._single(place.column), place, exact=False).astype(np.float64, copy=False)
-        numbers.reject_nonfinite(weights, place)
+        numbers.reject_unusable(weights, place)
         if (weights < 0).any():
             row = int(np.argmax(weights < 0))
             got = f"{weights[row]:g} at {place.row(row)}"
             raise place.error("must not be negative", got, "give rows that shall not count weight 0")
+        tiny = (weights > 0) & (weights < SMALLEST)
+        if tiny.any():
+            row = int(np.argmax(tiny))
+            rule = f"must be 0 or at least {SMALLEST:g}, so that no product is lost"
+            got = f"{weights[row]:g} at {place.row(row)}"
+            raise place.error(rule, got, "multiply all weights, of which only ratios count, or give that row weight 0")
         return weights if order is None else weights[order]
 
     def _observation_pairs(self) -> list[Pair]:
@@ -415,6 +422,8 @@ def _positions(entries: pa.ChunkedArray, rows: NDArray[Any], place: Place, level
         )
     try:
         positions = pc.index_in(entries.cast(kind), value_set=pa.array(levels, kind))
+    except MemoryError:
+        raise
     except pa.ArrowException:
         raise place.error("must list actions that the log has", f"labels beyond {kind}", "correct them") from None
     if positions.null_count:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from cesaro.checks import LARGEST
 from cesaro.errors import InputError
 from cesaro.text import GIVE, Sentence, Wording, option, visible
 
@@ -134,6 +135,8 @@ def cast(column: pa.ChunkedArray, kind: pa.DataType, place: Place, what: str, re
         return column
     try:
         return column.cast(kind)
+    except MemoryError:
+        raise
     except pa.ArrowException:
         row = _first_failure(column, kind)
         raise place.error(
@@ -149,6 +152,8 @@ def _first_failure(column: pa.ChunkedArray, kind: pa.DataType) -> int:
         try:
             column.slice(low, middle - low).cast(kind)
             low = middle
+        except MemoryError:
+            raise
         except pa.ArrowException:
             high = middle
     return low
@@ -271,27 +276,33 @@ def list_width(column: pa.ChunkedArray, place: Place, known: int | None = None, 
     return width
 
 
-def nonfinite_rows(array: NDArray[Any]) -> NDArray[np.bool_] | None:
-    """Which rows of `[n]` or `[n, d]` hold a NaN or an infinity; None: none does."""
-    with np.errstate(all="ignore"):
-        if np.isfinite(array.sum()):  # no sum with a NaN or an infinity is finite
-            return None
+def unusable_rows(array: NDArray[Any], largest: float = LARGEST) -> NDArray[np.bool_] | None:
+    """Which rows of `[n]` or `[n, d]` hold a NaN, an infinity or a number beyond a size; None: none does."""
+    if not array.size or (float(array.min()) >= -largest and float(array.max()) <= largest):
+        return None
     wrong = None
     step = max(1, _CHECKED // (array.shape[1] if array.ndim == 2 else 1))
     for start in range(0, len(array), step):
-        finite = np.isfinite(array[start : start + step])
-        if not finite.all():
+        usable = np.abs(array[start : start + step].astype(np.float64)) <= largest
+        if not usable.all():
             wrong = np.zeros(len(array), dtype=np.bool_) if wrong is None else wrong
-            wrong[start : start + step] = ~(finite.all(axis=1) if array.ndim == 2 else finite)
+            wrong[start : start + step] = ~(usable.all(axis=1) if array.ndim == 2 else usable)
     return wrong
 
 
-def reject_nonfinite(array: NDArray[Any], place: Place) -> None:
-    wrong = nonfinite_rows(array)
+def reject_unusable(array: NDArray[Any], place: Place, largest: float = LARGEST) -> None:
+    wrong = unusable_rows(array, largest)
     if wrong is not None:
         row = int(np.argmax(wrong))
         entry, value = "", array[row]
         if array.ndim == 2:
-            column = int(np.argmin(np.isfinite(value)))
+            column = int(np.argmin(np.abs(value.astype(np.float64)) <= largest))
             entry, value = f", entry {column}", value[column]
-        raise place.error("must be finite", f"{value} at {place.row(row)}{entry}", "replace it or remove that row")
+        got = f"{value} at {place.row(row)}{entry}"
+        if np.isfinite(value):
+            raise place.error(
+                f"must be at most {largest:g} in size, so that squares do not overflow",
+                got,
+                "scale the column, or remove that row if the number stands for a missing one",
+            )
+        raise place.error("must be finite", got, "replace it or remove that row")

@@ -14,7 +14,7 @@ from cesaro.data.addresses import File, resumed
 from cesaro.data.csv_types import WHAT, Part, Survey
 from cesaro.data.file_source import FilesSource, Header, first_rows
 from cesaro.data.roles import Roles
-from cesaro.data.sources import Files, reading
+from cesaro.data.sources import ChangedError, Files, reading
 from cesaro.errors import InputError
 
 CHUNK = 1 << 24  # bytes
@@ -34,14 +34,17 @@ class CsvSource(FilesSource):
     what = WHAT
     is_typed = False
 
-    def __init__(self, name: str, files: Sequence[File], skip_bad_files: bool = False) -> None:
+    def __init__(
+        self, name: str, files: Sequence[File], skip_bad_files: bool = False, notes: Sequence[str] = ()
+    ) -> None:
         self._separator = ""
-        self._marks: dict[str, list[tuple[int, int]]] = {}  # per file (row, byte) where a chunk starts
+        # Per file (row, byte) where a chunk starts, and the stamp of the file in which it does.
+        self._marks: dict[str, tuple[str, list[tuple[int, int]]]] = {}
         self._found: dict[str, pa.DataType] = {}
         self._commas: set[str] = set()
         self._has_commas = False
         self._surveyed: tuple[Roles, dict[str, str]] | None = None
-        super().__init__(name, files, skip_bad_files)
+        super().__init__(name, files, skip_bad_files, notes)
 
     def _header(self, file: File) -> Header:
         separator = _separator(file)
@@ -121,7 +124,7 @@ class CsvSource(FilesSource):
 
     def _chunks_of_files(self) -> Iterator[Part]:
         for number, file in enumerate(self._files):
-            marks, row = [], 0
+            marks, row, stamp = [], 0, file.stamp()
             with reading(file.name, WHAT, address=file.address):
                 for place, chunk in self._chunks(file):
                     part = Part(number, file, partial(self._parsed, file, place, chunk))
@@ -129,7 +132,7 @@ class CsvSource(FilesSource):
                     marks.append((row, place))
                     row += part.rows
             if _codec(file) is None:
-                self._marks[file.path] = marks
+                self._marks[file.path] = stamp, marks
 
     def _pieces(self, file: File, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
         # Decimal commas are for numbers alone; labels that are numbers have points, and are parsed apart.
@@ -137,7 +140,7 @@ class CsvSource(FilesSource):
             [c for c in columns if c not in self._commas and self._found[c] == pa.float64()] if self._commas else []
         )
         groups = [(points, "."), ([c for c in columns if c not in points], "," if self._commas else ".")]
-        row, place = max((mark for mark in self._marks.get(file.path, ()) if mark[0] <= start), default=(0, 0))
+        row, place = self._mark(file, start)
         start -= row
         for at, chunk in self._chunks(file, place):
             tables = [self._parsed(file, at, chunk, names, self._found, mark) for names, mark in groups if names]
@@ -145,6 +148,12 @@ class CsvSource(FilesSource):
             cut = min(start, len(table))
             start -= cut
             yield from table.slice(cut).to_batches()
+
+    def _mark(self, file: File, row: int) -> tuple[int, int]:
+        """The last known start of a chunk up to a row; the start of the file where it has changed since."""
+        stamp, marks = self._marks.get(file.path, ("", []))
+        known = marks if row and stamp == file.stamp() else ()
+        return max((mark for mark in known if mark[0] <= row), default=(0, 0))
 
     def _verify(self, file: File, columns: list[str]) -> None:
         for place, chunk in self._chunks(file):
@@ -239,10 +248,8 @@ def _bytes(file: File, place: int) -> Iterator[bytes]:
             yield data
 
 
-def _changed(file: File) -> InputError:
-    return InputError(
-        f"{file.name} must not change while it is read. Got less text than before; run it again when it is complete."
-    )
+def _changed(file: File) -> ChangedError:
+    return ChangedError(file.name, "less text than before", file.name)
 
 
 def _separator(file: File) -> str:

@@ -36,10 +36,12 @@ class FeatureTransitions:
         trajectory: ArrayLike | None = None,
         weights: ArrayLike | None = None,
     ) -> None:
-        self.x = checks.frozen(checks.float_array("x", x, ("row", "feature"), (None, None)))
+        self.x = checks.frozen(checks.float_array("x", x, ("row", "feature"), (None, None), largest=checks.LARGEST))
         rows = len(self.x)
-        self.rewards = checks.frozen(checks.float_array("rewards", rewards, ("row",), (rows,)))
-        self.x_next = checks.frozen(checks.float_array("x_next", x_next, ("row", "feature"), self.x.shape))
+        self.rewards = checks.frozen(checks.float_array("rewards", rewards, ("row",), (rows,), largest=checks.LARGEST))
+        self.x_next = checks.frozen(
+            checks.float_array("x_next", x_next, ("row", "feature"), self.x.shape, largest=checks.LARGEST)
+        )
         self.trajectory: NDArray[Any] | None = None
         if trajectory is not None:
             self.trajectory = np.array(trajectory)
@@ -47,11 +49,16 @@ class FeatureTransitions:
                 raise InputError(f"trajectory must have shape [row={rows}]. Got {self.trajectory.shape}.")
         self.weights: Array | None = None
         if weights is not None:
-            self.weights = checks.float_array("weights", weights, ("row",), (rows,))
+            self.weights = checks.float_array("weights", weights, ("row",), (rows,), largest=checks.LARGEST)
             if (self.weights < 0).any() or not self.weights.any():
                 raise InputError(
                     f"weights must be non-negative and not all zero. Got a minimum of {self.weights.min():g}; "
                     "drop rows with weight ≤ 0."
+                )
+            if self.weights[self.weights > 0].min() < checks.SMALLEST:
+                raise InputError(
+                    f"weights must be 0 or at least {checks.SMALLEST:g}, so that no product is lost. "
+                    f"Got {self.weights[self.weights > 0].min():g}; multiply all of them, since only ratios count."
                 )
             checks.frozen(self.weights)
 

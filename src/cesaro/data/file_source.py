@@ -3,7 +3,7 @@
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import partial
 from typing import ClassVar, NamedTuple, TypeVar
 from urllib.parse import unquote
@@ -16,7 +16,7 @@ from cesaro.data.addresses import File, resumed, retried
 from cesaro.data.columns import wide
 from cesaro.data.roles import Roles
 from cesaro.data.settings import carried_settings
-from cesaro.data.sources import Files, Source, UnreadableError, check_names, reading
+from cesaro.data.sources import ChangedError, Files, Source, UnreadableError, check_names, reading
 from cesaro.errors import InputError
 from cesaro.text import Sentence, Wording, visible
 
@@ -41,17 +41,20 @@ class FilesSource(Source):
         name: what messages call them together.
         files: in the order of their rows.
         skip_bad_files: whether a file that cannot be read is left out, in `table` and in pieces alike.
+        notes: sentences on how the files were found.
     """
 
     what: ClassVar[str]  # a file that can be read, in words
     is_typed: ClassVar[bool] = True  # whether opening a file tells the types of its columns
     files: tuple[str, ...]
 
-    def __init__(self, name: str, files: Sequence[File], skip_bad_files: bool = False) -> None:
+    def __init__(
+        self, name: str, files: Sequence[File], skip_bad_files: bool = False, notes: Sequence[str] = ()
+    ) -> None:
         self.name = name
         self._skip = skip_bad_files
         self._files = list(files)
-        self._ignored: tuple[str, ...] = ()
+        self._told = tuple(notes)
         self._constants: dict[str, Constant] = {}
         self._unshared: list[str] = []  # keys of folders that are no columns
         self._places = {file.path: place for place, file in enumerate(files)}  # before any was left out
@@ -74,21 +77,22 @@ class FilesSource(Source):
                 self._rows[file.path] = header.rows
         assert first is not None
         self._schema = first[1]
-        self._constants, self._unshared = partitions(files, self._schema.names)
+        self._constants, self._unshared = partitions([file for file in files if not file.obstacle], self._schema.names)
         names = (*self._schema.names, *self._constants)
         super().__init__(name, names, carried_settings(name, self._schema.metadata))
         self.types = self._described(names, self._schema) if self.is_typed else None
-        self._tell()
-
-    def ignore(self, files: Sequence[str]) -> None:
-        """Say that these files of the folder have another format."""
-        self._ignored = tuple(files)
         self._tell()
 
     @property
     def local_paths(self) -> tuple[str, ...]:
         """Where those of its files lie that are on this machine."""
         return tuple(file.path for file in self._files if not file.is_remote)
+
+    def stamps(self) -> dict[str, str]:
+        return {file.name: file.stamp() for file in self._files}
+
+    def state(self, file: int) -> tuple[int, ...] | None:
+        return self._files[file].state()
 
     @abstractmethod
     def _header(self, file: File) -> Header:
@@ -201,17 +205,27 @@ class FilesSource(Source):
     def _types(self, columns: list[str]) -> pa.Schema:
         return pa.schema([self._schema.field(column) for column in columns])
 
-    def _reading(self, file: File) -> AbstractContextManager[None]:
+    @contextmanager
+    def _reading(self, file: File) -> Iterator[None]:
         """Whatever goes wrong names the file, and how to go on without it where there are others."""
-        remedy = "check that it is complete and has the format its name says"
-        if len(self._files) > 1:
-            skipped = Wording("skip_bad_files=True, --skip-bad-files", "--skip-bad-files")
-            remedy = Sentence("{remedy}, or leave such files out ({skipped})", remedy=remedy, skipped=skipped)
-        return reading(file.name, self.what, remedy=remedy, address=file.address)
+        remedy = self._or_skip("check that it is complete and has the format its name says")
+        try:
+            with reading(file.name, self.what, remedy=remedy, address=file.address):
+                yield
+        except KeyError:  # it had these columns when it was opened
+            raise ChangedError(self.name, f"other columns in {file.name} than before", file.name) from None
+
+    def _or_skip(self, remedy: str) -> str:
+        if len(self._files) == 1:
+            return remedy
+        skipped = Wording("skip_bad_files=True, --skip-bad-files", "--skip-bad-files")
+        return Sentence("{remedy}, or leave such files out ({skipped})", remedy=remedy, skipped=skipped)
 
     def _tried(self, file: File, use: Callable[[], T]) -> T | None:
         """What `use` gives; None where the file cannot be read and is left out."""
         try:
+            if file.obstacle:
+                raise self._hindered(file)
             with self._reading(file):
                 return retried(use) if file.is_remote else use()
         except UnreadableError as error:
@@ -219,6 +233,12 @@ class FilesSource(Source):
                 raise
             self._leave_out(file, error)
             return None
+
+    def _hindered(self, file: File) -> UnreadableError:
+        sentence = "{name} must be readable, because it may hold a part of the log. Got {obstacle}; {remedy}."
+        remedy = self._or_skip("mend or move it")
+        said = Sentence(sentence, name=visible(file.name), obstacle=file.obstacle, remedy=remedy)
+        return UnreadableError(said, file.obstacle)
 
     def _leave_out(self, file: File, error: UnreadableError) -> None:
         self._files.remove(file)
@@ -248,10 +268,7 @@ class FilesSource(Source):
         return (*self._said_of_folders(), *self._said_of_skipped())
 
     def _said_of_folders(self) -> Iterator[str]:
-        if self._ignored:
-            more = f" and {len(self._ignored) - _NAMED} more" if len(self._ignored) > _NAMED else ""
-            named = ", ".join(map(visible, self._ignored[:_NAMED]))
-            yield f"The Parquet files of the folder were read, and not {named}{more}."
+        yield from self._told
         if self._unshared:
             keys = ", ".join(f'"{visible(key)}"' for key in self._unshared)
             yield f"The folders' names hold {keys}, which is no column because not all files have it."
@@ -259,10 +276,15 @@ class FilesSource(Source):
     def _said_of_skipped(self) -> tuple[str, ...]:
         if not self.skipped:
             return ()
-        named = [f"{name} ({reason})" for name, _, reason in (text.partition(": ") for text in self.skipped[:_NAMED])]
-        more = f" and {len(self.skipped) - _NAMED} more" if len(self.skipped) > _NAMED else ""
+        shown = named([f"{name} ({reason})" for name, _, reason in (text.partition(": ") for text in self.skipped)])
         count = len(self.skipped) + len(self._files)
-        return (f"Left out {len(self.skipped)} of {count} files that cannot be read: {', '.join(named)}{more}.",)
+        return (f"Left out {len(self.skipped)} of {count} files that cannot be read: {shown}.",)
+
+
+def named(names: Sequence[str]) -> str:
+    """The first of these names, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(map(visible, names[:_NAMED])) + more
 
 
 def _widened(schema: pa.Schema) -> pa.Schema:

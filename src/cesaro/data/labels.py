@@ -18,7 +18,7 @@ from cesaro.data.columns import (
     is_number,
     is_text,
     reject_missing,
-    reject_nonfinite,
+    reject_unusable,
     shown,
     to_numpy,
     unwrapped,
@@ -259,5 +259,5 @@ def times(column: pa.ChunkedArray, place: Place) -> NDArray[Any]:
     if types.is_integer(kind) or types.is_temporal(kind):
         return to_numpy(column.cast(pa.int64()))
     values = floats(column, place, exact=False).astype(np.float64, copy=False)
-    reject_nonfinite(values, place)
+    reject_unusable(values, place, np.finfo(np.float64).max)
     return values

@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from cesaro.data import blocks
 from cesaro.data.assemble import Whole, assemble
 from cesaro.data.blocks import Array, Block, Sample, Stretch, narrowed, sample_rows
+from cesaro.data.digests import Found, rows_digest
 from cesaro.data.roles import Chosen, Roles, check_kinds
 from cesaro.data.schema import Schema
 from cesaro.data.settings import GAP, Settings, check_settings
-from cesaro.data.sources import ArraySource, Source
+from cesaro.data.sources import ArraySource, ChangedError, Source
 from cesaro.data.unused import unused_ids
 from cesaro.data.values import Categories, Index, Values
 from cesaro.errors import InputError
@@ -30,10 +32,12 @@ class Log(ABC):
     Attributes:
         name: the file's name, for messages.
         is_streamed: whether it is read in blocks again and again, because it is larger than memory should hold.
+        stamps: per file its size and the time of its last change when it was opened; empty where it has no files that tell it.
     """
 
     name: str
     is_streamed = False
+    stamps: Mapping[str, str] = MappingProxyType({})
     _states: tuple[NDArray[np.int64] | None] | None = None
 
     @property
@@ -86,6 +90,17 @@ class Log(ABC):
     @abstractmethod
     def sample(self, random_state: int) -> Sample:
         """At most 100,000 transitions, chosen by `sample_rows`."""
+
+    @abstractmethod
+    def digests(self) -> Found:
+        """What has been read so far, as digests per column and block; of a log in memory one of all rows."""
+
+    @abstractmethod
+    def changed_since(self, before: Found, *, reread: bool, quiet: bool = True) -> str | None:
+        """The file, or the log, whose rows are not those of the digests that an earlier run left; None: they are.
+
+        `reread`: read the blocks again that have a digest there and none here. Later readings are compared with both.
+        """
 
     def states(self) -> NDArray[np.int64] | None:
         """Numbers of the states that occur at S or S', sorted; None where observations are not labels. Read once.
@@ -188,7 +203,13 @@ class Transitions(Log):
     ) -> "Transitions":
         """All rows of a source. `unused`: columns without a role that could be the ids of trajectories."""
         transitions = cls.__new__(cls)
+        stamps = source.stamps()
         transitions._set(assemble(source, roles, kinds, settings, (*notes, *unused_ids(source, unused))))
+        for name, stamp in source.stamps().items():
+            if stamp != stamps[name]:
+                got = f"another size or modification time of {name} than before"
+                raise ChangedError(source.name, got, name)
+        transitions.stamps = stamps
         return transitions
 
     def _set(self, whole: Whole) -> None:
@@ -295,6 +316,16 @@ class Transitions(Log):
     def sample(self, random_state: int) -> Sample:
         index = sample_rows(len(self), random_state)
         return Sample(index, self._parts.block((0, 0), index))
+
+    def digests(self) -> Found:
+        return {"rows": self._digest}
+
+    @cached_property
+    def _digest(self) -> NDArray[np.uint8]:
+        return rows_digest(self._parts)
+
+    def changed_since(self, before: Found, *, reread: bool, quiet: bool = True) -> str | None:
+        return None if np.array_equal(before["rows"], self._digest) else self.name
 
     def __len__(self) -> int:
         return len(self._parts.kept)

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cesaro.data.array_files import reject_foreign
 from cesaro.data.roles import Roles
 from cesaro.data.sources import Files, Source, array_column, reading
 from cesaro.errors import InputError
 
 PREFIX = "minari:"
+_HDF5 = "main_data.hdf5"
 _ID = re.compile(r"([-_\w]+/)*[-_\w]+-v\d+")
 _ERRORS = (KeyError, TypeError, AttributeError, AssertionError, IndexError, RuntimeError, ImportError)
 
@@ -23,7 +25,8 @@ def local_path(name: str) -> Path | None:
     root = os.environ.get("MINARI_DATASETS_PATH")
     folder = Path(root) if root else Path.home() / ".minari" / "datasets"
     path = folder / name / "data"
-    return path if _ID.fullmatch(name) and path.is_dir() else None
+    with reading(name, "the id of a Minari data set that can be read", remedy="check the permissions of its folder"):
+        return path if _ID.fullmatch(name) and path.is_dir() else None
 
 
 class MinariSource(Source):
@@ -61,6 +64,8 @@ class MinariSource(Source):
     def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
         parts: dict[str, list[Any]] = {column: [] for column in roles.columns()}
         with reading(self.name, "a complete Minari data set", *_ERRORS, *_gym_errors(self.name)):
+            if (self._path / _HDF5).exists():
+                reject_foreign(self.name, self._path / _HDF5)
             for episode in self._data(self.name).iterate_episodes():
                 for column, values in self._episode(episode).items():
                     if column in parts:
@@ -68,8 +73,14 @@ class MinariSource(Source):
             if not any(parts.values()):
                 raise InputError(f"{self.name} must have at least one episode. Got none; check what wrote it.")
             joined = {column: np.concatenate(arrays) for column, arrays in parts.items()}
+        rows = len(joined[roles.reward])
+        if rows != self.num_rows:
+            raise InputError(
+                f"{self.name} must hold the {self.num_rows} steps that its metadata count. Got {rows}, so that some are "
+                "missing or cannot be read; download or record it again."
+            )
         columns = {column: array_column(self.name, column, array, copy=False) for column, array in joined.items()}
-        return pa.table(columns), ((self.name, len(joined[roles.reward])),)
+        return pa.table(columns), ((self.name, rows),)
 
     def _episode(self, episode: Any) -> dict[str, Any]:
         steps = len(episode.rewards)

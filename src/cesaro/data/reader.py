@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cesaro.data import minari_source
 from cesaro.data.blocks import Block, Sample, Stretch
+from cesaro.data.digests import Found
 from cesaro.data.files import open_path
 from cesaro.data.log import Log, Transitions
 from cesaro.data.minari_source import MinariSource
@@ -56,7 +57,8 @@ def read(
             same in an object store (`s3://bucket/logs`, `gs://…`, `abfs://…`, `hdfs://…`; options go into the query,
             `?region=…`, and credentials come from the environment); path of an NPZ or HDF5 file; the id of a
             Minari data set on this machine (also `minari:ID`); a pyarrow table, a pandas or Polars frame, or a dict of
-            arrays. A damaged HDF5 file can crash or hang the C library that reads it, which cannot be caught here, so
+            arrays. Links are followed, and each folder is read once. Of HDF5 only what is written in the file itself is
+            read. A damaged HDF5 file can crash or hang the C library that reads it, which cannot be caught here, so
             convert HDF5 from sources that you do not trust to another format first.
         observation: one column, a list of columns, or a prefix `"obs_*"` whose columns are the entries of one vector.
         action: likewise; several columns must be numbers.
@@ -77,8 +79,8 @@ def read(
         gap: rows are sorted by time, and a trajectory is cut where a step takes more than `gap` times its median step (that
             of all trajectories, where it has fewer than 3 steps). None: time orders the rows and never cuts, for logs whose
             steps take irregular times by nature, such as calls.
-        skip_bad_files: whether files that cannot be read are left out; `Log.notes` then names them, and trajectories are
-            cut there. Without it they are an error.
+        skip_bad_files: whether files and folders that cannot be read are left out; `Log.notes` then names them, and
+            trajectories are cut there. Without it they are an error.
         stream: whether the log is read in blocks again and again and never held in memory; the answers are the same. None:
             where it would take more than 256 MiB of memory. Its rows must be sorted then; `cesaro sort` does that.
 
@@ -241,6 +243,12 @@ class LazyLog(Log):
 
     def sample(self, random_state: int) -> Sample:
         return self.opened().sample(random_state)
+
+    def digests(self) -> Found:
+        return self.opened().digests()
+
+    def changed_since(self, before: Found, *, reread: bool, quiet: bool = True) -> str | None:
+        return self.opened().changed_since(before, reread=reread, quiet=quiet)
 
     def __len__(self) -> int:
         return len(self.opened())

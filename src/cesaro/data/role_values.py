@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cesaro.checks import LARGEST
 from cesaro.data import columns as numbers
 from cesaro.data.columns import Place, basic_type, is_list
 from cesaro.data.labels import labels
@@ -90,7 +91,7 @@ def _converted(
             arrays.append(numbers.vectors(column, own, missing=i > 0, width=width, rule=rule))
         else:
             arrays.append(numbers.floats(column, own, missing=i > 0))
-    numbers.reject_nonfinite(arrays[0], place)
+    numbers.reject_unusable(arrays[0], place)
     for (_, own), array in zip(pair[1:], arrays[1:]):
         if array.shape != arrays[0].shape:
             got = f"{array.shape[1]} entries per row"
@@ -113,10 +114,10 @@ def _converted(
 
 
 def _reject_gaps(column: Column, place: Place, needed: NDArray[np.bool_]) -> None:
-    wrong = column.codes < 0 if isinstance(column, Categories) else numbers.nonfinite_rows(column)
+    wrong = column.codes < 0 if isinstance(column, Categories) else numbers.unusable_rows(column)
     if wrong is not None and (wrong & needed).any():
         raise place.error(
-            "must not have missing or infinite entries where a transition needs them",
+            f"must not have missing or infinite entries, or any over {LARGEST:g} in size, where a transition needs them",
             f"one at {place.row(int(np.argmax(wrong & needed)))}",
             "fill it in, flag the end of the episode or remove that row",
         )

@@ -1,11 +1,10 @@
 """The settings that say how rows become transitions."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from cesaro import checks
+from cesaro import checks, documents
 from cesaro.errors import InputError
 
 OnTermination = Literal["restart", "keep", "drop"]
@@ -58,10 +57,13 @@ def carried_settings(log: str, metadata: Mapping[bytes, bytes] | None) -> dict[s
     raw = (metadata or {}).get(b"cesaro")
     if raw is None:
         return {}
+    reason = ""
     try:
-        settings = json.loads(raw)
-    except ValueError:
-        settings = None
+        settings = documents.parse(raw)
+    except ValueError as error:
+        settings, reason = None, f" ({error})"
     if not isinstance(settings, dict):
-        raise InputError(f'{log}: metadata "cesaro" must be a JSON object. Got {raw[:60]!r}; remove or correct it.')
+        raise InputError(
+            f'{log}: metadata "cesaro" must be a JSON object. Got {raw[:60]!r}{reason}; remove or correct it.'
+        )
     return settings

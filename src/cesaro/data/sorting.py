@@ -3,14 +3,12 @@
 import fnmatch
 import glob
 import os
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -30,7 +28,7 @@ from cesaro.data.files import open_path
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.windows import Window, Windows
 from cesaro.errors import InputError
-from cesaro.files import OutFolder, move
+from cesaro.folders import OutFolder
 from cesaro.progress import row_progress
 from cesaro.text import Sentence, argument, is_address
 
@@ -42,6 +40,7 @@ _GATHERED = 1 << 16  # ids before they are united
 _TIMES = 1 << 10  # per block, for borders between parts
 _KEY = "key"  # the last column of a part, known by its place: the log may have one of this name
 _WRITTEN: dict[str, Any] = {"write_page_checksum": True, "version": "2.6"}
+_MARK = b"cesaro-sorted"  # in the metadata of a file that we wrote
 
 
 def sort(
@@ -68,7 +67,7 @@ def sort(
         out: the Parquet file; it appears when it is complete.
         trajectory: the column of ids; None: the whole log is sorted by time.
         time: the column of times; None: the rows of a trajectory stay in their order.
-        force: replace a Parquet file `out`.
+        force: replace a file `out` that was sorted by this function.
         skip_bad_files: whether files that cannot be read are left out.
         quiet: no progress bars.
         tell: is called with each sentence on how the log was read, such as which files were left out.
@@ -99,10 +98,10 @@ def sort(
     if not isinstance(source, FilesSource):
         raise InputError(f"{source.name} must be Parquet, CSV or Arrow files to be sorted. Got another format.")
     with SortedFile(out, os.fspath(log), source.local_paths, force=force) as folder:
-        sorter = _Sorter(source, trajectory, time, folder.path, quiet)
+        sorter = _Sorter(source, trajectory, time, folder, quiet)
         for note in source.notes:
             tell(note)
-        return sorter.run(folder)
+        return sorter.run()
 
 
 class SortedFile(OutFolder):
@@ -113,6 +112,10 @@ class SortedFile(OutFolder):
         files: where those of its files lie that are on this machine.
     """
 
+    WRITER = "sort"
+    WRITTEN_BY = "sort"
+    ENDING = ".parquet"
+
     def __init__(self, out: str | os.PathLike[str], log: str, files: Sequence[str], *, force: bool) -> None:
         super().__init__(out, force=force)
         if is_address(log):
@@ -120,24 +123,13 @@ class SortedFile(OutFolder):
             log = "" if found is None else os.path.join(found.path, found.pattern)
         self._log, self._files = log, files
 
+    def is_ours(self) -> bool:
+        return has_mark(self.out, _MARK)
+
     def check(self) -> None:
-        parent = self.out.parent
-        if self.out.suffix != ".parquet":
-            raise InputError(f"out must end in .parquet. Got {self.out.name!r}.")
-        if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-            raise InputError(
-                f"'{parent}', which would hold the sorted log, is no folder one can write to; create it or mend that."
-            )
         if self._is_part():
             raise InputError(f"'{self.out}' must not be part of the log that is sorted; choose another file (--out).")
-        if not os.path.lexists(self.out):
-            return
-        if not self.force:
-            raise InputError(f"'{self.out}' exists; add --force to replace it, or choose another file (--out).")
-        if not _is_parquet(self.out):
-            raise InputError(
-                f"'{self.out}' is no Parquet file, so that --force leaves it alone; choose another file (--out)."
-            )
+        super().check()
 
     def _is_part(self) -> bool:
         """Whether `OUT` is a file of the log, or would be one when the log is read again; links lead nowhere else."""
@@ -161,43 +153,23 @@ class SortedFile(OutFolder):
         ]
         return any(fnmatch.fnmatch(path, pattern) for path in out for pattern in patterns)
 
-    def prepare(self) -> None:
-        """Parts of a run that was killed are of no use."""
-        for file in self.path.iterdir():
-            if not file.name.startswith("part-") and file.name != "sorted.parquet":
-                raise InputError(f"'{file}' was not written by sort; choose another file (--out), or remove it.")
-            file.unlink()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            with suppress(OSError, InputError):
-                self.prepare()
-                self.path.rmdir()
-        super().__exit__(kind, error, traceback)
-
-    def appear(self, file: Path) -> None:
-        self.check()  # again: hours may have passed
-        move(file, self.out)
-        shutil.rmtree(self.path)
-
 
 def _in_real_folder(file: str | Path) -> str:
     """Where a file lies, which may itself be a link."""
     return os.path.join(os.path.realpath(os.path.dirname(file)), os.path.basename(file))
 
 
-def _is_parquet(file: Path) -> bool:
-    if not file.is_file():
+def has_mark(file: Path, mark: bytes) -> bool:
+    """Whether the metadata of a Parquet file have an entry of this name."""
+    try:
+        return mark in (pq.read_schema(file).metadata or {})
+    except (OSError, pa.ArrowException):
         return False
-    with file.open("rb") as data:
-        return data.read(4) == b"PAR1"
 
 
 class _Sorter:
     def __init__(
-        self, source: FilesSource, trajectory: str | None, time: str | None, folder: Path, quiet: bool
+        self, source: FilesSource, trajectory: str | None, time: str | None, folder: SortedFile, quiet: bool
     ) -> None:
         self._source, self._trajectory, self._time = source, trajectory, time
         self._folder, self._quiet = folder, quiet
@@ -211,9 +183,10 @@ class _Sorter:
         self._windows = Windows(source, rows, blocks.BLOCK_ROWS)
         found = source.types or pa.schema([types.field(name) for name in source.names])
         self._plain = pa.schema([field.with_type(_plain(field.type)) for field in found])
-        self._result = pa.schema([field.with_type(_stored(field.type)) for field in found], found.metadata)
+        metadata = {**(found.metadata or {}), _MARK: b"1"}
+        self._result = pa.schema([field.with_type(_stored(field.type)) for field in found], metadata)
 
-    def run(self, folder: SortedFile) -> int:
+    def run(self) -> int:
         block = next(self._blocks(self._source.names)).table
         self._reject_types(block.slice(0, 1))
         block = block.cast(self._plain)
@@ -231,9 +204,9 @@ class _Sorter:
                 advance(window.rows)
         if isinstance(keys, _Trajectories) and self._time is None:
             keys.reject_torn()
-        files = [self._folder / f"part-{number:03d}.arrows" for number in range(keys.finish())]
+        files = self._folder.files([f"part-{number:03d}.arrows" for number in range(keys.finish())])
         self._distribute(keys, files)
-        result = self._folder / "sorted.parquet"
+        result = self._folder.file("sorted.parquet")
         with (
             row_progress("sorting", total=self._rows, quiet=self._quiet) as advance,
             pq.ParquetWriter(result, self._result, **_WRITTEN) as writer,
@@ -243,7 +216,7 @@ class _Sorter:
                 writer.write_table(table, row_group_size=_GROUP_ROWS)
                 file.unlink()
                 advance(len(table))
-        folder.appear(result)
+        self._folder.appear(result)
         return self._rows
 
     def _place(self, column: str, first: int) -> Place:
@@ -258,13 +231,10 @@ class _Sorter:
     def _blocks(self, columns: Sequence[str]) -> Iterator[Window]:
         """Some columns of all rows, as many as there were and of the types that they had."""
         types = [self._plain.field(column).type for column in columns]
-        try:
-            for window in self._windows.read(columns, below=False):
-                if list(map(_plain, window.table.schema.types)) != types:
-                    raise self._changed("other types")
-                yield window
-        except KeyError:
-            raise self._changed("other columns") from None
+        for window in self._windows.read(columns, below=False):
+            if list(map(_plain, window.table.schema.types)) != types:
+                raise self._changed("other types")
+            yield window
 
     def _reject_types(self, table: pa.Table) -> None:
         """A type that cannot be written is told before hours have passed."""
@@ -276,6 +246,8 @@ class _Sorter:
                     stream.write_table(taken)
                 column = _typed(taken.column(0), stored.type)
                 pq.write_table(pa.table([column], pa.schema([stored])), pa.BufferOutputStream(), **_WRITTEN)
+            except MemoryError:
+                raise
             except pa.ArrowException:
                 kind = f"type {field.type}"
                 raise self._place(field.name, 0).error(

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cesaro.data.roles import Roles
 from cesaro.data.settings import carried_settings
-from cesaro.errors import CesaroError, InputError
+from cesaro.errors import CesaroError, InputError, is_out_of_memory
 from cesaro.text import Sentence, redacted, visible
 
 Files = tuple[tuple[str, int], ...]
@@ -24,6 +24,14 @@ class UnreadableError(InputError):
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class ChangedError(InputError):
+    """A file is not what it was when it was read before; `file` is its name."""
+
+    def __init__(self, log: str, got: str, file: str) -> None:
+        super().__init__(f"{log} must not change while it is read. Got {got}; run it again when it is complete.")
+        self.file = file
 
 
 class Source(ABC):
@@ -75,6 +83,14 @@ class Source(ABC):
         """The first rows of some columns, unchecked; None where a look would cost too much."""
         return None
 
+    def stamps(self) -> dict[str, str]:
+        """Per file its size and the time of its last change; empty where these do not tell whether the log is the same."""
+        return {}
+
+    def state(self, file: int) -> tuple[int, ...] | None:
+        """What is another one after every change of one of `files`; None: nothing is, and only its content tells."""
+        return None
+
     def piece_types(self, roles: Roles, kinds: Mapping[str, str], *, checked: bool = True) -> pa.Schema:
         """The columns of `roles` with the types that `batches` gives them, which are those of `table`.
 
@@ -117,7 +133,10 @@ def reading(
     remedy: str = "check that it is complete and has the format its name says",
     address: str = "",
 ) -> Iterator[None]:
-    """Whatever a parser says about a broken input becomes one sentence, without the credentials of `address`."""
+    """Whatever a parser says about a broken input becomes one sentence, without the credentials of `address`.
+
+    Where memory ran out nothing is known about the input: that stays a MemoryError.
+    """
     try:
         yield
     except CesaroError:
@@ -125,6 +144,8 @@ def reading(
     except (pa.ArrowException, OSError, ValueError, MemoryError, *families) as error:
         said = visible(redacted(" ".join(str(error).split()).rstrip("."), address)) or type(error).__name__
         said = said if len(said) <= 200 else said[:197] + "…"
+        if is_out_of_memory(error):
+            raise MemoryError(said if name in said else f"{visible(name)}: {said}") from None
         sentence = "{name} must be {what}. Got: {said}; {remedy}."
         raise UnreadableError(
             Sentence(sentence, name=visible(name), what=what, said=said, remedy=remedy), said
@@ -186,7 +207,7 @@ def array_column(log: str, name: str, values: Any, copy: bool = True) -> pa.Chun
     with reading(where, "an array of numbers, text or true/false", *_ARRAY_ERRORS, remedy=remedy):
         try:
             return _converted(where, values, copy)
-        except CesaroError:
+        except (CesaroError, MemoryError):
             raise
         except (pa.ArrowException, ValueError, *_ARRAY_ERRORS):
             reject_mixed(where, values)
@@ -218,7 +239,9 @@ def _from_numpy(where: str, values: Any, copy: bool) -> pa.ChunkedArray:
     array = values if isinstance(values, np.ndarray) else np.asarray(values)
     if array.ndim not in (1, 2):
         raise InputError(f"{where} must have shape [row] or [row, entry]. Got {array.shape}; flatten it.")
-    if array.dtype.kind not in "biufOUSMm" or (array.dtype.itemsize > 8 and array.dtype.kind == "f"):
+    # Arrow takes a step of three days for one of a day.
+    is_multiple = array.dtype.kind in "Mm" and np.datetime_data(array.dtype)[1] != 1
+    if array.dtype.kind not in "biufOUSMm" or (array.dtype.itemsize > 8 and array.dtype.kind == "f") or is_multiple:
         raise InputError(f"{where} must hold numbers, text or true/false. Got dtype {array.dtype}; convert it first.")
     mask = np.ma.getmaskarray(array) if np.ma.isMaskedArray(array) else None
     array = np.array(np.ma.getdata(array), copy=copy or None, order="C")

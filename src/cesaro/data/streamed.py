@@ -26,6 +26,7 @@ from cesaro.data.continuing import (
     find_structure,
     find_successors,
 )
+from cesaro.data.digests import Found
 from cesaro.data.gaps import UsualSteps, are_long, steps_within
 from cesaro.data.labels import Encoded, Levels
 from cesaro.data.log import Log, Transitions
@@ -33,7 +34,7 @@ from cesaro.data.role_values import Known, unlisted
 from cesaro.data.roles import Roles
 from cesaro.data.schema import Schema, describe
 from cesaro.data.settings import Settings
-from cesaro.data.sources import Source
+from cesaro.data.sources import ChangedError, Source
 from cesaro.data.unused import unused_ids
 from cesaro.data.windows import Window, Windows
 from cesaro.errors import InputError
@@ -70,6 +71,7 @@ class Streamed(Log):
         self._source, self._roles, self._settings = source, roles, settings
         self._given = source, roles, kinds, settings, notes, unused
         self._loaded: Transitions | None = None
+        self.stamps = source.stamps()
         types = source.piece_types(roles, kinds)  # first: it settles the files
         self._schema = describe(self.name, roles, types, kinds, settings)
         rows = source.file_rows()
@@ -138,11 +140,7 @@ class Streamed(Log):
         return self._loaded
 
     def blocks(self, stretch: Stretch | None = None) -> Iterator[Block]:
-        start, stop = 0, len(self._windows)
-        if stretch is not None:
-            start = self._windows.number((stretch.file, stretch.blocks.start))
-            stop = start + len(stretch.blocks)
-        for block, parts in self._parts(start, stop):
+        for block, parts in self._parts(*self._range(stretch)):
             if len(parts.kept):
                 before = int(self._index.before[block])
                 yield parts.block(self._windows.key(block), np.arange(len(parts.kept)), before)
@@ -159,6 +157,45 @@ class Streamed(Log):
                 if low < high:
                     found.append(parts.block((0, 0), index[low:high] - before, before))
         return Sample(index, joined(found))
+
+    def digests(self) -> Found:
+        return self._windows.digests.found
+
+    def changed_since(self, before: Found, *, reread: bool, quiet: bool = True) -> str | None:
+        windows, digests = self._windows, self._windows.digests
+        unread = {column: digests.unread(column, found) for column, found in before.items()} if reread else {}
+        differing = digests.merge(before)
+        if differing is not None:
+            return str((self._source.files or ())[windows.key(differing[1])[0]])
+        columns = [column for column, blocks in unread.items() if len(blocks)]
+        again = np.unique(np.concatenate([np.empty(0, np.int64), *unread.values()]))
+        rows = sum(map(windows.rows, again.tolist()))
+        try:
+            with row_progress("comparing with the checkpoint", total=rows, quiet=quiet or not rows) as advance:
+                for run in np.split(again, np.flatnonzero(np.diff(again) > 1) + 1) if rows else ():
+                    for window in windows.read(columns, int(run[0]), int(run[-1]) + 1, below=False):
+                        advance(window.rows)
+        except ChangedError as error:
+            return error.file
+        return None
+
+    def digests_of(self, stretch: Stretch) -> Found:
+        """Of what has been read of a stretch, as `compare` takes it."""
+        start, stop = self._range(stretch)
+        return {column: found[start:stop].copy() for column, found in self.digests().items()}
+
+    def compare(self, stretch: Stretch, found: Found) -> None:
+        """Compare what a stretch held elsewhere with what was read before, and remember it."""
+        differing = self._windows.digests.merge(found, self._range(stretch)[0])
+        if differing is not None:
+            raise self._windows.changed(stretch.file, f'other entries of column "{differing[0]}"')
+
+    def _range(self, stretch: Stretch | None) -> tuple[int, int]:
+        """The first block of a stretch or of the log, and the one behind the last."""
+        if stretch is None:
+            return 0, len(self._windows)
+        start = self._windows.number((stretch.file, stretch.blocks.start))
+        return start, start + len(stretch.blocks)
 
     def _parts(self, start: int, stop: int) -> Iterator[tuple[int, Parts]]:
         """The rows of blocks, from `start` to before `stop`."""

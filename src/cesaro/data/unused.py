@@ -28,7 +28,7 @@ def possible_ids(names: Sequence[str], roles: Roles) -> tuple[str, ...]:
 
 
 def unused_ids(source: Source, columns: Sequence[str]) -> list[str]:
-    """A sentence where some of these columns look like ids: text or whole numbers that repeat. Never an error."""
+    """A sentence where some of these columns look like ids: text or whole numbers that repeat. Bad ones are no error."""
     if source.types is not None:
         columns = [name for name in columns if _may_be_id(source.types.field(name).type)]
     if not columns:
@@ -36,7 +36,9 @@ def unused_ids(source: Source, columns: Sequence[str]) -> list[str]:
     try:
         head = source.head(columns, min(_ROWS, _ENTRIES // len(columns)))
         found = [name for name in columns if head is not None and _is_id(head[name])]
-    except (CesaroError, pa.ArrowException, OSError, ValueError, MemoryError):
+    except MemoryError:
+        raise
+    except (CesaroError, pa.ArrowException, OSError, ValueError):
         return []
     return [_sentence(found)] if found else []
 

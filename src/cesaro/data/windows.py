@@ -1,7 +1,7 @@
 """A source in windows: the rows of a block, and the row below them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cesaro.data.sources import Source
-from cesaro.errors import InputError
+from cesaro.data.digests import Digests
+from cesaro.data.sources import ChangedError, Source
 
 
 class Window(NamedTuple):
@@ -35,11 +35,17 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Windows:
-    """The blocks of all files, in order."""
+    """The blocks of all files, in order. A block that is not what it was when it was first read is an error."""
 
     source: Source
     file_rows: tuple[int, ...]
     block_rows: int
+    digests: Digests = field(init=False)
+    states: tuple[tuple[int, ...] | None, ...] = field(init=False)  # of the files, before any block was read
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digests", Digests(len(self)))
+        object.__setattr__(self, "states", tuple(map(self.source.state, range(len(self.file_rows)))))
 
     @cached_property
     def _blocks_before(self) -> NDArray[np.int64]:
@@ -102,17 +108,20 @@ class Windows:
             file, number = self.key(block)
             for table in self.source.batches(file, columns, number * self.block_rows):
                 if self.key(block)[0] != file or len(table) != self.rows(block):
-                    raise self._changed(file)
+                    raise self.changed(file, "another number of rows")
+                is_untouched = self.states[file] is not None and self.states[file] == self.source.state(file)
+                for name in columns:
+                    if is_untouched and self.digests.is_known(name, block):
+                        continue
+                    if not self.digests.agree(name, block, table[name]):
+                        raise self.changed(file, f'other entries of column "{name}"')
                 yield table
                 block += 1
                 if block == len(self):
                     return
             if block < len(self) and self.key(block)[0] == file:
-                raise self._changed(file)
+                raise self.changed(file, "another number of rows")
 
-    def _changed(self, file: int) -> InputError:
+    def changed(self, file: int, got: str) -> ChangedError:
         name = (self.source.files or ())[file]
-        return InputError(
-            f"{self.source.name} must not change while it is read. Got another number of rows in {name} than before; "
-            "run it again when it is complete."
-        )
+        return ChangedError(self.source.name, f"{got} in {name} than before", name)

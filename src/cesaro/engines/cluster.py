@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 import pickle
+import signal
 import socket
 import sys
 import threading
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from cesaro.errors import ClusterError, InputError
+from cesaro.text import Sentence, argument
 from cesaro.user_code import NOT_USERS
 from cesaro.versions import versions
 
@@ -31,6 +33,9 @@ _RECOUNT_SECONDS = 10.0
 _LOST_SECONDS = 20.0
 # Without any node that could take a piece: a cluster that grows on demand needs minutes for its first.
 _NODELESS_SECONDS = 300.0
+# How an HTTP/2 client begins, with settings that are empty; the server answers with its own.
+_SETTINGS = b"\x04"
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
 # Functions that a worker keeps.
 _KEPT = 4
 _LOADED: dict[str, Callable[[Any], Any]] = {}
@@ -89,21 +94,57 @@ def session(engine: str = "local", address: str | None = None) -> Iterator[None]
 
 def _connect(address: str | None) -> None:
     """To the cluster there; without an address, to that of this machine or to one that is started now."""
-    host, _, port = (address or "").rpartition(":")
     try:
-        if host and port.isdecimal() and "/" not in host:  # Ray would try for minutes
-            socket.create_connection((host.strip("[]"), int(port)), timeout=10 * _POLL_SECONDS).close()
-        with warnings.catch_warnings():
+        _check_head(address)
+        with warnings.catch_warnings(), _sigterm_kept():
             # JAX warns of forks, and those that start Ray's processes are harmless.
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             ray_module().init(
                 address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR
             )
-    except (OSError, OverflowError, RuntimeError, ValueError) as error:
+    except (Exception, SystemExit) as error:  # Ray raises what it likes, and ends programs
+        with suppress(Exception, SystemExit):
+            ray_module().shutdown()  # of what was started
+        reason = " ".join(str(error).split())[:300]
+        if address is None:
+            raise ClusterError(
+                Sentence(
+                    "No Ray cluster could be reached or started on this machine ({reason}); take the local engine, or give the "
+                    "{address} of one that runs.",
+                    reason=reason,
+                    address=argument("address"),
+                )
+            ) from error
         raise InputError(
-            f"address must be that of a running Ray cluster, host:port or 'auto'. Got {address!r} "
-            f"({' '.join(str(error).split())[:300]}); start one with: ray start --head."
+            f"address must be that of a running Ray cluster, host:port or 'auto'. Got {address!r} ({reason}); start one "
+            "with: ray start --head."
         ) from error
+
+
+def _check_head(address: str | None) -> None:
+    """Refuse the address of a head node that does not answer; Ray would try for minutes."""
+    with suppress(Exception):  # also where the environment, or a file that `ray start` left, names it
+        address = ray_module()._private.services.canonicalize_bootstrap_address(address)
+    host, _, port = (address or "").rpartition(":")
+    if (
+        host
+        and port.isdecimal()
+        and "/" not in host
+        and not _answers((host.strip("[]"), int(port)), 10 * _POLL_SECONDS)
+    ):
+        raise ConnectionError(f"no head node answers at {address}")
+
+
+@contextmanager
+def _sigterm_kept() -> Iterator[None]:
+    """Ray takes SIGTERM for itself, and then it would end the program without a word about what was kept."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM) if is_main else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 class Tasks:
@@ -120,9 +161,9 @@ class Tasks:
         key, sent = _pickled(self._function, ray.cloudpickle)
         with ExitStack() as stack:
             stack.enter_context(session("ray", self._address))
-            self._head = _head()
+            self._head, self._node = _head(), _node()
             self._slots, self._counted = 0, -float("inf")
-            self._answered = self._had_slots = time.monotonic()
+            self._answered = self._had_slots = self._seen = time.monotonic()
             with _losses_told():
                 self._arguments = (key, ray.put(sent), versions(), "GPU" in self._needs)
             self._task = ray.remote(_run).options(
@@ -155,6 +196,7 @@ class Tasks:
     def first_ended(self, handles: list[Any]) -> tuple[Any, Any]:
         ray = ray_module()
         while True:
+            self._check_node()
             failure, result = None, None
             with _losses_told():
                 ended, _ = ray.wait(handles, num_returns=1, timeout=_POLL_SECONDS)
@@ -171,6 +213,19 @@ class Tasks:
             if failure is not None:
                 raise failure.cause from failure
             return ended[0], result
+
+    def _check_node(self) -> None:
+        """Ray ends this process some seconds after the node that it is connected to: rather say it before."""
+        if self._node is None or time.monotonic() - self._seen < _POLL_SECONDS:
+            return
+        try:
+            socket.create_connection(self._node, timeout=_POLL_SECONDS).close()
+        except ConnectionRefusedError:
+            ray_module().shutdown()
+            raise _lost("the node of this process has died") from None
+        except OSError:  # it is busy, as far as anybody can tell
+            pass
+        self._seen = time.monotonic()
 
     def _check_cluster(self) -> None:
         """Ray waits for lost nodes for ever, and ends this process when the head node stays away: rather say it in time."""
@@ -203,12 +258,26 @@ def _head() -> tuple[str, int] | None:
     return None
 
 
-def _answers(head: tuple[str, int]) -> bool:
+def _node() -> tuple[str, int] | None:
+    """Where the node answers that this process is connected to; None where Ray's client speaks for it."""
+    with suppress(Exception):
+        ray = ray_module()
+        mine = ray.get_runtime_context().get_node_id()
+        node = next(node for node in ray.nodes() if node["NodeID"] == mine)
+        return node["NodeManagerAddress"], int(node["NodeManagerPort"])
+    return None
+
+
+def _answers(head: tuple[str, int], seconds: float = _POLL_SECONDS) -> bool:
+    """Whether something there speaks HTTP/2, as the head node does: a process that hangs lets others connect, too."""
     try:
-        socket.create_connection(head, timeout=_POLL_SECONDS).close()
-    except OSError:
+        with socket.create_connection(head, timeout=seconds) as connection:
+            if os.environ.get("RAY_USE_TLS", "0") != "0":
+                return True
+            connection.sendall(_GREETING)
+            return connection.recv(4)[3:] == _SETTINGS
+    except (OSError, OverflowError):
         return False
-    return True
 
 
 def _lost(reason: str) -> ClusterError:

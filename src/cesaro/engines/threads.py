@@ -30,8 +30,9 @@ class Threads:
         self._pool = ThreadPoolExecutor(self._workers)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
+    def __exit__(self, *raised: object) -> None:
+        # Who interrupts does not wait for what a policy still does.
+        self._pool.shutdown(wait=not isinstance(raised[1], KeyboardInterrupt), cancel_futures=True)
         ONE_THREAD.__exit__()
 
     def room(self) -> int:

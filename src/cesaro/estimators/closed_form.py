@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.checks import Array
+from cesaro.checks import Array, decomposing
 from cesaro.errors import InputError
 from cesaro.estimators.moments import Moments
 from cesaro.linear.fixed_point import least_norm
@@ -55,17 +55,22 @@ class Solution:
     bare: "Solution | InputError | None" = None
 
 
+@decomposing("The closed form")
 def solve(moments: Moments, ridge: float) -> Solution:
     """Whiten the dual features, then one singular value decomposition; units of features do not matter."""
     single = moments.precision > SINGLE
-    C, tolerance = moments.C, 1e-7 if single else 100 * moments.precision
+    A, b, C = moments.A, moments.b, moments.C
+    if not all(np.isfinite(part).all() for part in (A, b, C)):
+        raise InputError(
+            "The sums of products of features and rewards overflowed; scale rewards and features to moderate numbers."
+        )
+    tolerance = 1e-7 if single else 100 * moments.precision
     jitter = JITTER * float(np.mean(np.diag(C)[1:])) if single else 0.0
     C[np.arange(1, len(C)), np.arange(1, len(C))] += jitter
     scale = _inverse(np.sqrt(np.diag(C)))
     spectrum = np.linalg.eigh(scale[:, None] * C * scale)
     whiten = _whitener(spectrum, scale, 100 * np.finfo(np.float64).eps)  # [rank, 1 + L]
-    A = moments.A
-    equations, target = whiten @ A, -whiten @ moments.b
+    equations, target = whiten @ A, -whiten @ b
     size = equations.shape[1]
     squares = np.maximum(moments.mean("xx"), 0.0)
     columns = np.concatenate([[1.0], _inverse(np.sqrt(squares))])

@@ -16,6 +16,7 @@ from cesaro.estimators.base import Estimator, subject_of
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.diagnostics import Diagnostic, diagnose
 from cesaro.estimators.gathering import Gathering
+from cesaro.estimators.growth import grown
 from cesaro.estimators.hidden_features import RELATIVE_RIDGE, Fit, NetworkMaps, network_maps, over_seeds
 from cesaro.estimators.moments import Moments
 from cesaro.estimators.pass_checkpoint import PassCheckpoint, identity
@@ -24,6 +25,8 @@ from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.series import InfluencePass
 from cesaro.estimators.support import REMEDY, not_identified
 from cesaro.features import OneHot
+from cesaro.files import holding
+from cesaro.fingerprints import fingerprint
 from cesaro.progress import stage
 
 
@@ -34,7 +37,8 @@ class DiffLSTD(Estimator):
     ridge, it minimizes the residual in the norm of the inverse Gram matrix of `v`, plus `η‖w‖²`.
 
     Args:
-        features: "auto" (one-hot for discrete logs, random Fourier features for the rest), "one-hot", "linear", "fourier",
+        features: "auto" (one-hot for discrete logs, random Fourier features for the rest), "one-hot", "smooth" (polynomials,
+            splines and as many leading Fourier components as noise allows), "smooth:40", "splines", "linear", "fourier",
             "fourier:200", "polynomial:2", a scikit-learn transformer, a function, "file.py:name", or a `Learned` of a value
             method, fitted with networks: the last hidden layer of each seed's network, for each action where these are finite.
             There is one closed form per seed then, and the answer is all that of the (lower) median rate. An interval does not
@@ -108,60 +112,64 @@ class DiffLSTD(Estimator):
         given = (
             None
             if isinstance(self.ridge, str) and self.ridge == "auto"
-            else checks.number("ridge", self.ridge, low=0.0)
+            else checks.number("ridge", self.ridge, low=0.0, high=checks.LARGEST_SETTING)
         )
         check_engine(self.engine, self.address)
-        maps = network_maps(self.features, data, self.dual_features)
-        prepared = Prepared(
-            data,
-            policy,
-            features=self.features if maps is None else maps.first,
-            dual_features=self.dual_features,
-            draws=checks.count("draws", self.draws),
-            random_state=checks.count("random_state", self.random_state, low=0),
-            quiet=self.quiet,
-        )
-        running = self._running(prepared)
-        if prepared.is_logged:
-            facts = run_pass(Gathering(has_features=False), prepared, running).facts
-            return self._fit_logged(self._begin(prepared, facts), running)
-        if maps is None:
-            fit = self._closed_form(prepared, 0.0, given, running)
-            plan = self._begin(prepared, fit.facts)
-        else:
-            fits = over_seeds(
-                maps, lambda chosen: self._closed_form(prepared.with_map(chosen), RELATIVE_RIDGE, given, running)
+        with holding(self.checkpoint):
+            maps = network_maps(self.features, data, self.dual_features)
+            prepared = Prepared(
+                data,
+                policy,
+                features=self.features if maps is None else maps.first,
+                dual_features=self.dual_features,
+                draws=checks.count("draws", self.draws, high=checks.MOST_DRAWS),
+                random_state=checks.count("random_state", self.random_state, low=0),
+                quiet=self.quiet,
             )
-            fit = fits.median
-            plan = self._begin(fit.prepared, fit.facts)
-            self.seed_rates_, self.spread_, self._networks = fits.rates, fits.spread, maps
-        self.ridge_, prepared, solution = fit.ridge, fit.prepared, fit.solution
-        totals = run_pass(InfluencePass(plan, solution), prepared, running)
-        self._count(totals)
-        self.moments_, self.solution_ = fit.moments, solution
-        self.weights_, self.level_ = solution.weights, totals.sums["level"] / fit.facts.weight
-        self.estimate_ = self.sampling_.estimate(solution.reward_rate + totals.correction, totals.influence)
-        if not np.isfinite(self.estimate_.standard_error):
-            raise InputError("The standard error overflowed; scale rewards and features to moderate numbers.")
-        self._summary = {
-            "method": "DiffLSTD (closed form)",
-            "features": self.features_,
-            **({} if maps is None else maps.words(self.seed_rates_, self.spread_)),
-            "ridge": self.ridge_,
-            **({"dual_jitter": solution.jitter} if solution.jitter else {}),
-            "standard_errors": self._sampling_words(),
-            **({"draws": self.draws} if prepared.draws_are_used else {}),
-            "random_state": self.random_state,
-        }
-        self._known = solution.known
-        return self._end()
+            running = self._running(prepared, maps)
+            if prepared.is_logged:
+                facts = run_pass(Gathering(has_features=False), prepared, running).facts
+                return self._fit_logged(self._begin(prepared, facts), running)
+            if maps is None:
+                fit = self._closed_form(prepared, 0.0, given, running)
+                plan = self._begin(fit.prepared, fit.facts)
+            else:
+                fits = over_seeds(
+                    maps, lambda chosen: self._closed_form(prepared.with_map(chosen), RELATIVE_RIDGE, given, running)
+                )
+                fit = fits.median
+                plan = self._begin(fit.prepared, fit.facts)
+                self.seed_rates_, self.spread_, self._networks = fits.rates, fits.spread, maps
+            self.ridge_, prepared, solution = fit.ridge, fit.prepared, fit.solution
+            totals = run_pass(InfluencePass(plan, solution), prepared, running)
+            self._count(totals)
+            self.moments_, self.solution_ = fit.moments, solution
+            self.weights_, self.level_ = solution.weights, totals.sums["level"] / fit.facts.weight
+            self.estimate_ = self.sampling_.estimate(solution.reward_rate + totals.correction, totals.influence)
+            if not np.isfinite(self.estimate_.standard_error):
+                raise InputError("The standard error overflowed; scale rewards and features to moderate numbers.")
+            self._summary = {
+                "method": "DiffLSTD (closed form)",
+                "features": self.features_,
+                **({} if maps is None else maps.words(self.seed_rates_, self.spread_)),
+                "ridge": self.ridge_,
+                **({"dual_jitter": solution.jitter} if solution.jitter else {}),
+                "standard_errors": self._sampling_words(),
+                **({"draws": self.draws} if prepared.draws_are_used else {}),
+                "random_state": self.random_state,
+            }
+            self._known = solution.known
+            return self._end()
 
-    def _running(self, prepared: Prepared) -> Running:
-        """How passes are run."""
+    def _running(self, prepared: Prepared, maps: NetworkMaps | None) -> Running:
+        """How passes are run; the file of a checkpoint depends on the networks of all seeds."""
         kept = None
         if self.checkpoint is not None:
             settings = {name: getattr(self, name) for name in ("ridge", "standard_errors", "draws", "random_state")}
-            kept = PassCheckpoint(Path(self.checkpoint), identity(prepared, settings))
+            if maps is not None:
+                settings["networks"] = fingerprint(maps.maps)[:12]
+            mine = identity(prepared, settings)
+            kept = PassCheckpoint(Path(self.checkpoint), prepared.whole, mine, quiet=self.quiet)
         return Running(self.quiet, kept, self.engine, self.address)
 
     def _closed_form(self, prepared: Prepared, relative: float, given: float | None, running: Running) -> Fit:
@@ -172,6 +180,7 @@ class DiffLSTD(Estimator):
         if ridge is None:
             ridge = relative * float(np.mean(moments.mean("xx"))) if relative else 0.0
         with stage("solving", quiet=self.quiet):
+            prepared, moments = grown(prepared, moments, ridge)
             solution = _solve(prepared, moments, ridge, chosen=given is not None)
         if not np.isfinite(solution.reward_rate):
             raise InputError("The closed form overflowed; scale rewards and features to moderate numbers.")

@@ -18,6 +18,8 @@ from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
 from cesaro.data import Block, Stretch, blocks
+from cesaro.data.digests import Found
+from cesaro.data.streamed import Streamed
 from cesaro.engines import map_ordered
 from cesaro.engines.threads import ONE_THREAD, cores
 from cesaro.errors import ClusterError
@@ -252,15 +254,17 @@ def _distributed(work: Work[Any], prepared: Prepared, stretches: list[Stretch], 
     """Stretch by stretch, each a task of a Ray cluster."""
     task = partial(of_stretch, work, prepared)
     results = map_ordered(task, stretches, engine=running.engine, address=running.address)
-    for stretch, (state, rows) in zip(stretches, results):
+    for stretch, (state, rows, digests) in zip(stretches, results):
+        if isinstance(prepared.data, Streamed):
+            prepared.data.compare(stretch, digests)
         yield _Step((stretch.number + 1, 0), work.restored(copy.deepcopy(state)), rows)  # out of the cluster's memory
 
 
-def of_stretch(work: Work[Any], prepared: Prepared, stretch: Stretch) -> tuple[dict[str, Any], int]:
-    """What one stretch adds up to, as a state, and its rows: by one thread, as a worker does it."""
+def of_stretch(work: Work[Any], prepared: Prepared, stretch: Stretch) -> tuple[dict[str, Any], int, Found]:
+    """What one stretch adds up to, as a state, its rows, and the digests of what was read: by one thread, as a worker does it."""
     total, rows = work.zero(), 0
     for step in _blocks(work, prepared, [stretch], 1):
         if step.partial is not None:
             total.add(step.partial)
         rows += step.rows
-    return total.state(), rows
+    return total.state(), rows, prepared.data.digests_of(stretch) if isinstance(prepared.data, Streamed) else {}

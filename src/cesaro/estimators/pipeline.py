@@ -12,6 +12,7 @@ from cesaro.data import Block, FeatureTransitions, Log, Sample, blocks
 from cesaro.errors import InputError
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, RULES, Rule, Sampling
 from cesaro.estimators.moments import Rows
+from cesaro.estimators.projection import Layout
 from cesaro.estimators.ready import Excerpt, ReadyBlock, ReadyLog
 from cesaro.features import FeatureMap, OneHot, build
 from cesaro.features.encoder import MAX_DENSE
@@ -40,7 +41,10 @@ class Prepared:
         dual: dual features; None where they are the primal ones.
         policy: the target; None where features came ready.
         log: the log; None where features came ready.
+        grows: whether the log decides how many components smooth features have.
     """
+
+    grows = False
 
     def __init__(
         self,
@@ -81,6 +85,7 @@ class Prepared:
         if self.policy.is_logged:
             return
         self.map = build(features, self.log, random_state=random_state, most=most, sample=self.sample)
+        self.grows = isinstance(features, str) and features == "smooth"
         self._build_dual(features, dual_features)
 
     def _build_dual(self, features: Any, dual_features: Any) -> None:
@@ -108,9 +113,13 @@ class Prepared:
     @cached_property
     def sample(self) -> Sample:
         """The rows that maps were fitted on and diagnostics look at."""
-        data = self.data
-        assert isinstance(data, Log | ReadyLog)
-        return data.sample(self.random_state)
+        return self.whole.sample(self.random_state)
+
+    @property
+    def whole(self) -> Log | ReadyLog:
+        """The data, where they are all that was given and no excerpt."""
+        assert isinstance(self.data, Log | ReadyLog)
+        return self.data
 
     @property
     def is_logged(self) -> bool:
@@ -215,9 +224,13 @@ class Prepared:
                     trajectory=argument("trajectory"),
                 )
             )
+        in_order = lengths is not None or self.log is None or chained >= CHAINED
         if lengths is not None:
-            rule: Rule = "clustered" if len(lengths) >= ENOUGH_CLUSTERS else "long-run"
+            effective = Layout.of(lengths).effective
+            rule: Rule = "clustered" if effective >= ENOUGH_CLUSTERS else "long-run"
             reason = f"{len(lengths):,} trajectories"
+            if len(lengths) >= ENOUGH_CLUSTERS > effective:
+                reason += f", by their lengths worth {effective:.2g} equal ones"
         else:
             none = "no trajectory ids, and ready features do not tell whether rows follow each other, so that they"
             if self.log is not None:
@@ -231,4 +244,4 @@ class Prepared:
         if wanted != "auto":
             rule, reason = next(rule for rule in RULES if rule == wanted), "as asked for"
         whole = np.array([self.num_rows]) if lengths is None else lengths
-        return Sampling(rule, whole, reason, lengths is not None)
+        return Sampling(rule, whole, reason, lengths is not None, in_order, wanted != "auto")

@@ -1,13 +1,15 @@
 """Rows that are not read from a log, in the form that passes take: ready features, and excerpts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Block, FeatureTransitions, Sample, Stretch, blocks
+from cesaro.data.digests import Found, rows_digest
 from cesaro.data.values import Index
 from cesaro.errors import InputError
 
@@ -66,6 +68,16 @@ class ReadyLog(Excerpt):
     def __init__(self, data: FeatureTransitions) -> None:
         self.lengths = None if data.trajectory is None else trajectory_lengths(data.trajectory)
         super().__init__(ReadyBlock((0, 0), 0, data.x, data.x_next, data.rewards, data.weights))
+
+    stamps: Mapping[str, str] = MappingProxyType({})
+
+    def digests(self) -> Found:
+        """As those of a log in memory."""
+        return {"rows": rows_digest(self._rows)}
+
+    def changed_since(self, before: Found, *, reread: bool, quiet: bool = True) -> str | None:
+        """What to call them where they are not those of the digests; None: they are."""
+        return None if np.array_equal(before["rows"], self.digests()["rows"]) else "the ready features"
 
     def sample(self, random_state: int) -> Sample:
         index = blocks.sample_rows(len(self), random_state)

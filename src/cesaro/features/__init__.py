@@ -2,18 +2,19 @@
 
 import inspect
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cesaro import checks
+from cesaro import checks, user_code
 from cesaro.data import Log, Sample
 from cesaro.data.blocks import SAMPLE, sample_rows
 from cesaro.data.values import Values
 from cesaro.errors import InputError
-from cesaro.features.base import Base, Fourier, Linear, Polynomial, Transformer
-from cesaro.features.encoder import Encoder
+from cesaro.features.base import Base, Fourier, Linear, Polynomial, Smooth, Splines, Transformer
+from cesaro.features.encoder import MAX_DENSE, Encoder
 from cesaro.features.maps import (
     EncodedStates,
     FeatureMap,
@@ -33,9 +34,13 @@ from cesaro.text import Sentence, Wording
 
 __all__ = ["SAMPLE", "FeatureMap", "Features", "OneHot", "build", "sample_rows"]
 
-# The most primal features by default, fewer on long logs to bound the time; and the rows that each must have.
+# The most Fourier features where no number is named, fewer on long logs to bound the time; and the rows that each must have.
 AUTO_FEATURES, LONG_LOG, LONG_LOG_FEATURES = 800, 500_000, 560
 ROWS_PER_FEATURE = 50
+# The same of the components of smooth features, and of what comes before them.
+COMPONENTS, ROWS_PER_COMPONENT = 320, 25
+# Of splines.
+KNOTS, MOST_KNOTS = 6, 100
 
 
 def build(
@@ -50,16 +55,18 @@ def build(
     """A feature map, fitted on a seeded sample of the log's rows.
 
     Args:
-        spec: "auto", "one-hot", "linear", "fourier", "fourier:200", "polynomial:2", a scikit-learn transformer, a function of
-            (observations) or (observations, actions), or "file.py:name" of one; a map is taken as it is.
+        spec: "auto", "one-hot", "smooth", "smooth:40", "splines", "linear", "fourier", "fourier:200", "polynomial:2", a
+            scikit-learn transformer, a function of (observations) or (observations, actions), or "file.py:name" of one; a map
+            is taken as it is.
         log: the log.
         random_state: seed of the sample and of random features.
         multiple: how many times as many Fourier features; the first ones stay the same.
         most: the most Fourier features where the specification names no number; None: as many as the default allows.
         sample: the log's, where it is known already.
     """
-    if isinstance(spec, NetworkInputs | PerAction | Joint):
-        return spec
+    if type(spec) in (NetworkInputs, PerAction, Joint):
+        found: FeatureMap = spec
+        return found
     rows = (log.sample(random_state) if sample is None else sample).rows
     observations, actions = rows.observations, rows.actions
     finite = actions.is_discrete
@@ -86,10 +93,9 @@ def build(
             raise InputError(
                 f"features must be one of {known}, a transformer, a function or file.py:name. Got {spec!r}."
             )
-    elif not hasattr(spec, "fit") and not callable(spec):
-        raise InputError(f"features must be a name, a transformer or a function. Got {type(spec).__name__}.")
-    if not isinstance(spec, str) and not hasattr(spec, "fit"):
-        return _from_function(spec, observations, actions)
+    elif not user_code.call(_unreadable(spec), hasattr, spec, "fit"):
+        made: FeatureMap = user_code.call(_unreadable(spec), _from_function, spec, observations, actions)
+        return made
     state = Encoder(observations)
     action = None if finite else Encoder(actions)
     inputs = state(observations)
@@ -107,7 +113,7 @@ def build(
     )
 
 
-_NAMED = ("linear", "fourier", "polynomial")
+_NAMED = ("smooth", "splines", "linear", "fourier", "polynomial")
 
 
 def _named(
@@ -123,11 +129,30 @@ def _named(
     number = _count(name, argument)
     if name == "linear":
         return Linear(sample)
+    each = f", for each of {num_actions} actions" if num_actions > 1 else ""
     if name == "polynomial":
-        check_size(math.comb(sample.shape[1] + (number or 2), number or 2) * num_actions, f"{name}:{number or 2}")
-        return Polynomial(sample, number or 2)
+        degree = number or 2
+        check_size(math.comb(sample.shape[1] + degree, degree) * num_actions, f"{name}:{degree}{each}")
+        return Polynomial(sample, degree)
+    if name == "splines":
+        if number is not None and not 2 <= number <= MOST_KNOTS:
+            raise InputError(f"N in splines:N must be an integer ≥ 2 and ≤ {MOST_KNOTS}. Got {number}.")
+        found = Splines(sample, number or KNOTS)
+        check_size(max(1, found.size) * num_actions, f"{name}{each}")
+        if not found.size:
+            raise InputError(
+                "Splines need inputs with many values, and this log has none; take features='polynomial:2' or 'linear'."
+            )
+        return found
+    if name == "smooth":
+        allowed = num_rows // ROWS_PER_COMPONENT // num_actions
+        components = min(COMPONENTS // num_actions, allowed) if number is None else number
+        made = Smooth(sample, components, random_state, most=max(1, allowed))
+        check_size(made.size * num_actions, f"{name}:{components}{each}")
+        return made
     allowed = AUTO_FEATURES if num_rows <= LONG_LOG else LONG_LOG_FEATURES
     size = number or max(1, min(most or allowed, num_rows // ROWS_PER_FEATURE) // num_actions)
+    check_size(size * multiple * num_actions, f"{name}:{size * multiple}{each}")
     return Fourier(sample, size * multiple, random_state)
 
 
@@ -136,11 +161,20 @@ def _count(name: str, argument: str) -> int | None:
         return None
     if not argument.isascii() or not argument.isdigit() or name == "linear":
         raise InputError(f"features must be '{name}' or '{name}:<whole number>'. Got '{name}:{argument}'.")
-    return checks.count(name, int(argument))
+    # Python reads no numbers of thousands of digits; twenty are too many already.
+    return checks.count(f"N in {name}:N", int(argument[:20]), high=MAX_DENSE)
+
+
+def _unreadable(spec: Any) -> Callable[[str], str]:
+    return lambda error: (
+        f"features must be an object that can be read. Got a {user_code.type_name(spec)}, which failed with {error}."
+    )
 
 
 def _from_function(function: Any, observations: Values, actions: Values) -> FeatureMap:
     """One parameter: state features; two: features of pairs."""
+    if not callable(function):
+        raise InputError(f"features must be a name, a transformer or a function. Got {user_code.type_name(function)}.")
     try:
         parameters = [
             p

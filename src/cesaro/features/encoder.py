@@ -1,10 +1,12 @@
 """From a log's columns to a matrix: numbers standardized, labels one-hot."""
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cesaro.checks import SMALLEST, first_index
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
 from cesaro.text import Sentence, Wording, option
@@ -13,6 +15,8 @@ Matrix = NDArray[np.floating]
 
 # More dense features than this would need matrices that no one waits for.
 MAX_DENSE = 4_096
+# Standard deviations from the mean: farther numbers overflow what maps compute of them in single precision.
+FAR = 1e30
 
 
 class Encoder:
@@ -37,6 +41,7 @@ class Encoder:
                 widths.append((int(seen.sum()), name))
             else:
                 table = _two_dimensional(column)
+                _reject_tiny(name, table)
                 mean = table.mean(axis=0, dtype=np.float64)
                 scale = table.std(axis=0, dtype=np.float64)
                 self._parts.append((mean, np.where(scale > 1e-12 * np.abs(mean), scale, 1.0)))
@@ -71,9 +76,32 @@ class Encoder:
             else:
                 table, here = _two_dimensional(column), result[:, first : first + len(part[0])]
                 mean, scale = (moment.astype(table.dtype) for moment in part)  # single precision stays single
-                np.divide(table - mean, scale, out=here, casting="same_kind")
+                with np.errstate(over="ignore", invalid="ignore"):  # what overflows is too far
+                    np.divide(table - mean, scale, out=here, casting="same_kind")
                 first += len(mean)
+        if result.size and not (result.min() >= -FAR and result.max() <= FAR):
+            self._reject_far(result, values)
         return result
+
+    def _reject_far(self, result: NDArray[np.float32], values: Values) -> NoReturn:
+        row, column = first_index(~(np.abs(result) <= FAR))
+        name = self.names[column]
+        raise InputError(
+            f"Column '{name}' must stay within {FAR:g} standard deviations of its mean, both of a sample of the log's rows, so "
+            f"that features do not overflow. Got a number farther away, in row {row} of a piece of {len(values):,}; "
+            "correct it, or leave that row out."
+        )
+
+
+def _reject_tiny(name: str, table: Matrix) -> None:
+    """Squares of such numbers are lost, so that the column would seem to be constant."""
+    largest = np.abs(table).max(axis=0)
+    tiny = (largest < SMALLEST) & (table.min(axis=0) < table.max(axis=0))
+    if tiny.any():
+        raise InputError(
+            f"Column '{name}' must reach {SMALLEST:g} in size or hold one number throughout, so that its spread can be computed. "
+            f"Got at most {largest[tiny][0]:g}; multiply the column, or leave it out."
+        )
 
 
 def _two_dimensional(column: Matrix) -> Matrix:

@@ -11,14 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from cesaro import checks
+from cesaro import checks, user_code
 from cesaro.data.log import state_numbers, state_sizes
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
-from cesaro.features.base import Base
+from cesaro.features.base import Base, Smooth
 from cesaro.features.encoder import MAX_DENSE, Encoder
 from cesaro.policies import Attached
-from cesaro.user_code import named
 
 Features: TypeAlias = NDArray[np.floating] | sp.csr_array
 
@@ -142,6 +141,16 @@ class EncodedStates:
     def __call__(self, observations: Values) -> NDArray[np.floating]:
         return self._base(self.encoder(observations))
 
+    @property
+    def components(self) -> int:
+        """Of smooth features; none of others."""
+        return self._base.components if isinstance(self._base, Smooth) else 0
+
+    def with_components(self, components: int) -> "EncodedStates":
+        """The beginning of smooth features."""
+        assert isinstance(self._base, Smooth)
+        return EncodedStates(self.encoder, self._base.with_components(components))
+
 
 class StateFunction:
     """The user's own function `f(observations) -> [n, K]`, on the log's own columns."""
@@ -163,10 +172,20 @@ class PerAction:
         return blocks.reshape(len(features), size)
 
     def __init__(self, states: States, num_actions: int, column: str = "action") -> None:
-        self.states, self.num_actions = states, num_actions
+        self.states, self.num_actions, self._column = states, num_actions, column
         self.size = states.size * num_actions
         self.description = f"{states.description}, for each of {num_actions} actions"
         check_size(self.size, self.description, f"group the levels of column '{column}', or take fewer state features")
+
+    @property
+    def components(self) -> int:
+        """Of smooth features; none of others."""
+        return self.states.components if isinstance(self.states, EncodedStates) else 0
+
+    def with_components(self, components: int) -> "PerAction":
+        """The beginning of smooth features."""
+        assert isinstance(self.states, EncodedStates)
+        return PerAction(self.states.with_components(components), self.num_actions, self._column)
 
     def pairs(self, observations: Values, actions: Values) -> Features:
         states = self.states(observations)
@@ -191,6 +210,16 @@ class Joint:
     def first(self, features: Features, size: int) -> Features:
         """Of these features, those of the map of `size` features that this one extends."""
         return features[:, :size]
+
+    @property
+    def components(self) -> int:
+        """Of smooth features; none of others."""
+        return self._base.components if isinstance(self._base, Smooth) else 0
+
+    def with_components(self, components: int) -> "Joint":
+        """The beginning of smooth features."""
+        assert isinstance(self._base, Smooth)
+        return Joint(self.encoders, self._base.with_components(components))
 
     def pairs(self, observations: Values, actions: Values) -> Features:
         state, action = self.encoders
@@ -242,10 +271,24 @@ class PairFunction:
 
 def checked_output(function: Callable[..., Any], inputs: tuple[Any, ...], rows: int, size: int | None) -> checks.Array:
     """The user's features, checked."""
-    with named(f"The feature function '{name_of(function)}'"):
+    who = f"feature function '{name_of(function)}'"
+
+    def check(result: Any) -> checks.Array:
+        name = f"The output of the {who}"
+        return checks.float_array(name, result, ("row", "feature"), (rows, size), largest=checks.LARGEST)
+
+    def called() -> NDArray[Any]:
         result = function(*inputs)
-    name = f"The output of the feature function '{name_of(function)}'"
-    return checks.float_array(name, result, ("row", "feature"), (rows, size))
+        return result if type(result) is np.ndarray else check(result)
+
+    return check(
+        user_code.call(
+            lambda error: (
+                f"The {who} failed with {error}; it must accept the log's observations, {user_code.shapes(inputs[0])}."
+            ),
+            called,
+        )
+    )
 
 
 def name_of(function: Any) -> str:
@@ -255,9 +298,8 @@ def name_of(function: Any) -> str:
 def check_size(size: int, description: str, remedy: str = "take fewer") -> None:
     """More dense features than this would need matrices that no one waits for."""
     if size > MAX_DENSE:
-        raise InputError(
-            f"{size:,} features are too many ({description}): at most {MAX_DENSE:,} are possible; {remedy}."
-        )
+        many = f"{size:,}" if size < 10**12 else "More than 10¹²"
+        raise InputError(f"{many} features are too many ({description}): at most {MAX_DENSE:,} are possible; {remedy}.")
 
 
 def as_actions(drawn: NDArray[Any]) -> Values:

@@ -1,8 +1,7 @@
 """The arguments of a sweep, checked and completed."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from functools import cache, wraps
 from typing import Any, TypeAlias
 
 import jax
@@ -11,7 +10,7 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 
-from cesaro import checks
+from cesaro import checks, user_code
 from cesaro.algorithms import REGISTRY, Algorithm, Objective, State
 from cesaro.algorithms.saddle_point import SCHEDULE_DEFAULTS, SCHEDULES, Target
 from cesaro.approximators import APPROXIMATORS, Approximator
@@ -19,26 +18,51 @@ from cesaro.errors import InputError
 from cesaro.learning.run import Recorder, Shape
 from cesaro.learning.settings import complete, grid
 
+# Runs side by side of each setting, and rates that are recorded of all of them.
+MOST_SEEDS, MOST_RECORDS = 1_000_000, 500_000_000
+
 Method: TypeAlias = str | Objective | Callable[[Approximator, int], Objective]
 
 
 def as_objective(method: Method, approximator: str | Approximator, inputs: int) -> tuple[Objective, str]:
     if isinstance(method, Objective):
-        return method, "objective"
+        return _of_users("objective", method), "objective"
     if isinstance(approximator, str):
         if approximator not in APPROXIMATORS:
             raise InputError(f"approximator must be one of {', '.join(APPROXIMATORS)}. Got {approximator!r}.")
         approximator = APPROXIMATORS[approximator]
     if not callable(approximator):
         raise InputError(f"approximator must be a name or a function. Got {approximator!r}.")
-    if callable(method):
-        built = method(approximator, inputs)
-        if not isinstance(built, Objective):
-            raise InputError(f"method must build an Objective. Got {type(built).__name__}.")
-        return built, getattr(method, "__name__", "objective")
-    if str(method) not in REGISTRY:
+    if not callable(method) and str(method) not in REGISTRY:
         raise InputError(f"method must be one of {', '.join(REGISTRY)}, or an Objective. Got {method!r}.")
-    return REGISTRY[method](approximator, inputs), method
+    label = getattr(method, "__name__", "objective") if callable(method) else method
+    built = users(label, method if callable(method) else REGISTRY[method])(approximator, inputs)
+    if not isinstance(built, Objective):
+        raise InputError(f"method must build an Objective. Got {user_code.type_name(built)}.")
+    return _of_users(label, built), label
+
+
+def _of_users(label: str, objective: Objective) -> Objective:
+    """The objective, whose functions may be the user's own, or call an approximator that is."""
+    return objective._replace(
+        init=users(label, objective.init),
+        lagrangian=users(label, objective.lagrangian),
+        reward_rate=users(label, objective.reward_rate),
+        values=None if objective.values is None else users(label, objective.values),
+    )
+
+
+@cache
+def users(label: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as the user's own, which JAX calls while it traces; the same one again, so that programs are found again."""
+
+    @wraps(function)
+    def called(*arguments: Any) -> Any:
+        return user_code.call(
+            lambda error: f"{label} failed with {error}; correct that function.", function, *arguments
+        )
+
+    return called
 
 
 def all_settings(
@@ -67,14 +91,14 @@ def all_settings(
 
 def as_shape(objective: Objective, budget: int, record_every: int, window: int, batch_size: int) -> tuple[Shape, int]:
     numbers = {"budget": budget, "record_every": record_every, "window": window, "batch_size": batch_size}
-    numbers = {name: checks.count(name, value) for name, value in numbers.items()}
+    numbers = {name: checks.count(name, value, high=2**31 - 1) for name, value in numbers.items()}
     budget, record_every, window, batch_size = numbers.values()
     per_step = objective.minibatches * batch_size
     for name in ("record_every", "window"):
         if numbers[name] % per_step:
             raise InputError(f"{name} must be a multiple of {per_step}, the samples of one step. Got {numbers[name]}.")
-    if budget % record_every or budget >= 2**31:
-        raise InputError(f"budget must be a multiple of record_every = {record_every} below 2³¹. Got {budget}.")
+    if budget % record_every:
+        raise InputError(f"budget must be a multiple of record_every = {record_every}. Got {budget}.")
     if window > record_every and window % record_every:
         raise InputError(f"window must be at most record_every = {record_every} or a multiple of it. Got {window}.")
     shape = Shape(record_every // per_step, min(window, record_every) // per_step, objective.minibatches, batch_size)
@@ -84,7 +108,11 @@ def as_shape(objective: Objective, budget: int, record_every: int, window: int, 
 def as_seeds(seeds: int | Sequence[int]) -> NDArray[np.int64]:
     if not isinstance(seeds, int | np.integer | Iterable):
         raise InputError(f"seeds must be a number of seeds, or a list of them. Got {seeds!r}.")
-    numbers = list(range(checks.count("seeds", seeds))) if isinstance(seeds, int | np.integer) else list(seeds)
+    numbers = (
+        list(range(checks.count("seeds", seeds, high=MOST_SEEDS)))
+        if isinstance(seeds, int | np.integer)
+        else list(seeds)
+    )
     numbers = [checks.count("seed", s, low=0) for s in numbers]
     if not numbers or len(set(numbers)) < len(numbers) or max(numbers) >= 2**32:
         raise InputError(f"seeds must be a number of seeds, or different integers from 0 to 2³² − 1. Got {seeds!r}.")
@@ -98,7 +126,7 @@ def as_recorders(
     if isinstance(record, Mapping):
         if not all(callable(function) for function in record.values()):
             raise InputError("record must map names to functions of the state.")
-        return dict(record)
+        return {name: users(f"record {name!r}", function) for name, function in record.items()}
 
     def weights(state: State) -> Any:
         primal = algorithm.report(state)
@@ -118,9 +146,7 @@ def as_recorders(
     return {name: known[name] for name in record if name in known}
 
 
-def check_choices(
-    dtype: str, target: Any, optimizer: Any, record: Any, workers: Any, checkpoint: str | os.PathLike[str] | None
-) -> None:
+def check_choices(dtype: str, target: Any, optimizer: Any, record: Any, workers: Any) -> None:
     """The arguments that are used as they are."""
     if dtype not in ("float32", "float64"):
         raise InputError(f"dtype must be 'float32' or 'float64'. Got {dtype!r}.")
@@ -131,9 +157,16 @@ def check_choices(
     if not isinstance(record, Iterable):
         raise InputError(f"record must be a list of names or a mapping. Got {record!r}.")
     if workers is not None:
-        checks.count("workers", workers, low=0)
-    if checkpoint is not None and not Path(checkpoint).parent.is_dir():
-        raise InputError(f"'{checkpoint}' cannot be written (no such folder); choose another path.")
+        checks.count("workers", workers, low=0, high=checks.MOST_WORKERS)
+
+
+def check_records(settings: int, seeds: int, records: int) -> None:
+    """The recorded rates of all runs must fit into memory."""
+    if settings * seeds * records > MOST_RECORDS:
+        raise InputError(
+            f"settings × seeds × records must be at most {MOST_RECORDS:,} rates. Got {settings:,} × {seeds:,} × {records:,}; "
+            "record less often (a larger record_every), or take fewer seeds or settings."
+        )
 
 
 def check_range(settings: Mapping[str, checks.Array], dtype: str) -> None:

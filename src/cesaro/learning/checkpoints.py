@@ -1,7 +1,5 @@
 """Checkpoints of a sweep: one file, replaced atomically, continued only by the sweep it belongs to."""
 
-import hashlib
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,14 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cesaro.approximators import MLP, Approximator
+from cesaro.approximators import MLP
 from cesaro.errors import InputError
-from cesaro.files import read_values, write_values
-from cesaro.learning.job import Job, first_setting, keys
+from cesaro.files import read_values, reject_older, write_values
+from cesaro.fingerprints import fingerprint
+from cesaro.learning.job import Job, Recipe, first_setting, keys
 from cesaro.learning.run import Records
 from cesaro.learning.source import Source
 
-SCHEMA = "cesaro-sweep-checkpoint/2"
+SCHEMA = "cesaro-sweep-checkpoint/3"
+_OLDER = "cesaro-sweep-checkpoint/2"
 _REMEDY = "delete it, or choose another file"
 
 
@@ -40,6 +40,7 @@ def save(path: Path, identity: dict[str, Any], done: int, carries: list[Any], st
 
 def load(path: Path, identity: dict[str, Any], structure: Any, chunks: int) -> tuple[list[Any], list[list[Records]]]:
     """What every chunk has: None and no records where it has not begun."""
+    reject_older(path, _OLDER, _REMEDY)
     kept = read_values(path, SCHEMA, remedy=_REMEDY)
     was = kept.get("identity")
     different = sorted(name for name in identity if not isinstance(was, dict) or was.get(name) != identity[name])
@@ -67,26 +68,16 @@ def _is_whole(chunk: Any, structure: Any) -> bool:
     return isinstance(carry, list) and len(carry) == structure.num_leaves and {"reward_rate", "extra"} <= set(chunk)
 
 
-def identity(
-    job: Job,
-    origin: Source,
-    label: str,
-    schedule: str,
-    approximator: str | Approximator,
-    radius: float | None,
-    record: Iterable[str],
-) -> dict[str, Any]:
-    """What a checkpoint must agree on to be continued."""
-    digest = hashlib.sha256()
-    for array in origin:
-        digest.update(np.ascontiguousarray(array).tobytes())
+def identity(job: Job, recipe: Recipe, origin: Source, log: str, label: str, radius: float | None) -> dict[str, Any]:
+    """What a checkpoint must agree on to be continued; `log`: a fingerprint of rows that come after those of `origin`."""
+    approximator = recipe.approximator
     return {
         "method": label,
         "settings": {name: values.tolist() for name, values in job.hyper.items()},
         "seeds": job.seeds.tolist(),
         "records": job.records,
         "shape": list(job.shape),
-        "schedule": schedule,
+        "schedule": recipe.schedule,
         "approximator": repr(approximator)
         if isinstance(approximator, str | MLP)
         else getattr(approximator, "__name__", "own"),
@@ -94,10 +85,12 @@ def identity(
         "dtype": job.dtype,
         "backend": jax.default_backend(),
         "jax": jax.__version__,
-        "data": digest.hexdigest(),
+        "data": fingerprint([np.asarray(array) for array in origin]),
+        "log": log,
         "start": _start_digest(job),
-        "recorded": sorted(map(str, record)),
+        "recorded": sorted(map(str, recipe.record)),
         "program": _digest(job, origin),
+        "source": fingerprint((recipe.method, approximator, recipe.optimizer, recipe.target, recipe.record)),
     }
 
 
@@ -108,13 +101,10 @@ def _digest(job: Job, origin: Source) -> str:
     shape = (1, job.shape.steps, job.shape.minibatches, job.shape.batch_size, 1)
     drawn, bound = jax.ShapeDtypeStruct(shape, jnp.int32), jnp.asarray(job.bound, job.dtype)
     traced = jax.make_jaxpr(partial(job.program.advance, shape=job.shape))(origin, carry, drawn, hyper, bound)
-    return hashlib.sha256(str(traced).encode()).hexdigest()
+    return fingerprint((str(traced), [np.asarray(const) for const in traced.consts]))
 
 
 def _start_digest(job: Job) -> str:
     """Of where the first run starts: what an approximator or an objective of one's own begins with has no name."""
     carry = job.program.start(keys(job.seeds[:1]), first_setting(job))
-    digest = hashlib.sha256()
-    for leaf in jax.tree.leaves(carry):
-        digest.update(np.ascontiguousarray(leaf).tobytes())
-    return digest.hexdigest()
+    return fingerprint([np.asarray(leaf) for leaf in jax.tree.leaves(carry)])

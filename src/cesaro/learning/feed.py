@@ -17,12 +17,13 @@ class Feed:
     Args:
         after: from the number of a record to its rows, always as many: pairs `[rows, 2, inputs]`, each `x` with its `x'`, and
             rewards `[rows]`. Asked for in order; what was given may change then.
+        identity: gives a fingerprint of all rows that will ever come, which the first ones do not tell.
     """
 
     changes = True
 
-    def __init__(self, after: Callable[[int], Any]) -> None:
-        self._after = after
+    def __init__(self, after: Callable[[int], Any], identity: Callable[[], str] = str) -> None:
+        self._after, self.identity = after, identity
         self._sent: tuple[int, str, Source] | None = None
 
     def source(self, record: int, dtype: str) -> Source:
@@ -49,6 +50,7 @@ class Still(Feed):
     """The same rows at every record."""
 
     changes = False
+    identity = str  # its rows tell everything
 
     def __init__(self, data: LinearProblem | FeatureTransitions) -> None:
         self._data = data

@@ -16,7 +16,9 @@ from cesaro.algorithms.saddle_point import CURRENT, Target
 from cesaro.approximators import Approximator
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions
+from cesaro.devices import starting_jax
 from cesaro.engines import check_engine, session
+from cesaro.files import holding
 from cesaro.learning.arguments import (
     Method,
     all_settings,
@@ -25,6 +27,7 @@ from cesaro.learning.arguments import (
     as_shape,
     check_choices,
     check_range,
+    check_records,
 )
 from cesaro.learning.checkpoints import identity
 from cesaro.learning.engine import built, divided, on_threads, run
@@ -107,9 +110,11 @@ def sweep(
         >>> bool(result.best(truth=1.9).error < 0.2)
         True
     """
-    check_choices(dtype, target, optimizer, record, workers, checkpoint)
+    check_choices(dtype, target, optimizer, record, workers)
     check_engine(engine, address)
-    with jax.enable_x64(dtype == "float64"):
+    with starting_jax():
+        jax.devices()
+    with jax.enable_x64(dtype == "float64"), holding(checkpoint):
         feed = data if isinstance(data, Feed) else Still(data)
         origin = feed.source(0, dtype)
         recipe = Recipe(
@@ -123,8 +128,9 @@ def sweep(
         check_range(chosen, dtype)
         bound = min(DIVERGED * (1 + float(jnp.max(jnp.abs(origin.rewards)))), float(np.finfo(dtype).max))
         records, threads = int(budget // record_every), workers or os.cpu_count() or 1
+        check_records(len(next(iter(chosen.values()))), len(seed_numbers), records)
         job = Job(compiled, shape, chosen, seed_numbers, records, bound, dtype, threads)
-        mine = {} if checkpoint is None else identity(job, origin, label, schedule, approximator, radius, record)
+        mine = {} if checkpoint is None else identity(job, recipe, origin, feed.identity(), label, radius)
         del origin  # of the first record alone, where rows change
         chunks = divided(job)
         with session(engine, address):

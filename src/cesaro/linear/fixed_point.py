@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from cesaro.checks import Array
+from cesaro.checks import Array, decomposing
 from cesaro.linear.expectations import Expectations
 
 # A singular value counts as zero below this share of the largest, after features are scaled to unit norm under d; and
@@ -100,6 +100,7 @@ def least_norm(solution: Array, null: Array, part: slice) -> Array:
     return np.asarray(solution - null @ (vt[moves].T @ ((u[:, moves].T @ solution[part]) / s[moves])))
 
 
+@decomposing("The TD fixed point")
 def td_fixed_point(problem: Expectations) -> FixedPoint:
     """Eliminate the rate, `r̂ = dᵀ(r + (P−I) X w)`, and solve what is left by singular value decompositions.
 

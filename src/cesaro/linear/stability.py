@@ -127,6 +127,7 @@ class Stability:
         return float(1 / (alpha * np.min(np.abs(nonzero.real)))) if len(nonzero) else 0.0
 
 
+@checks.decomposing("The stability of the method")
 def stability(
     problem: Expectations,
     method: str,
@@ -174,7 +175,8 @@ def stability(
     converges = reason.startswith("All")
     outside_row_space = np.linalg.norm(reduced.null, axis=1)
     determined = {name: bool(share < 1e-7) for name, share in zip(mean.layout.names, outside_row_space)}
-    step = float(np.min(-2 * nonzero.real / np.abs(nonzero) ** 2)) if converges and len(nonzero) else None
+    moving = nonzero[nonzero != 0]  # beside huge ones, small eigenvalues are rounded to zero, and bound no step
+    step = float(np.min(-2 * moving.real / np.abs(moving) ** 2)) if converges and len(moving) else None
     eigenvalues = np.concatenate([nonzero, np.zeros(zeros)]).astype(np.complex128)
     return Stability(
         method=method,
@@ -192,6 +194,7 @@ def stability(
     )
 
 
+@checks.decomposing("The limit of the method")
 def limit(problem: Expectations, method: str, *, ridge: float, lam: float) -> Limit:
     """The fixed point of the mean update, where it attracts and determines the rate."""
     result = stability(problem, method, ridge=ridge, lam=lam)

@@ -34,7 +34,9 @@ class TabularSystem(LinearSystem):
         self.policy = mdp.check_policy(policy)
         self.sampling = mdp.check_sampling(sampling)
         shape = (mdp.num_states, mdp.num_actions, None)
-        self.features = checks.frozen(checks.float_array("features", features, ("state", "action", "feature"), shape))
+        self.features = checks.frozen(
+            checks.float_array("features", features, ("state", "action", "feature"), shape, largest=checks.LARGEST)
+        )
 
     @property
     def X(self) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from cesaro import checks, files
+from cesaro import checks, documents, files
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies.base import Observations, Policy, matrix
@@ -140,7 +140,7 @@ def save_actor(
 def _in_order(data: bytes) -> bytes:
     """The same safetensors file with its header's entries sorted, so that equal actors are equal files."""
     length = int.from_bytes(data[:8], "little")
-    header = json.dumps(json.loads(data[8 : 8 + length]), sort_keys=True, separators=(",", ":")).encode()
+    header = json.dumps(documents.parse(data[8 : 8 + length]), sort_keys=True, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
     return len(header).to_bytes(8, "little") + header + data[8 + length :]
 
@@ -198,8 +198,9 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
 
 def _json(path: Path, metadata: dict[str, str], field: str) -> Any:
     try:
-        return json.loads(metadata.get(field, "null"))
+        return documents.parse(metadata.get(field, "null"))
     except ValueError as error:
         raise InputError(
-            f"'{path}' must have {field} as a JSON list of numbers, such as [-1.0, 1.0]. Got {metadata[field]!r}."
+            f"'{path}' must have {field} as a JSON list of numbers, such as [-1.0, 1.0]. Got {metadata[field][:60]!r} "
+            f"({error}); write it again."
         ) from error

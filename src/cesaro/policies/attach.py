@@ -1,11 +1,12 @@
 """A policy on a log: its labels are matched to the log's, and everything it returns is checked."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro import checks
+from cesaro import checks, user_code
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies import labels
@@ -30,11 +31,12 @@ class Attached:
     """
 
     def __init__(self, policy: Policy, log: LogInfo) -> None:
-        self.policy, self.name, self._log = policy.bind(log), policy.name, log
+        self.name, self._log, self._who = policy.name, log, f"Policy {policy.name!r}"
+        self._is_ours = type(policy).__module__.startswith("cesaro.")
+        self.policy: Policy = self._asked(policy.bind, log)
         self.is_logged, self.deterministic = self.policy.is_logged, self.policy.deterministic
         finite = self.policy.actions is not None
         self.has_probabilities = log.actions is not None and not self.is_logged and (finite or self.deterministic)
-        self._who = f"Policy {self.name!r}"
         self._levels = labels.Index(() if log.actions is None else log.actions)
         self._columns = np.empty(0, dtype=np.int64)
         self._vectors = np.empty((0, log.width))
@@ -52,7 +54,7 @@ class Attached:
             result = np.zeros((len(codes), len(self._levels)))
             result[np.arange(len(codes)), codes] = 1.0
             return result
-        given = self.policy.probabilities(observations)
+        given = self._probabilities(observations)
         strange = np.flatnonzero(self._columns < 0)
         if len(strange) and (given[:, strange] > 0).any():
             row, number = checks.first_index(given[:, strange] > 0)
@@ -80,7 +82,7 @@ class Attached:
         """On a log with continuous actions, for a policy with finitely many: the actions `[A, d]` and `[n, A]`; else None."""
         if self._log.actions is not None or self.policy.actions is None:
             return None
-        return self._vectors, self.policy.probabilities(observations)
+        return self._vectors, self._probabilities(observations)
 
     def check_available(self, chosen: NDArray[Any], available: NDArray[np.bool_], observations: Observations) -> None:
         """Refuse probabilities `[n, A]`, or codes `[n]`, of actions that were not available, `[n, A]`."""
@@ -143,14 +145,37 @@ class Attached:
         return np.array(rows, dtype=np.float64)
 
     def _codes(self, observations: Observations, rng: np.random.Generator) -> NDArray[np.int64]:
-        values, rows = self.policy.sample(observations, rng), count(observations)
+        values, rows = self._drawn(observations, rng), count(observations)
         if values.shape != (rows,):
             raise self._wrong_shape(values, rows)
+        if values.dtype.kind != "O":
+            return self._matched(values, observations)
+        codes: NDArray[np.int64] = user_code.call(self._unreadable, self._matched, values, observations)
+        return codes
+
+    def _matched(self, values: NDArray[Any], observations: Observations) -> NDArray[np.int64]:
         codes = self._levels.codes(values)
         if (codes < 0).any():
             row = int(np.argmax(codes < 0))
             raise self._unknown(values[row], "chooses", place(observations, row))
         return codes
+
+    def _probabilities(self, observations: Observations) -> Array:
+        given: Array = self._asked(self.policy.probabilities, observations)
+        return given
+
+    def _drawn(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
+        values: NDArray[Any] = self._asked(self.policy.sample, observations, rng)
+        return values
+
+    def _asked(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        """What a method of the policy gives; our own classes call users' code themselves, and others are users' code."""
+        if self._is_ours:
+            return method(*arguments)
+        return user_code.call(lambda error: f"{self._who} failed with {error}.", method, *arguments)
+
+    def _unreadable(self, error: str) -> str:
+        return f"{self._who} must give labels or numbers. Got objects whose reading failed with {error}; convert them."
 
     def _wrong_shape(self, values: NDArray[Any], rows: int) -> InputError:
         message = f"{self._who} must give one action label per observation, shape ({rows},). Got shape {values.shape}"
@@ -171,24 +196,22 @@ class Attached:
     def _continuous(self, observations: Observations, rng: np.random.Generator) -> Array:
         rows, width = count(observations), self._log.width
         if self.policy.actions is not None:
-            values = self._vectors[draw(self.policy.probabilities(observations), rng)]
+            values = self._vectors[draw(self._probabilities(observations), rng)]
         else:
-            values = self.policy.sample(observations, rng)
+            values = self._drawn(observations, rng)
         if values.dtype.kind == "O":
-            values = self._floats(values)
+            values = user_code.call(self._unreadable, self._floats, values)
         if values.dtype.kind not in "iuf" or values.shape not in ((rows, width), *([(rows,)] if width == 1 else [])):
             raise InputError(
                 f"{self._who} must give {width} numbers per observation, shape ({rows}, {width}), as the log "
                 f"{self._log.name}, whose actions are continuous. Got shape {values.shape} of {values.dtype}."
             )
         result = np.array(values, dtype=np.float64).reshape(rows, width)
-        with np.errstate(over="ignore", invalid="ignore"):
-            is_finite = np.isfinite(result.sum())  # no sum with a NaN or an infinity is finite
-        if not is_finite and not np.isfinite(result).all():
-            row, column = checks.first_index(~np.isfinite(result))
+        if result.size and not (result.min() >= -checks.LARGEST and result.max() <= checks.LARGEST):
+            row, column = checks.first_index(~(np.abs(result) <= checks.LARGEST))
             raise InputError(
-                f"{self._who} must give finite actions. Got {result[row, column]} in dimension {column} "
-                f"{place(observations, row)}."
+                f"{self._who} must give finite actions of at most {checks.LARGEST:g} in size. Got {result[row, column]} in "
+                f"dimension {column} {place(observations, row)}."
             )
         self._check_bounds(result, observations)
         return result

@@ -58,6 +58,7 @@ class Policy:
     high: Array | None = None
     is_logged: bool = False
     _float_hint = ""
+    _file = ""  # the fingerprint of the file that it came from
     _imports: Callable[[], AbstractContextManager[Any]] = staticmethod(nullcontext)
 
     def probabilities(self, observations: Observations) -> Array:
@@ -78,6 +79,24 @@ class Policy:
     def bind(self, log: LogInfo) -> "Policy":
         """This policy with the labels of a log where it could not know them before."""
         return self
+
+    def __fingerprint__(self) -> Any:
+        return self._file or {name: part for name, part in vars(self).items() if name not in ("name", "_imports")}
+
+    def _called(self, observations: Observations, function: Callable[..., Any], *arguments: Any) -> Any:
+        """`function(observations, *arguments)`, which calls what the user wrote, among the modules of its file."""
+
+        def among_modules() -> Any:
+            with self._imports():
+                return function(observations, *arguments)
+
+        return user_code.call(
+            lambda error: (
+                f"{self._who} failed with {error}; it must accept the log's observations, "
+                f"{user_code.shapes(observations)}."
+            ),
+            among_modules,
+        )
 
     @property
     def _who(self) -> str:
@@ -122,9 +141,12 @@ class Finite(Policy):
             )
 
     def probabilities(self, observations: Observations) -> Array:
-        with self._imports():
-            raw = user_code.call(self._who, self._function, user_code.copied(observations), None)
-        return check_probabilities(self._who, raw, observations, self.actions)
+        given = self._called(observations, self._numbers)
+        return check_probabilities(self._who, given, observations, self.actions)
+
+    def _numbers(self, observations: Observations) -> NDArray[Any]:
+        raw = self._function(user_code.copied(observations), None)
+        return as_probabilities(self._who, raw, observations, self.actions)
 
 
 class Sampler(Policy):
@@ -146,19 +168,24 @@ class Sampler(Policy):
         self.high = None if high is None else check_bound(self._who, "high", high)
 
     def sample(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
-        with self._imports():
-            raw = user_code.call(self._who, self._function, user_code.copied(observations), rng)
+        drawn: NDArray[Any] = self._called(observations, self._sample, rng)
+        return drawn
+
+    def _sample(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
+        raw = self._function(user_code.copied(observations), rng)
         if raw is None:
             raise InputError(f"{self._who} must return one action per observation. Got None; add a return statement.")
         if np.ma.isMaskedArray(raw) and np.ma.getmaskarray(raw).any():
             raise InputError(f"{self._who} must return an action in every row. Got a masked array; fill its gaps.")
-        try:
-            return labels.array(raw)
-        except Exception as error:
-            raise InputError(
-                f"{self._who} must return one action per observation. Got a {type(raw).__name__} that is no array "
-                f"({user_code.explain(error)}); return a NumPy array."
-            ) from error
+        array: NDArray[Any] = user_code.call(
+            lambda error: (
+                f"{self._who} must return one action per observation. Got a {user_code.type_name(raw)} that is no "
+                f"array ({error}); return a NumPy array."
+            ),
+            labels.array,
+            raw,
+        )
+        return array
 
 
 def default_name(thing: Any) -> str:
@@ -197,9 +224,12 @@ def matrix(who: str, observations: Observations, width: int | None, dtype: Any) 
 
 def check_actions(who: str, actions: Any) -> tuple[Any, ...]:
     """Action labels: at least one, all different."""
-    if isinstance(actions, str) or not hasattr(actions, "__iter__") or np.shape(actions)[:1] == (0,):
+    try:
+        result = () if isinstance(actions, str) else tuple(labels.native(action) for action in actions)
+    except TypeError:  # nothing that one can iterate over
+        result = ()
+    if not result:
         raise InputError(f"{who} must have a sequence of at least one action label. Got {actions!r}.")
-    result = tuple(labels.native(action) for action in actions)
     if (twice := labels.repeated(result)) is not None:
         raise InputError(f"{who} must have different action labels. Got {twice[0]!r} twice; merge the two columns.")
     return result
@@ -215,8 +245,8 @@ def check_bound(who: str, field: str, values: Any) -> Array:
     return checks.frozen(bound)
 
 
-def check_probabilities(who: str, raw: Any, observations: Observations, actions: tuple[Any, ...]) -> Array:
-    """Finite, non-negative, summing to one to rounding of their own precision; normalized."""
+def as_probabilities(who: str, raw: Any, observations: Observations, actions: tuple[Any, ...]) -> NDArray[Any]:
+    """What a policy gave as an array of real numbers, a row per observation and a column per action."""
     rows = count(observations)
     expected = f"probabilities of shape [{rows}, {len(actions)}]: a row per observation, a column per action"
     if raw is None:
@@ -227,10 +257,16 @@ def check_probabilities(who: str, raw: Any, observations: Observations, actions:
             raise TypeError
     except Exception:
         raise InputError(
-            f"{who} must give {expected}. Got a {type(raw).__name__}; return an array of floats."
+            f"{who} must give {expected}. Got a {user_code.type_name(raw)}; return an array of floats."
         ) from None
     if given.shape != (rows, len(actions)):
         raise InputError(f"{who} must give {expected} ({labels.show(actions)}). Got shape {given.shape}.")
+    return given
+
+
+def check_probabilities(who: str, raw: Any, observations: Observations, actions: tuple[Any, ...]) -> Array:
+    """Finite, non-negative, summing to one to rounding of their own precision; normalized."""
+    given = as_probabilities(who, raw, observations, actions)
     result = np.array(given, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         wrong = ~(result >= 0) | np.isinf(result)

@@ -4,6 +4,7 @@ import copy
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from cesaro import user_code
 from cesaro.errors import InputError
+from cesaro.fingerprints import file_fingerprint, fingerprint
 from cesaro.policies import actor, python_file, stable_baselines, tables
 from cesaro.policies.base import Finite, Policy, Sampler, default_name
 from cesaro.policies.onnx_model import OnnxModel
@@ -59,7 +61,7 @@ def policy(x: Any, *, name: str | None = None, trust: bool = False) -> Policy:
     elif isinstance(x, os.PathLike):
         made = _from_file(Path(os.fspath(x)), name, trust)
     else:
-        made = _from_object(x, name)
+        made = _from_users(x, name)
     if name is not None and made.name != name:
         made = copy.copy(made)
         made.name = name
@@ -143,13 +145,17 @@ def _from_file(path: Path, name: str | None, trust: bool) -> Policy:
     if suffix not in (".csv", ".onnx", ".safetensors", ".zip"):
         raise InputError(f"policy must be {_FORMS}. Got {str(path)!r}.")
     _check_exists(path)
+    made: Policy
     if suffix == ".csv":
-        return tables.from_csv(path, name=called)
-    if suffix == ".onnx":
-        return OnnxModel(path, name=called)
-    if suffix == ".safetensors":
-        return actor.load(path, name=called)
-    return stable_baselines.load(path, name=called, trust=trust)
+        made = tables.from_csv(path, name=called)
+    elif suffix == ".onnx":
+        made = OnnxModel(path, name=called)
+    elif suffix == ".safetensors":
+        made = actor.load(path, name=called)
+    else:
+        made = stable_baselines.load(path, name=called, trust=trust)
+    made._file = file_fingerprint(path)
+    return made
 
 
 def _from_python(path: Path, attribute: str, name: str | None) -> Policy:
@@ -159,9 +165,9 @@ def _from_python(path: Path, attribute: str, name: str | None) -> Policy:
         raise InputError(
             f"'{path}:{attribute}' must be a function, an object, a class or a table. Got {value!r}; name another one."
         )
-    with siblings.imports():
-        made = copy.copy(_from_object(value, name or attribute))
+    made = copy.copy(_from_users(value, name or attribute, siblings.imports))
     made._imports = siblings.imports
+    made._file = fingerprint((siblings.fingerprint, attribute))
     return made
 
 
@@ -175,6 +181,22 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):  # a name that no file can have
         return False
+
+
+def _from_users(x: Any, name: str | None, imports: Callable[[], AbstractContextManager[None]] = nullcontext) -> Policy:
+    """A policy from an object that a user made, which may do anything when it is looked at."""
+
+    def among_modules() -> Policy:
+        with imports():
+            return _from_object(x, name)
+
+    made: Policy = user_code.call(
+        lambda error: (
+            f"policy must be an object that can be read. Got a {user_code.type_name(x)}, which failed with {error}."
+        ),
+        among_modules,
+    )
+    return made
 
 
 def _from_object(x: Any, name: str | None) -> Policy:
@@ -213,12 +235,9 @@ def _from_object(x: Any, name: str | None) -> Policy:
 
 
 def _instance(kind: type, called: str) -> Any:
-    try:
-        return kind()
-    except Exception as error:
-        raise InputError(
-            f"Policy class {called!r} must be made without arguments; it failed with {user_code.explain(error)}."
-        ) from error
+    return user_code.call(
+        lambda error: f"Policy class {called!r} must be made without arguments; it failed with {error}.", kind
+    )
 
 
 def _method(x: Any, field: str, called: str) -> Callable[..., Any]:

@@ -129,6 +129,9 @@ class Index:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __fingerprint__(self) -> Any:
+        return self.labels
+
     def find(self, label: Any) -> int:
         """The position of one label; -1 if it is not there."""
         return self._positions.get(key(label), -1)

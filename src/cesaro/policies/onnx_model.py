@@ -5,18 +5,20 @@ One float input `[n, d]`. What the output means is said by its name or type, nev
 output, or the one called `action` or `actions`: whole numbers or text are labels `[n]`, floats continuous actions `[n, k]`.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cesaro import documents
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies.base import Observations, Policy, check_actions, check_probabilities, matrix
 
 _FLOATS = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
+# More columns than this are no list of actions.
+MAX_ACTIONS = 1_000_000
 _MEANINGS = ("probabilities", "logits", "actions", "action")
 
 
@@ -93,15 +95,18 @@ class OnnxModel(Policy):
     def _read_actions(self) -> tuple[Any, ...]:
         shape = self._output.shape
         text = self._session.get_modelmeta().custom_metadata_map.get("actions")
-        try:
-            count = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
-            given = range(count) if text is None and count is not None else json.loads(text or "null")
-        except ValueError:
-            given = None
+        count = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
+        given: Any = range(count) if text is None and count is not None and count <= MAX_ACTIONS else None
+        got = repr(text if text is None else text[:60])
+        if text is not None:
+            try:
+                given = documents.parse(text)
+            except ValueError as error:
+                got += f" ({error})"
         if not isinstance(given, list | range) or count not in (None, len(given)):
             raise InputError(
                 f"'{self._path}' must say which actions its output {self._output.name!r} of shape {list(shape)} stands "
-                f"for: add the metadata entry actions, a JSON list of the labels. Got {text!r}."
+                f"for, at most {MAX_ACTIONS:,}: add the metadata entry actions, a JSON list of the labels. Got {got}."
             )
         return check_actions(f"'{self._path}'", given)
 

@@ -2,33 +2,43 @@
 
 import hashlib
 import importlib
+import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from cesaro import user_code
 from cesaro.errors import InputError
+from cesaro.fingerprints import fingerprint
 
 
 class Siblings:
     """The modules beside a file.
 
     They are importable within `imports()` only, so that equal names in two folders, or in the program itself, do not meet.
+    Likewise a working directory that the file has chosen is its own there, and nobody else's.
+
+    Attributes:
+        fingerprint: of the file, and of those beside it that it imports when it is loaded.
     """
+
+    fingerprint: str
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._names = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/*.py")}
         self._modules: dict[str, ModuleType] = {}
+        self._directory: str | None = None  # where the file has gone, which holds for it alone
 
     @contextmanager
     def imports(self) -> Iterator[None]:
+        """For calls through `user_code` alone, which are one at a time: all threads have the same modules."""
         names = self._names
-        present = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in names}
+        present = {name: module for name, module in list(sys.modules.items()) if name.partition(".")[0] in names}
         others = {
             name: module for name, module in present.items() if _is_loose(name, module) and not self._owns(module)
         }
@@ -37,9 +47,15 @@ class Siblings:
         sys.modules.update(self._modules)
         entry = str(self._folder)
         sys.path.insert(0, entry)
+        before = user_code.directory()
+        if self._directory is not None:
+            with suppress(OSError):  # it is gone
+                os.chdir(self._directory)
         try:
             yield
         finally:
+            if (now := user_code.directory()) != before:
+                self._directory = now
             if entry in sys.path:
                 sys.path.remove(entry)
             self._modules = {
@@ -70,14 +86,22 @@ def load(path: Path, name: str) -> tuple[Any, Siblings]:
     module.__file__ = str(resolved)
     sys.modules[module.__name__] = module
     importlib.invalidate_caches()
-    try:
+
+    def run() -> Any:
         with siblings.imports():
             exec(compile(source, str(resolved), "exec", dont_inherit=True), module.__dict__)
-    except (Exception, SystemExit) as error:
-        del sys.modules[module.__name__]
-        raise InputError(
-            f"'{path}' cannot be loaded: {user_code.explain(error)}; the file must run without one."
-        ) from error
+            return _named(module, path, name)
+
+    try:
+        value = user_code.call(lambda error: f"'{path}' cannot be loaded: {error}; the file must run without one.", run)
+    except BaseException:
+        sys.modules.pop(module.__name__, None)
+        raise
+    siblings.fingerprint = fingerprint((source, sorted(siblings._modules.items())))
+    return value, siblings
+
+
+def _named(module: ModuleType, path: Path, name: str) -> Any:
     value: Any = module
     for part in name.split("."):
         try:
@@ -86,7 +110,7 @@ def load(path: Path, name: str) -> tuple[Any, Siblings]:
             public = [key for key in vars(module) if not key.startswith("_") and key != part]
             there = f"it has {', '.join(public[:8])}" if public else "it defines nothing"
             raise InputError(f"'{path}' must define {name!r}, and it does not ({there}); check the name.") from None
-    return value, siblings
+    return value
 
 
 def _is_loose(name: str, module: ModuleType) -> bool:

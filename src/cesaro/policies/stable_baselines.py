@@ -33,10 +33,11 @@ class StableBaselines(Policy):
             inputs = matrix(self._who, observations, 1, np.int64)[:, 0]
         else:
             inputs = matrix(self._who, observations, space.shape[0], space.dtype)
-        return np.asarray(user_code.call(self._who, self._predict, inputs))
+        actions: NDArray[Any] = self._called(inputs, self._predict)
+        return actions
 
-    def _predict(self, inputs: NDArray[Any]) -> Any:
-        return self._model.predict(inputs, deterministic=True)[0]
+    def _predict(self, inputs: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(self._model.predict(inputs, deterministic=True)[0])
 
 
 def load(path: Path, *, name: str, trust: bool) -> StableBaselines:
@@ -60,7 +61,8 @@ def load(path: Path, *, name: str, trust: bool) -> StableBaselines:
             f"'{path}' needs Stable-Baselines3, which is not installed; run: "
             "pip install torch==2.13.0 && pip install 'cesaro[targets]'"
         ) from error
-    try:
+
+    def rebuilt() -> StableBaselines:
         # What training alone needs is replaced, so that it need not be unpickled.
         training = {"learning_rate": 0.0, "lr_schedule": _no_learning, "clip_range": 0.2, "exploration_schedule": None}
         data, parameters, _ = load_from_zip_file(path, device="cpu", custom_objects=training)
@@ -70,12 +72,15 @@ def load(path: Path, *, name: str, trust: bool) -> StableBaselines:
         model = data["policy_class"](data["observation_space"], data["action_space"], _no_learning, **options)
         model.load_state_dict(parameters["policy"])
         model.set_training_mode(False)
-    except Exception as error:
-        raise InputError(
-            f"'{path}' cannot be loaded by this Stable-Baselines3 ({user_code.explain(error)}); "
-            "save the model with the installed version."
-        ) from error
-    return StableBaselines(model, name=name)
+        return StableBaselines(model, name=name)
+
+    made: StableBaselines = user_code.call(
+        lambda error: (
+            f"'{path}' cannot be loaded by this Stable-Baselines3 ({error}); save the model with the installed version."
+        ),
+        rebuilt,
+    )
+    return made
 
 
 def _no_learning(_: float) -> float:

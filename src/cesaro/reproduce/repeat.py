@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cesaro import documents
 from cesaro.errors import InputError
 from cesaro.reproduce import study
 
@@ -40,13 +41,13 @@ def read(file: str | Path) -> Recorded:
     """
     file = Path(file)
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = documents.read(file)
     except FileNotFoundError:
         raise InputError(f"The manifest '{file}' does not exist.") from None
     except OSError as error:
         raise InputError(f"The manifest '{file}' cannot be read ({error.strerror}).") from error
-    except ValueError:
-        raise InputError(f"'{file}' is not readable JSON; give the manifest.json of a study.") from None
+    except ValueError as error:
+        raise InputError(f"'{file}' is not readable JSON ({error}); give the manifest.json of a study.") from None
     parts = {"study": str, "settings": dict, "summary": dict, "versions": dict}
     if not isinstance(found, dict) or found.get("schema") != study.SCHEMA:
         schema = found.get("schema") if isinstance(found, dict) else None
@@ -74,7 +75,7 @@ def other_versions(recorded: Recorded) -> list[str]:
 
 def differences(recorded: Recorded, result: Any) -> list[str]:
     """Where the summary of a new result differs from the recorded one, one line each."""
-    return _differences(recorded.summary, json.loads(json.dumps(result.summary())))
+    return _differences(recorded.summary, documents.parse(json.dumps(result.summary())))
 
 
 def _differences(then: Any, now: Any, name: str = "") -> list[str]:

@@ -4,14 +4,18 @@ import csv
 import math
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cesaro import checks, documents
 from cesaro.engines import in_use, map_completed
 from cesaro.errors import InputError
-from cesaro.files import Arrays, Workspace
+from cesaro.files import Arrays, write_json
+from cesaro.folders import Workspace
 from cesaro.progress import progress
 from cesaro.versions import versions
 
@@ -19,12 +23,50 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SCHEMA = "cesaro-study/1"
+# What a study of version 0.1 left beside its manifest; later ones have a ledger.
+_FILES_OF_0_1 = {
+    "assumption": ("assumption.csv", "assumption.png"),
+    "boyan": ("boyan.csv", "best.csv", "boyan.png", "step_size.png"),
+    "counterexample": ("counterexample.csv", "trajectories.csv", "counterexample.png"),
+    "coverage": ("coverage.csv", "series.csv", "coverage.png"),
+    "mujoco": ("mujoco.csv", "best.csv", "curves.csv", "mujoco.png", "mujoco_appendix.png", "rates.png"),
+    "pendulum": ("pendulum.csv", "logs.csv", "settings.csv", "pendulum.png"),
+    "practice": ("practice.csv", "seeds.csv", "methods.csv", "held.csv", "practice.png"),
+    "rates": ("rates.csv", "problems.csv", "rates.png"),
+    "stall": ("walks.csv", "noise.csv", "networks.csv", "stall.png"),
+}
+
+# Whole numbers among settings are sizes: of work; of what is computed side by side; of the sides of matrices.
+MOST = 100_000_000
+_MOST = {
+    100_000: ("runs", "logs", "problems", "seeds", "map_seeds", "trajectories", "pendulums", "agents", "resamples"),
+    10_000: ("sizes", "states", "actions", "features", "width", "widths", "grid", "maps", "degrees"),
+}
+_ENTRIES = 1_000
+
+
+class Folder(Workspace):
+    """The folder of one study: tables, figures and a manifest, which appear when all of them are complete."""
+
+    WRITER = "study"
+    WRITTEN_BY = "a study"
+
+    def unmarked(self) -> set[str] | None:
+        with suppress(OSError, ValueError):
+            found = documents.read(self.out / "manifest.json")
+            if isinstance(found, dict) and found.get("schema") == SCHEMA:
+                return {"manifest.json", *_FILES_OF_0_1.get(str(found.get("study")), ())}
+        return None
+
+    def finish(self, manifest: Mapping[str, Any]) -> Path:
+        """Add `manifest.json`, rename the folder to `OUT` and return `OUT`."""
+        write_json(self.file("manifest.json"), manifest)
+        return self.rename()
 
 
 def check_workers(workers: int) -> None:
     """Refuse a number of workers that cannot work, before anything is written."""
-    if workers < 1:
-        raise InputError(f"The 'workers' setting of a study must be an integer ≥ 1. Got {workers} instead.")
+    checks.count("The 'workers' setting of a study", workers, high=checks.MOST_WORKERS)
 
 
 def require(study: str, holds: bool, name: str, rule: str, value: Any) -> None:
@@ -33,8 +75,23 @@ def require(study: str, holds: bool, name: str, rule: str, value: Any) -> None:
         raise InputError(f"The '{name}' setting of the {study} study must be {rule}. Got {value} instead.")
 
 
+def require_sizes(study: str, config: Any) -> None:
+    """Refuse whole numbers among the settings of a study that no list or array could have as its size, and other huge ones."""
+    for name, value in ((field.name, getattr(config, field.name)) for field in fields(config) if field.name != "seed"):
+        most = next((most for most, names in _MOST.items() if name in names), MOST)
+        entries = value if isinstance(value, tuple) else (value,)
+        require(study, len(entries) <= _ENTRIES, name, f"a list of at most {_ENTRIES:,} entries", f"{len(entries):,}")
+        for entry in entries:
+            if isinstance(entry, int):
+                require(study, entry <= most, name, f"at most {most:,}", checks.shortened(entry))
+            elif isinstance(entry, float) and math.isfinite(entry):
+                require(
+                    study, abs(entry) < checks.LARGEST_SETTING, name, f"below {checks.LARGEST_SETTING:g} in size", entry
+                )
+
+
 def compute(
-    work: Workspace, jobs: Mapping[str, Callable[[], Arrays]], *, label: str, workers: int = 1, quiet: bool = False
+    work: Folder, jobs: Mapping[str, Callable[[], Arrays]], *, label: str, workers: int = 1, quiet: bool = False
 ) -> dict[str, Arrays]:
     """Every piece, in the order of `jobs`: read where stored, else computed and stored.
 

@@ -87,10 +87,10 @@ def write(
     """
     kind = _sink(format)
     worker_count(workers)  # before anything is written
-    face = probe(jobs[0])
-    about = describe_log(jobs, face)
-    settings = {"format": format, **about, **identity(jobs[0].env, jobs[0].policy)}
-    with kind(out, settings, force=force) as sink:
+    with kind(out, force=force) as sink:
+        face = probe(jobs[0])
+        about = describe_log(jobs, face)
+        sink.resume({"format": format, **about, **identity(jobs[0].env, jobs[0].policy, trust=jobs[0].trust)})
         missing = [job for job in jobs if sink.load(_piece(job)) is None]
         with progress(
             f"simulating {face.name}", total=len(jobs), done=len(jobs) - len(missing), quiet=quiet

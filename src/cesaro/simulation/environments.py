@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro import __version__
+from cesaro import __version__, user_code
 from cesaro.errors import InputError
 from cesaro.policies import LogInfo
 from cesaro.text import Sentence, Wording
@@ -27,13 +27,17 @@ def make(env: str, **options: Any) -> Any:
         import gymnasium
     except ImportError as error:
         raise InputError("Simulation needs Gymnasium: pip install 'cesaro[mujoco]'.") from error
-    try:
-        with mujoco_log(console=False):
-            return gymnasium.make(env, **options)
-    except gymnasium.error.DependencyNotInstalled as error:
-        raise InputError(f"The environment {env} needs a package that is missing ({error}).") from error
-    except (gymnasium.error.Error, ModuleNotFoundError) as error:
-        raise InputError(f"env must be the name of a Gymnasium environment. Got {env!r} ({error}).") from error
+
+    def made() -> Any:
+        try:
+            with mujoco_log(console=False):
+                return gymnasium.make(env, **options)
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise InputError(f"The environment {env} needs a package that is missing ({error}).") from error
+        except (gymnasium.error.Error, ModuleNotFoundError) as error:
+            raise InputError(f"env must be the name of a Gymnasium environment. Got {env!r} ({error}).") from error
+
+    return user_code.call(lambda error: f"The environment {env} cannot be made: {error}; correct it.", made)
 
 
 def open_env(env: Env, *, time_limit: bool = True) -> Any:

@@ -26,7 +26,7 @@ def cores() -> int:
 
 def worker_count(workers: int | None) -> int:
     """A number of processes as a user gives it: at least 1, or None for all cores."""
-    return cores() if workers is None else checks.count("workers", workers)
+    return cores() if workers is None else checks.count("workers", workers, high=checks.MOST_WORKERS)
 
 
 def run_jobs(jobs: Sequence[Job], on_done: Callable[[int, Arrays], None], *, workers: int | None = None) -> None:
@@ -95,9 +95,9 @@ def _end(started: set[BaseProcess]) -> None:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Processes that start meanwhile never see Ctrl-C, which is for this one: it ends them without their tracebacks.
+    """Processes that start meanwhile never see Ctrl-C or the end of the terminal, which are for this one: it ends them itself.
 
-    A Ctrl-C that comes meanwhile is delivered at the end: half a pool of processes cannot be ended well. The block alone would
+    A signal that comes meanwhile is delivered at the end: half a pool of processes cannot be ended well. The block alone would
     not do, since another thread of this process may take the signal. Where signals cannot be blocked, nothing changes.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
@@ -107,22 +107,23 @@ def _interrupts_held() -> Iterator[None]:
 
     came: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()  # no other one is interrupted
-    # A handler that was not set from Python cannot be put back, and stays.
-    handler = signal.getsignal(signal.SIGINT) if is_main else None
+    # A handler that was not set from Python cannot be put back, and stays, as does what is ignored or ends this process.
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    handlers = {number: handler for number, handler in found.items() if is_main and callable(handler)}
     before: set[int] | None = None
     try:
-        if handler is not None:
-            signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+        for number in handlers:
+            signal.signal(number, lambda number, _: came.append(number))
         resource_tracker.ensure_running()  # which joblib would start between, and up to Python 3.12 that ends the block
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
         yield
     finally:
         if before is not None:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        if handler is not None:
-            signal.signal(signal.SIGINT, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         if came:  # also where the block failed: the failure stays as the context of the interrupt
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(came[0])
 
 
 def _numbered(number: int, job: Job, parent: int) -> tuple[int, Arrays]:

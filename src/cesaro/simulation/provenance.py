@@ -1,12 +1,10 @@
 """Where simulated numbers come from: what a log says about itself."""
 
-import hashlib
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cesaro.errors import InputError
+from cesaro.fingerprints import file_fingerprint, fingerprint
 from cesaro.policies import policy as as_policy
 from cesaro.simulation.environments import Env, Interface
 from cesaro.simulation.streams import Job
@@ -23,7 +21,7 @@ def describe_policy(policy: Any, *, trust: bool = False) -> dict[str, str]:
     file = Path(f"{path}.py" if marker else policy).expanduser()
     if not file.is_file():
         return named
-    return {**named, "file": file.name, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
+    return {**named, "file": file.name, "sha256": file_fingerprint(file)}
 
 
 def describe_log(jobs: Sequence[Job], face: Interface) -> dict[str, Any]:
@@ -59,26 +57,7 @@ def reset_rule(face: Interface) -> str:
     )
 
 
-def identity(env: Env, policy: Any) -> dict[str, str]:
-    """Checksums of what has no file and no name: functions and objects, with the source of the module that defines them."""
-    things = {"env": env, "policy": policy}
-    return {f"{name}_object": _checksum(name, thing) for name, thing in things.items() if not isinstance(thing, str)}
-
-
-def _checksum(name: str, thing: Any) -> str:
-    import cloudpickle
-
-    try:
-        digest = hashlib.sha256(cloudpickle.dumps(thing))
-    except Exception as error:  # whatever an object has against being stored
-        raise InputError(
-            f"{name} must be an object that can be stored, so that the same command resumes. Got {type(thing).__name__} "
-            f"({error}); name a policy file, or leave out= away."
-        ) from error
-    # What an importable module defines is stored by name alone.
-    for part in (thing, type(thing)):
-        module = sys.modules.get(getattr(part, "__module__", None) or "")
-        file = getattr(module, "__file__", None)
-        if file is not None and Path(file).is_file():
-            digest.update(Path(file).read_bytes())
-    return digest.hexdigest()
+def identity(env: Env, policy: Any, *, trust: bool = False) -> dict[str, str]:
+    """Fingerprints of the policy, and of an environment that has no name: of what runs, which no description tells."""
+    found = {"policy_fingerprint": fingerprint(as_policy(policy, trust=trust))}
+    return found if isinstance(env, str) else {"env_fingerprint": fingerprint(env), **found}

@@ -5,10 +5,9 @@ A log is one Parquet file that `cesaro.read` takes without options, or a Minari 
 
 import json
 import os
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from cesaro import documents
+from cesaro.data.sorting import has_mark
 from cesaro.errors import InputError
-from cesaro.files import Workspace, move
+from cesaro.files import holding, write_json
+from cesaro.folders import Workspace
 from cesaro.simulation.environments import open_env
 from cesaro.simulation.streams import Arrays, Job
 
@@ -30,6 +32,8 @@ _COLUMNS = {
     "terminated": "terminated",
     "truncated": "truncated",
 }
+# The files of a Minari data set.
+_DATA = ("data/metadata.json", "data/main_data.hdf5")
 REMARK = (
     "A Minari data set holds the last observation of an episode, not the reset state: read it with "
     "on_termination='restart' and on_truncation='restart' (--on-truncation restart) for the process with resets."
@@ -38,6 +42,8 @@ REMARK = (
 
 class Sink(Workspace):
     """A log in the making. The same settings find the streams of an interrupted run again; others are refused."""
+
+    WRITTEN_BY = "collect"
 
     def piece(self, name: str) -> Arrays:
         """A stream that was stored."""
@@ -54,28 +60,14 @@ class Sink(Workspace):
 class ParquetSink(Sink):
     """One Parquet file, a row group per stream."""
 
-    def __init__(self, out: str | os.PathLike[str], settings: Mapping[str, Any], *, force: bool = False) -> None:
-        super().__init__(out, settings, force=force)
-        if self.out.suffix != ".parquet":
-            raise InputError(f"out must end in .parquet. Got {self.out.name!r}.")
+    WRITER = "collect"
+    ENDING = ".parquet"
 
-    def check(self) -> None:
-        parent = self.out.parent
-        if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-            raise InputError(
-                f"'{parent}', which would hold the log, is no folder one can write to; create it or mend that."
-            )
-        if not os.path.lexists(self.out):
-            return
-        if not self.force:
-            raise InputError(f"'{self.out}' exists; add --force to replace it, or choose another file (--out).")
-        if not _is_collected(self.out):
-            raise InputError(
-                f"'{self.out}' was not written by collect, so that --force leaves it alone; choose another file (--out)."
-            )
+    def is_ours(self) -> bool:
+        return has_mark(self.out, b"cesaro")
 
     def write(self, about: dict[str, Any], job: Job, streams: Iterable[Arrays]) -> None:
-        file, writer = self.path / "log.parquet", None
+        file, writer = self.file("log.parquet"), None
         try:
             for number, stream in enumerate(streams):
                 rows = _rows(number, stream, about)
@@ -87,9 +79,7 @@ class ParquetSink(Sink):
         finally:
             if writer is not None:
                 writer.close()
-        self.check()  # again: hours may have passed
-        move(file, self.out)
-        shutil.rmtree(self.path)
+        self.appear(file)
 
 
 def table(about: dict[str, Any], streams: Iterable[Arrays]) -> pa.Table:
@@ -109,17 +99,12 @@ def _column(values: NDArray[Any]) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).reshape(-1)), values.shape[1])
 
 
-def _is_collected(file: Path) -> bool:
-    try:
-        return file.is_file() and b"cesaro" in (pq.read_schema(file).metadata or {})
-    except (OSError, pa.ArrowException):
-        return False
-
-
 class MinariSink(Sink):
     """One Minari data set. The end of a stream cuts its last episode, which is flagged as truncated then."""
 
-    def __init__(self, out: str | os.PathLike[str], settings: Mapping[str, Any], *, force: bool = False) -> None:
+    WRITER = "collect to Minari"
+
+    def __init__(self, out: str | os.PathLike[str], *, force: bool = False) -> None:
         self.id = os.fspath(out)
         try:
             from minari.dataset.minari_dataset import parse_dataset_id
@@ -132,11 +117,14 @@ class MinariSink(Sink):
             raise InputError(
                 f"out must be the id of a Minari data set, such as cheetah/noisy-v0. Got {self.id!r}."
             ) from error
-        super().__init__(get_dataset_path(self.id), settings, force=force)
+        super().__init__(get_dataset_path(self.id), force=force)
         self.path = self.out.parent / f".{self.out.name}.partial"  # hidden, or Minari would list it
 
-    def refusal(self) -> str | None:
-        return None if (self.out / "data" / "metadata.json").is_file() else "is no Minari data set"
+    def unmarked(self) -> set[str] | None:
+        with suppress(OSError, ValueError):
+            found = documents.read(self.out / "data" / "metadata.json")
+            return {"data/", *_DATA} if isinstance(found, dict) and "cesaro" in found else None
+        return None
 
     def check(self) -> None:
         self.out.parent.mkdir(parents=True, exist_ok=True)  # namespaces are Minari's to make
@@ -145,9 +133,7 @@ class MinariSink(Sink):
     def write(self, about: dict[str, Any], job: Job, streams: Iterable[Arrays]) -> None:
         from minari.dataset.minari_storage import MinariStorage
 
-        folder = self.path / "data"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
+        folder = self.files(list(_DATA))[0].parent
         made = open_env(job.env, time_limit=job.time_limit)
         try:
             seen, done = made.observation_space, _unbounded(made.action_space)
@@ -170,14 +156,17 @@ class MinariSink(Sink):
             storage.update_episodes(_episodes(stream, seen, done))
         self._make_namespace()
         self.rename()
-        shutil.rmtree(self.out / "pieces")
-        (self.out / "settings.json").unlink()
 
     def _make_namespace(self) -> None:
-        from minari.namespace import create_namespace, list_local_namespaces
+        """What `minari.create_namespace` writes, whole or not at all."""
+        from minari.namespace import NAMESPACE_METADATA_FILENAME
 
-        if self._namespace is not None and self._namespace not in list_local_namespaces():
-            create_namespace(self._namespace)
+        folder = self.out.parent
+        for _ in self._namespace.split("/") if self._namespace else ():
+            file, folder = folder / NAMESPACE_METADATA_FILENAME, folder.parent
+            with holding(file):
+                if not file.exists():
+                    write_json(file, {})
 
 
 def _unbounded(space: Any) -> Any:

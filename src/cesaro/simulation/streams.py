@@ -9,20 +9,23 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import checks, user_code
-from cesaro.errors import CesaroError, InputError
+from cesaro.errors import InputError
 from cesaro.policies import Attached, policy
 from cesaro.policies.shipped import SHIPPED, actor_path
-from cesaro.simulation.environments import Env, Interface, interface, mujoco_log, open_env
+from cesaro.simulation.environments import Env, Interface, interface, mujoco_log, name_of, open_env
 
 Arrays = dict[str, NDArray[Any]]
 
 STREAMS = 20
+# Streams are held one by one in memory; there may be many.
+MOST_STREAMS, MOST_STEPS = 100_000, 100_000_000
 _CHECK_EVERY = 1_000  # steps between two full checks of what a policy returns; cheap ones are made at every step
 
 
@@ -61,11 +64,11 @@ def plan(env: Env, policy: Any, steps: int, *, seed: int = 0, streams: int = STR
         policy: as `cesaro.policy` takes it, or "shipped" for the actor that comes with cesaro for this environment.
         settings: further fields of `Job`.
     """
-    checks.count("steps", steps)
     checks.count("seed", seed, low=0)
-    checks.count("streams", streams)
+    checks.count("streams", streams, high=MOST_STREAMS)
+    checks.count("steps", steps, high=MOST_STEPS * streams)
     for name in ("sigma", "epsilon"):
-        settings[name] = checks.number(name, settings.get(name, 0.0), low=0.0)
+        settings[name] = checks.number(name, settings.get(name, 0.0), low=0.0, high=checks.LARGEST_SETTING)
     if settings["epsilon"] > 1:
         raise InputError(f"epsilon must be a probability between 0 and 1. Got {settings['epsilon']:g}.")
     if steps < streams:
@@ -96,21 +99,34 @@ def stream(job: Job) -> Arrays:
     """
     from threadpoolctl import threadpool_limits
 
-    with (
-        _opened(job) as simulation,
-        threadpool_limits(limits=1, user_api="blas"),
-        mujoco_log(console=True),
-        np.errstate(over="ignore", invalid="ignore"),  # what is not finite is refused with its place
-    ):
-        return simulation.run()
+    def simulated() -> Arrays:
+        with (
+            _opened(job) as simulation,
+            threadpool_limits(limits=1, user_api="blas"),
+            mujoco_log(console=True),
+            np.errstate(over="ignore", invalid="ignore"),  # what is not finite is refused with its place
+        ):
+            return simulation.run()
+
+    arrays: Arrays = user_code.call(partial(_broken, job), simulated)
+    return arrays
 
 
 def probe(job: Job) -> Interface:
     """The interface of a job's environment, after one action of its policy: what is wrong shows before anything runs."""
-    with _opened(job) as simulation:
-        simulation.begin()
-        simulation.choose(0)
-        return simulation.face
+
+    def probed() -> Interface:
+        with _opened(job) as simulation:
+            simulation.begin()
+            simulation.choose(0)
+            return simulation.face
+
+    face: Interface = user_code.call(partial(_broken, job), probed)
+    return face
+
+
+def _broken(job: Job, error: str) -> str:
+    return f"{name_of(job.env)}, stream {job.number} failed with {error}; correct the environment."
 
 
 @contextmanager
@@ -156,21 +172,22 @@ class _Simulation:
         rewards = np.empty(length)
         terminated, truncated = np.zeros(length, dtype=np.bool_), np.zeros(length, dtype=np.bool_)
         finals = []
+
+        def take(step: int, command: Any) -> tuple[Any, bool]:
+            seen, rewards[step], is_terminated, is_truncated, _ = step_env(command)
+            if is_terminated or is_truncated:
+                terminated[step], truncated[step] = is_terminated, is_truncated
+                return seen, True
+            return seen, False
+
         self.begin()
         for step in range(length):
             command = self.choose(step)
-            try:
-                seen, reward, is_terminated, is_truncated, _ = step_env(command)
-            except CesaroError:
-                raise
-            except Exception as error:
-                raise self._failed("step", step, error) from error
-            rewards[step] = reward
+            seen, is_over = user_code.call(partial(self._failed, "step", step), take, step, command)
             if not math.isfinite(rewards[step]):
-                raise self._wrong(step, f"the reward must be finite. Got {reward}")
+                raise self._wrong(step, f"the reward must be finite. Got {rewards[step]}")
             self._see(step, seen)
-            if is_terminated or is_truncated:
-                terminated[step], truncated[step] = is_terminated, is_truncated
+            if is_over:
                 finals.append(self.observations[step + 1].copy())
                 self._reset(step)
         ends: Arrays = {"rewards": rewards, "terminated": terminated, "truncated": truncated}
@@ -230,21 +247,14 @@ class _Simulation:
             raise self._wrong(step, f"the observation must be finite. Got {target[0, column]} in dimension {column}")
 
     def _reset(self, step: int, **seed: int) -> None:
-        try:
-            seen, _ = self.made.reset(**seed)
-        except CesaroError:
-            raise
-        except Exception as error:
-            raise self._failed("reset", step, error) from error
+        seen, _ = user_code.call(partial(self._failed, "reset", step), partial(self.made.reset, **seed))
         self._see(step, seen)
 
     def _wrong(self, step: int, what: str) -> InputError:
         return InputError(f"{self._where(step)}: {what}; correct the environment or the policy.")
 
-    def _failed(self, what: str, step: int, error: Exception) -> InputError:
-        return InputError(
-            f"{self._where(step)}: {what} failed with {user_code.explain(error)}; correct the environment."
-        )
+    def _failed(self, what: str, step: int, error: str) -> str:
+        return f"{self._where(step)}: {what} failed with {error}; correct the environment."
 
     def _where(self, step: int) -> str:
         return f"{self.face.name}, stream {self.job.number}, step {max(step, 0)}"

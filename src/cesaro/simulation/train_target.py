@@ -7,9 +7,7 @@ and resumed gives the same actor as one that was not.
 
 import json
 import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
@@ -17,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from cesaro import checks, files
+from cesaro import checks, files, user_code
 from cesaro.errors import InputError
-from cesaro.policies.actor import save_actor
+from cesaro.folders import OutFolder
+from cesaro.policies.actor import load, save_actor
 from cesaro.progress import progress
 from cesaro.simulation.environments import make
+from cesaro.simulation.streams import MOST_STEPS
 
 SEGMENT = 25_000  # steps between two checkpoints
 EPISODES = 10  # for the return in the metadata
@@ -65,30 +65,28 @@ def train_target(
         steps: steps in the environment, 10,000 of them with random actions.
         seed: of all random numbers.
         segment: steps between two checkpoints; it is part of the result, because every segment begins an episode.
-        force: replace an existing file.
+        force: replace the file of another actor.
         quiet: no progress bar.
 
     Raises:
         InputError: Stable-Baselines3 is not installed, or the environment or the file will not do.
     """
-    checks.count("steps", steps)
+    checks.count("steps", steps, high=MOST_STEPS)
     checks.count("seed", seed, low=0)
-    checks.count("segment", segment)
-    file = Path(os.path.abspath(out))
-    _check_file(file, force=force)
-    work = file.with_name(f"{file.name}.partial")
-    made = _make(env)
-    settings = json.dumps({**SETTINGS, "widths": WIDTHS, "exploration": EXPLORATION})
-    wanted = {
-        "schema": _SCHEMA,
-        "env": env,
-        "seed": seed,
-        "segment": segment,
-        "settings": settings,
-        "versions": _versions(),
-    }
-    with _locked(work):
-        done, model = _resume(work, wanted, made) or (0, _new(made, seed))
+    checks.count("segment", segment, high=MOST_STEPS)
+    with ActorFile(out, force=force) as folder:
+        made = _make(env)
+        settings = json.dumps({**SETTINGS, "widths": WIDTHS, "exploration": EXPLORATION})
+        wanted = {
+            "schema": _SCHEMA,
+            "env": env,
+            "seed": seed,
+            "segment": segment,
+            "settings": settings,
+            "versions": _versions(),
+        }
+        work, checkpoint = folder.path, folder.file(_CHECKPOINT, progress=True)
+        done, model = _resume(checkpoint, wanted, made) or (0, _new(made, seed))
         if done > steps or (done < steps and done % segment):
             rule = "as many" if done % segment else "as many or more"
             raise InputError(
@@ -98,11 +96,11 @@ def train_target(
         with progress(f"training on {env}", total=number, done=-(-done // segment), quiet=quiet) as advance:
             while done < steps:
                 size = min(segment - done % segment, steps - done)
-                _learn(model, size, seed=(seed, done))
+                user_code.call(partial(_failed, env), partial(_learn, model, size, seed=(seed, done)))
                 done += size
-                _checkpoint(work, {**wanted, "steps": done}, model)
+                _checkpoint(checkpoint, {**wanted, "steps": done}, model)
                 advance()
-        returns = _returns(model, env, seed)
+        returns = user_code.call(partial(_failed, env), _returns, model, env, seed)
         metadata = {
             "env": env,
             "steps": str(done),
@@ -114,18 +112,29 @@ def train_target(
             "returns": json.dumps([round(value, 2) for value in returns]),
             "mean_return": f"{np.mean(returns):.2f}",
         }
-        _write_actor(file, model, metadata)
-        shutil.rmtree(work, ignore_errors=True)
-    return file
+        actor = folder.file("actor.safetensors")
+        _write_actor(actor, model, metadata)
+        folder.appear(actor)
+    return folder.out
 
 
-def _check_file(file: Path, *, force: bool) -> None:
-    if file.suffix != ".safetensors":
-        raise InputError(f"out must end in .safetensors. Got {file.name!r}.")
-    if not file.parent.is_dir():
-        raise InputError(f"The folder '{file.parent}', which would hold the actor, does not exist; create it.")
-    if file.exists() and not force:
-        raise InputError(f"'{file}' exists; add --force to replace it, or choose another file (--out).")
+class ActorFile(OutFolder):
+    """The actor's file, and `OUT.partial/` with the checkpoint of its training."""
+
+    WRITER = "train-target"
+    WRITTEN_BY = "train-target"
+    ENDING = ".safetensors"
+
+    def is_ours(self) -> bool:
+        try:
+            load(self.out, name=self.out.stem)
+        except InputError:
+            return False
+        return True
+
+
+def _failed(env: str, error: str) -> str:
+    return f"Training on {env} failed with {error}; correct the environment."
 
 
 def _versions() -> dict[str, str]:
@@ -184,7 +193,7 @@ def _learn(model: Any, size: int, *, seed: tuple[int, int]) -> None:
     model.learn(size, reset_num_timesteps=False)
 
 
-def _checkpoint(work: Path, state: dict[str, Any], model: Any) -> None:
+def _checkpoint(file: Path, state: dict[str, Any], model: Any) -> None:
     """Keep the model and its replay buffer in one file, which replaces the last one when it is complete."""
     saved = BytesIO()
     model.save(saved)
@@ -193,13 +202,13 @@ def _checkpoint(work: Path, state: dict[str, Any], model: Any) -> None:
     arrays = {name: getattr(buffer, name)[:filled] for name in _BUFFER}
     arrays["model"] = np.frombuffer(saved.getvalue(), dtype=np.uint8)
     meta = {**state, "position": int(buffer.pos), "full": bool(buffer.full)}
-    files.write_arrays(work / _CHECKPOINT, meta, arrays)
+    files.write_arrays(file, meta, arrays)
 
 
-def _resume(work: Path, wanted: dict[str, Any], env: Any) -> tuple[int, Any] | None:
-    file = work / _CHECKPOINT
+def _resume(file: Path, wanted: dict[str, Any], env: Any) -> tuple[int, Any] | None:
     if not file.exists():
         return None
+    work = file.parent
     from stable_baselines3 import TD3
 
     try:
@@ -249,14 +258,3 @@ def _write_actor(file: Path, model: Any, metadata: dict[str, str]) -> None:
         high=model.action_space.high,
         metadata=metadata,
     )
-
-
-@contextmanager
-def _locked(work: Path) -> Iterator[None]:
-    """`OUT.partial/`, made if need be, for one run at a time."""
-    try:
-        work.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(f"The folder '{work}' cannot be made ({error.strerror}); choose another --out.") from error
-    with files.locked(work, "choose another --out"):
-        yield

@@ -1,5 +1,6 @@
 """What could be wrong with an estimate: each finding has a value, a verdict, one sentence and a remedy."""
 
+from cesaro.checks import decomposing
 from cesaro.estimators.diagnostics.equations import equations
 from cesaro.estimators.diagnostics.finding import OTHERS, SEVERITY, Diagnostic, Verdict, worst
 from cesaro.estimators.diagnostics.maps import agreement, learned_methods
@@ -10,6 +11,7 @@ from cesaro.estimators.diagnostics.support import support
 __all__ = ["OTHERS", "SEVERITY", "Diagnostic", "Subject", "Verdict", "diagnose", "worst"]
 
 
+@decomposing("A finding about the estimate")
 def diagnose(subject: Subject) -> tuple[Diagnostic, ...]:
     """Everything that can be said of a fitted estimator, from at most 100,000 rows where it takes features.
 

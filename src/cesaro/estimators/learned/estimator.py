@@ -15,6 +15,7 @@ from cesaro.estimators.learned.linear_run import fit_linear
 from cesaro.estimators.learned.network_run import fit_networks, hidden_maps, network_inputs, over_members
 from cesaro.estimators.learned.settings import check, is_network
 from cesaro.features import FeatureMap
+from cesaro.files import holding
 
 
 class Learned(LearnedBase):
@@ -87,10 +88,11 @@ class Learned(LearnedBase):
         """Evaluate `policy` on a log, or on ready features without one."""
         settings = check(self)
         check_engine(self.engine, self.address)
-        if is_network(self.approximator):
-            fit_networks(self, data, policy, settings)
-        else:
-            fit_linear(self, data, policy, settings)
+        with holding(settings.checkpoint):
+            if is_network(self.approximator):
+                fit_networks(self, data, policy, settings)
+            else:
+                fit_linear(self, data, policy, settings)
         return self
 
     @property

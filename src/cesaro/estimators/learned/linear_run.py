@@ -82,7 +82,7 @@ def fit_linear(est: LearnedBase, data: Any, policy: Any, settings: Settings) -> 
         policy,
         features=est.features,
         dual_features="same",
-        draws=checks.count("draws", est.draws),
+        draws=checks.count("draws", est.draws, high=checks.MOST_DRAWS),
         random_state=checks.count("random_state", est.random_state, low=0),
         most=MOST_AUTO,
         quiet=est.quiet,

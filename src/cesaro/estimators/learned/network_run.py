@@ -75,7 +75,7 @@ class NetworkRuns:
 def fit_networks(est: LearnedBase, data: Any, policy: Any, settings: Settings) -> None:
     """Train all seeds and set what `fit` leaves on the estimator."""
     random_state = checks.count("random_state", est.random_state, low=0)
-    draws = checks.count("draws", est.draws)
+    draws = checks.count("draws", est.draws, high=checks.MOST_DRAWS)
     features: Any = "auto"
     if isinstance(data, Log):
         data = data.opened()

@@ -18,6 +18,7 @@ from cesaro.estimators.tabular import NotIdentified
 from cesaro.features.encoder import MAX_DENSE
 from cesaro.features.maps import Joint, PerAction
 from cesaro.features.networks import NetworkInputs
+from cesaro.fingerprints import fingerprint
 from cesaro.learning.feed import Feed
 from cesaro.linear import EmpiricalProblem
 from cesaro.linear.fixed_point import feature_scale, reduce
@@ -81,7 +82,8 @@ def buffered(prepared: Prepared, facts: Facts, dtype: str, rewards: tuple[float,
         seed=prepared.random_state,
         weight=None if prepared.sample.rows.weights is None else facts.weight / facts.rows,
     )
-    return Feed(buffer.after)
+    log, policy = prepared.log, prepared.policy and prepared.policy.policy
+    return Feed(buffer.after, lambda: fingerprint((sorted(log.digests().items()), policy, prepared.map)))
 
 
 def sampled(prepared: Prepared, most: int = SAMPLE) -> FeatureTransitions:

@@ -19,6 +19,8 @@ APPROXIMATORS = ("linear", "linear-random", "mlp")
 # The network of `approximator="mlp"`, and how it is trained.
 NETWORK = MLP(widths=(128, 128))
 NETWORK_STEP, NETWORK_STEPS, NETWORK_BATCH = 3e-4, 40_000, 512
+# Runs side by side, and samples of one minibatch.
+MOST_SEEDS, MOST_BATCH = 10_000, 1_000_000
 # Of the target network that Diff-SGQ needs.
 MIXING = 0.005
 
@@ -78,11 +80,13 @@ def check(estimator: LearnedBase) -> Settings:
     for name, low_open in (("step_size", True), ("ridge", False)):
         value = getattr(estimator, name)
         if not _is_auto(value):
-            checks.number(name, value, low=0.0, low_open=low_open)
+            checks.number(name, value, low=0.0, low_open=low_open, high=checks.LARGEST_SETTING)
     if not _is_auto(estimator.steps):
         checks.count("steps", estimator.steps)
-    checks.number("lam", estimator.lam, low=0.0, low_open=estimator.method == "gradient-dice")
-    checks.count("seeds", estimator.seeds)
+    checks.number(
+        "lam", estimator.lam, low=0.0, low_open=estimator.method == "gradient-dice", high=checks.LARGEST_SETTING
+    )
+    checks.count("seeds", estimator.seeds, high=MOST_SEEDS)
     network = is_network(approximator)
     if network and not _is_auto(estimator.features):
         raise InputError(
@@ -95,7 +99,7 @@ def check(estimator: LearnedBase) -> Settings:
     batch = estimator.batch_size
     return Settings(
         approximator if not isinstance(approximator, str) or not network else NETWORK,
-        (NETWORK_BATCH if network else 1) if _is_auto(batch) else checks.count("batch_size", batch),
+        (NETWORK_BATCH if network else 1) if _is_auto(batch) else checks.count("batch_size", batch, high=MOST_BATCH),
         dtype,
         _optimizer(estimator.optimizer, estimator.method, network),
         _target(estimator.target, estimator.method, network),

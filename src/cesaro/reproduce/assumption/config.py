@@ -37,6 +37,7 @@ class Config:
     simplex: str = "stick-breaking"
 
     def __post_init__(self) -> None:
+        study.require_sizes("assumption", self)
         _require(bool(self.sizes) and min(self.sizes) >= 2, "sizes", "integers ≥ 2", self.sizes)
         _require(
             bool(self.sigmas) and all(0 <= sigma < math.inf for sigma in self.sigmas),

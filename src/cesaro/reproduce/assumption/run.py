@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from cesaro.checks import Array
-from cesaro.files import Arrays, Workspace
+from cesaro.files import Arrays
 from cesaro.reproduce import study
 from cesaro.reproduce.assumption import show
 from cesaro.reproduce.assumption.config import Config
@@ -28,11 +28,11 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
     """
     study.check_workers(workers)
     settings = {"study": "assumption", **asdict(config)}
-    with Workspace(out, settings, force=force) as work:
+    with study.Folder(out, settings, force=force) as work:
         pieces = study.compute(work, _jobs(config), label="assumption", workers=workers, quiet=quiet)
         result = _result(config, pieces)
-        show.write_cells(result, work.path / "assumption.csv")
-        show.plot(result).savefig(work.path / "assumption.png", dpi=150, metadata={"Software": None})
+        show.write_cells(result, work.file("assumption.csv"))
+        show.plot(result).savefig(work.file("assumption.png"), dpi=150, metadata={"Software": None})
         options = {"trials": config.trials, "seed": config.seed, "simplex": config.simplex}
         work.finish(
             study.manifest("assumption", asdict(config), seed=config.seed, options=options, summary=result.summary())

@@ -63,6 +63,7 @@ class Config:
     misfit: bool = False
 
     def __post_init__(self) -> None:
+        study.require_sizes("boyan", self)
         known = PAPER_METHODS + EXTRA_METHODS
         _require(
             _are(self.methods, known.__contains__), "methods", f"different names of {', '.join(known)}", self.methods

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cesaro import exact
-from cesaro.files import Arrays, Workspace
+from cesaro.files import Arrays
 from cesaro.learning import Sweep, sweep
 from cesaro.linear import LinearProblem
 from cesaro.reproduce import study
@@ -50,13 +50,13 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
     """
     study.check_workers(workers)
     check_radius(config)
-    with Workspace(out, {"study": "boyan", **asdict(config)}, force=force) as work:
+    with study.Folder(out, {"study": "boyan", **asdict(config)}, force=force) as work:
         pieces = study.compute(work, _jobs(config), label="boyan", workers=workers, quiet=quiet)
         result = _result(config, pieces)
-        show.write_settings(result, work.path / "boyan.csv")
-        show.write_best(result, work.path / "best.csv")
+        show.write_settings(result, work.file("boyan.csv"))
+        show.write_best(result, work.file("best.csv"))
         for name, plot in (("boyan", show.plot), ("step_size", show.plot_step_sizes)):
-            plot(result).savefig(work.path / f"{name}.png", dpi=150, metadata={"Software": None})
+            plot(result).savefig(work.file(f"{name}.png"), dpi=150, metadata={"Software": None})
         manifest = study.manifest("boyan", asdict(config), seed=config.seed, options={}, summary=result.summary())
         work.finish({**manifest, "command": command(config)})
     return result

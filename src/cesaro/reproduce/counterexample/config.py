@@ -38,6 +38,7 @@ class Config:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        study.require_sizes("counterexample", self)
         for name in ("horizon", "settling"):
             value = getattr(self, name)
             _require(1 <= value <= 1_000, name, "a number from 1 to 1000", value)

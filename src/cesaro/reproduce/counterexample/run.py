@@ -10,7 +10,7 @@ import numpy as np
 
 from cesaro import problems
 from cesaro.checks import Array
-from cesaro.files import Arrays, Workspace
+from cesaro.files import Arrays
 from cesaro.linear import LinearProblem
 from cesaro.linear.stability import Stability
 from cesaro.reproduce import study
@@ -35,12 +35,12 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
         InputError: a setting breaks its rule, or `out` cannot be used.
     """
     study.check_workers(workers)
-    with Workspace(out, {"study": "counterexample", **asdict(config)}, force=force) as work:
+    with study.Folder(out, {"study": "counterexample", **asdict(config)}, force=force) as work:
         pieces = study.compute(work, _jobs(config), label="counterexample", workers=workers, quiet=quiet)
         result = _result(config, pieces)
-        show.write_exponents(result, work.path / "counterexample.csv")
-        show.write_trajectories(result, work.path / "trajectories.csv")
-        show.plot(result).savefig(work.path / "counterexample.png", dpi=150, metadata={"Software": None})
+        show.write_exponents(result, work.file("counterexample.csv"))
+        show.write_trajectories(result, work.file("trajectories.csv"))
+        show.plot(result).savefig(work.file("counterexample.png"), dpi=150, metadata={"Software": None})
         summary = result.summary()
         manifest = study.manifest("counterexample", asdict(config), seed=config.seed, options={}, summary=summary)
         work.finish({**manifest, "command": command(config)})

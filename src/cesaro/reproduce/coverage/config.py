@@ -40,6 +40,7 @@ class Config:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        study.require_sizes("coverage", self)
         _require(self.logs >= 2, "logs", "an integer ≥ 2", self.logs)
         for name in ("lengths", "trajectories"):
             value = getattr(self, name)

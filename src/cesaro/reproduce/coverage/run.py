@@ -15,7 +15,7 @@ from cesaro.estimators import DiffLSTD, Estimate
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, independent
 from cesaro.estimators.projection import COSINES, project
 from cesaro.estimators.tabular import NotIdentified
-from cesaro.files import Arrays, Workspace
+from cesaro.files import Arrays
 from cesaro.reproduce import study
 from cesaro.reproduce.coverage import show
 from cesaro.reproduce.coverage.chains import CHAINS, SERIES, Known, expected_features, known, quantities, simulate
@@ -35,15 +35,15 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
         InputError: a setting breaks its rule, or `out` cannot be used.
     """
     study.check_workers(workers)
-    problems = {name: known(name, config.stay, config.ridge) for name in CHAINS}
     # The pieces depend on the default rule too.
     settings = {"study": "coverage", **asdict(config), "cosines": COSINES, "enough_clusters": ENOUGH_CLUSTERS}
-    with Workspace(out, settings, force=force) as work:
+    with study.Folder(out, settings, force=force) as work:
+        problems = {name: known(name, config.stay, config.ridge) for name in CHAINS}
         pieces = study.compute(work, _jobs(config, problems), label="coverage", workers=workers, quiet=quiet)
         result = _result(config, problems, pieces)
-        show.write_cells(result, work.path / "coverage.csv")
-        show.write_series(result, work.path / "series.csv")
-        show.plot(result).savefig(work.path / "coverage.png", dpi=150, metadata={"Software": None})
+        show.write_cells(result, work.file("coverage.csv"))
+        show.write_series(result, work.file("series.csv"))
+        show.plot(result).savefig(work.file("coverage.png"), dpi=150, metadata={"Software": None})
         manifest = study.manifest("coverage", asdict(config), seed=config.seed, options={}, summary=result.summary())
         work.finish({**manifest, "command": command(config)})
     return result

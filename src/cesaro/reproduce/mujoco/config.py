@@ -63,6 +63,7 @@ class Config:
     actors: str = ""
 
     def __post_init__(self) -> None:
+        study.require_sizes("mujoco", self)
         _require(_are(self.envs, bool), "envs", "different names of environments", self.envs)
         for name in ("sigmas", "lrs", "lams"):
             values = getattr(self, name)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cesaro.data import FeatureTransitions
 from cesaro.errors import InputError
-from cesaro.files import chosen, read_arrays, read_metadata, write_arrays
+from cesaro.files import chosen, holding, read_arrays, read_metadata, write_arrays
 from cesaro.learning.source import source
 from cesaro.policies import policy
 from cesaro.progress import progress
@@ -198,7 +198,7 @@ def _write(recording: Recording, parts: list[Arrays], folder: Path) -> None:
         "inputs": 0 if recording.sigma is None else arrays["observations"].shape[1] + arrays["actions"].shape[1],
     }
     file = folder / _name(recording, settings)
-    with chosen(file):
+    with chosen(file), holding(file):
         write_arrays(file, meta, arrays)
 
 

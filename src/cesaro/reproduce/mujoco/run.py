@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from cesaro.errors import InputError
-from cesaro.files import Arrays, Workspace
+from cesaro.files import Arrays
 from cesaro.reproduce import study
 from cesaro.reproduce.mujoco import data as recordings
 from cesaro.reproduce.mujoco import learning, show
@@ -48,22 +48,21 @@ def run(
     if workers is not None:
         study.check_workers(workers)
     folder = Path(os.path.abspath(out)).parent / "mujoco_data" if data is None else Path(data)
-    Workspace(out, {}, force=force).check()
-    collect(config, folder, workers=workers, quiet=quiet)
-    truths = {env: _stored(config.truth(env), folder) for env in config.envs}
-    logs = {place: _stored(config.log(place), folder) for place in config.places}
-    rates = {env: Rate(*recordings.rate(recordings.load(stored))) for env, stored in truths.items()}
-    contents = {stored.file.stem: stored.content[:16] for stored in (*truths.values(), *logs.values())}
-    settings = {"study": "mujoco", **asdict(config), "data": contents}
-    with Workspace(out, settings, force=force) as work:
+    with study.Folder(out, force=force) as work:
+        collect(config, folder, workers=workers, quiet=quiet)
+        truths = {env: _stored(config.truth(env), folder) for env in config.envs}
+        logs = {place: _stored(config.log(place), folder) for place in config.places}
+        rates = {env: Rate(*recordings.rate(recordings.load(stored))) for env, stored in truths.items()}
+        contents = {stored.file.stem: stored.content[:16] for stored in (*truths.values(), *logs.values())}
+        work.resume({"study": "mujoco", **asdict(config), "data": contents})
         jobs = _jobs(config, logs, rates, workers)
         pieces = study.compute(work, jobs, label="mujoco", workers=_at_a_time(logs), quiet=quiet)
         result = _result(config, pieces, rates, contents)
-        show.write_settings(result, work.path / "mujoco.csv")
-        show.write_best(result, work.path / "best.csv")
-        show.write_curves(result, work.path / "curves.csv")
+        show.write_settings(result, work.file("mujoco.csv"))
+        show.write_best(result, work.file("best.csv"))
+        show.write_curves(result, work.file("curves.csv"))
         for name, figure in show.figures(result).items():
-            figure.savefig(work.path / f"{name}.png", dpi=150, metadata={"Software": None})
+            figure.savefig(work.file(f"{name}.png"), dpi=150, metadata={"Software": None})
         manifest = study.manifest("mujoco", asdict(config), seed=config.seed, options={}, summary=result.summary())
         about = {
             "command": command(config),

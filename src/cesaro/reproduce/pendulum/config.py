@@ -55,6 +55,7 @@ class Config:
     seed: int = 100
 
     def __post_init__(self) -> None:
+        study.require_sizes("pendulum", self)
         known = bool(self.controllers) and all(name in CONTROLLERS for name in self.controllers)
         rule = f"one or more of {', '.join(CONTROLLERS)}, each once"
         _require(known and _increasing(sorted(self.controllers)), "controllers", rule, self.controllers)

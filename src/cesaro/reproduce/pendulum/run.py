@@ -14,7 +14,7 @@ from cesaro.errors import EvaluationWarning
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.diagnostics import worst
 from cesaro.estimators.tabular import NotIdentified
-from cesaro.files import Arrays, Workspace
+from cesaro.files import Arrays
 from cesaro.reproduce import study
 from cesaro.reproduce.pendulum import show
 from cesaro.reproduce.pendulum.config import CONFIDENCE, Config, command
@@ -31,17 +31,17 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
         InputError: a setting breaks its rule, or `out` cannot be used.
     """
     study.check_workers(workers)
-    jobs = _jobs(config)
-    with Workspace(out, {"study": "pendulum", **asdict(config)}, force=force) as work:
+    with study.Folder(out, {"study": "pendulum", **asdict(config)}, force=force) as work:
+        jobs = _jobs(config)
         # Refusals and ridges that answer in spite of one are counted; filters of warnings are shared by all threads.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EvaluationWarning)
             pieces = study.compute(work, jobs, label="pendulum", workers=workers, quiet=quiet)
         result = _result(config, pieces)
-        show.write_cells(result, work.path / "pendulum.csv")
-        show.write_logs(result, work.path / "logs.csv")
-        show.write_settings(result, work.path / "settings.csv")
-        show.plot(result).savefig(work.path / "pendulum.png", dpi=150, metadata={"Software": None})
+        show.write_cells(result, work.file("pendulum.csv"))
+        show.write_logs(result, work.file("logs.csv"))
+        show.write_settings(result, work.file("settings.csv"))
+        show.plot(result).savefig(work.file("pendulum.png"), dpi=150, metadata={"Software": None})
         manifest = study.manifest("pendulum", asdict(config), seed=config.seed, options={}, summary=result.summary())
         work.finish({**manifest, "command": command(config)})
     return result

@@ -77,6 +77,7 @@ class Config:
     actors: str = ""
 
     def __post_init__(self) -> None:
+        study.require_sizes("practice", self)
         for name in ("envs", "maps"):
             value = getattr(self, name)
             _require(bool(value) and len(set(value)) == len(value), name, "one or more names, each once", value)

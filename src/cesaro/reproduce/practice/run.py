@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cesaro.errors import EvaluationWarning
-from cesaro.files import Arrays, Workspace
+from cesaro.files import Arrays
 from cesaro.reproduce import mujoco, study
 from cesaro.reproduce.mujoco import data as recordings
 from cesaro.reproduce.practice import show
@@ -41,21 +41,21 @@ def run(
         InputError: a setting breaks its rule, `out` cannot be used, or a file in `data` is not what it should be.
     """
     study.check_workers(workers)
-    Workspace(out, {}, force=force).check()
     folder = Path(os.path.abspath(out)).parent / "mujoco_data" if data is None else Path(data)
-    shelf, contents = _shelf(config, folder, quiet)
-    with Workspace(out, {"study": "practice", **asdict(config), "data": contents}, force=force) as work:
+    with study.Folder(out, force=force) as work:
+        shelf, contents = _shelf(config, folder, quiet)
+        work.resume({"study": "practice", **asdict(config), "data": contents})
         # Refusals and runs that diverged are counted; filters of warnings are shared by all threads.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EvaluationWarning)
             pieces = study.compute(work, _jobs(config, shelf), label="practice", workers=workers, quiet=quiet)
         result = _result(config, pieces)
-        show.write_estimates(result, work.path / "practice.csv")
-        show.write_seeds(result, work.path / "seeds.csv")
-        show.write_methods(result, work.path / "methods.csv")
+        show.write_estimates(result, work.file("practice.csv"))
+        show.write_seeds(result, work.file("seeds.csv"))
+        show.write_methods(result, work.file("methods.csv"))
         if result.held:
-            show.write_held(result, work.path / "held.csv")
-        show.plot(result).savefig(work.path / "practice.png", dpi=150, metadata={"Software": None})
+            show.write_held(result, work.file("held.csv"))
+        show.plot(result).savefig(work.file("practice.png"), dpi=150, metadata={"Software": None})
         manifest = study.manifest("practice", asdict(config), seed=config.seed, options={}, summary=result.summary())
         work.finish({**manifest, "command": command(config)})
     return result

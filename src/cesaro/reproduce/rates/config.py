@@ -49,6 +49,7 @@ class Config:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        study.require_sizes("rates", self)
         for name in ("problems", "states", "actions", "features"):
             value = getattr(self, name)
             _require(value >= 1, name, "an integer ≥ 1", value)

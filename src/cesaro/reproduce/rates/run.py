@@ -10,7 +10,7 @@ import numpy as np
 from cesaro import exact, problems
 from cesaro.checks import Array
 from cesaro.errors import InputError
-from cesaro.files import Arrays, Workspace
+from cesaro.files import Arrays
 from cesaro.learning import Sweep, sweep
 from cesaro.linear import LinearProblem
 from cesaro.reproduce import study
@@ -31,13 +31,13 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
         InputError: a setting breaks its rule, too few candidates satisfy the assumptions, or `out` cannot be used.
     """
     study.check_workers(workers)
-    chosen, rejected = choose(config)
-    with Workspace(out, {"study": "rates", **asdict(config)}, force=force) as work:
+    with study.Folder(out, {"study": "rates", **asdict(config)}, force=force) as work:
+        chosen, rejected = choose(config)
         pieces = study.compute(work, _jobs(config, chosen), label="rates", workers=workers, quiet=quiet)
         result = Result(config, chosen, rejected, _errors(chosen, pieces))
-        show.write_errors(result, work.path / "rates.csv")
-        show.write_problems(result, work.path / "problems.csv")
-        show.plot(result).savefig(work.path / "rates.png", dpi=150, metadata={"Software": None})
+        show.write_errors(result, work.file("rates.csv"))
+        show.write_problems(result, work.file("problems.csv"))
+        show.plot(result).savefig(work.file("rates.png"), dpi=150, metadata={"Software": None})
         manifest = study.manifest("rates", asdict(config), seed=config.seed, options={}, summary=result.summary())
         work.finish({**manifest, "command": command(config)})
     return result

@@ -65,6 +65,7 @@ class Config:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        study.require_sizes("stall", self)
         right = len(self.walks) >= 2 and all(4 <= a < b <= 128 for a, b in zip(self.walks, self.walks[1:]))
         _require(right, "walks", "at least two increasing integers from 4 to 128", self.walks)
         right = bool(self.noises) and all(0 <= noise <= 1 for noise in self.noises)

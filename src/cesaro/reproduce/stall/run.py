@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cesaro.files import Arrays, Workspace
+from cesaro.files import Arrays
 from cesaro.reproduce import study
 from cesaro.reproduce.stall import exact, networks, show
 from cesaro.reproduce.stall.config import PROBLEMS, Config, Key, command, keys
@@ -25,13 +25,13 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
         InputError: a setting breaks its rule, or `out` cannot be used.
     """
     study.check_workers(workers)
-    with Workspace(out, {"study": "stall", **asdict(config)}, force=force) as work:
+    with study.Folder(out, {"study": "stall", **asdict(config)}, force=force) as work:
         pieces = study.compute(work, _jobs(config), label="stall", workers=workers, quiet=quiet)
         result = _result(config, pieces)
-        show.write_walks(result, work.path / "walks.csv")
-        show.write_limits(result, work.path / "noise.csv")
-        show.write_trained(result, work.path / "networks.csv")
-        show.plot(result).savefig(work.path / "stall.png", dpi=150, metadata={"Software": None})
+        show.write_walks(result, work.file("walks.csv"))
+        show.write_limits(result, work.file("noise.csv"))
+        show.write_trained(result, work.file("networks.csv"))
+        show.plot(result).savefig(work.file("stall.png"), dpi=150, metadata={"Software": None})
         manifest = study.manifest("stall", asdict(config), seed=config.seed, options={}, summary=result.summary())
         work.finish({**manifest, "command": command(config)})
     return result

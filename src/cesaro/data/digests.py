@@ -1,0 +1,145 @@
+"""Digests of blocks: what a log held when it was first read, so that a later reading that differs is noticed."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cesaro.data.columns import is_list
+from cesaro.fingerprints import fingerprint
+
+# Bytes of a digest. Of the hashes that release the interpreter's lock, SHA-256 is the fastest on processors that know it.
+SIZE = 16
+
+Found = dict[str, NDArray[np.uint8]]
+
+
+class Digests:
+    """What the columns of a log held when they were first read, by block.
+
+    A copy that is sent to another process begins anew: whoever sent it compares what comes back.
+
+    Attributes:
+        found: of each column the digests of its blocks, `[blocks, SIZE]`; zeros where a block has not been read.
+    """
+
+    def __init__(self, blocks: int) -> None:
+        self._blocks = blocks
+        self._types: dict[str, pa.DataType] = {}
+        self._own: dict[str, NDArray[np.bool_]] = {}  # blocks that were read here
+        self.found: Found = {}
+
+    def __reduce__(self) -> Any:
+        return Digests, (self._blocks,)
+
+    def is_known(self, column: str, block: int) -> bool:
+        """Whether a block was read before, by this process."""
+        return column in self._own and bool(self._own[column][block])
+
+    def agree(self, column: str, block: int, values: pa.ChunkedArray) -> bool:
+        """Whether a column holds what it held when this block was first read; the first time it is remembered."""
+        if self._types.setdefault(column, values.type) != values.type:
+            return False
+        known = self._of(column)[block]
+        digest = np.frombuffer(column_digest(values), np.uint8)
+        if not known.any():
+            known[:] = digest
+        self._own.setdefault(column, np.zeros(self._blocks, np.bool_))[block] = True
+        return bool((known == digest).all())
+
+    def merge(self, others: Mapping[str, NDArray[np.uint8]], start: int = 0) -> tuple[str, int] | None:
+        """Remember what another reading found from a block on; a column and a block where it differs, None: all agree."""
+        for column, digests in others.items():
+            known = self._of(column)[start : start + len(digests)]
+            new = digests.any(axis=1)
+            differ = np.flatnonzero(new & known.any(axis=1) & (known != digests).any(axis=1))
+            if len(differ):
+                return column, start + int(differ[0])
+            known[new] = digests[new]
+        return None
+
+    def unread(self, column: str, others: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """Blocks of a column that another reading knows, and this one does not."""
+        return np.flatnonzero(others.any(axis=1) & ~self._of(column).any(axis=1))
+
+    def _of(self, column: str) -> NDArray[np.uint8]:
+        if column not in self.found:
+            self.found[column] = np.zeros((self._blocks, SIZE), np.uint8)
+        return self.found[column]
+
+
+def column_digest(column: pa.ChunkedArray) -> bytes:
+    """The same for equal rows of one type, however they are cut into chunks, and whatever their dictionary holds besides."""
+    digest = hashlib.sha256()
+    for part in _bytes(column.combine_chunks()):
+        digest.update(part)
+    return digest.digest()[:SIZE]
+
+
+def rows_digest(rows: Any) -> NDArray[np.uint8]:
+    """Of rows in memory, a dataclass of arrays and `Values`, as of one block, `[1, SIZE]`."""
+    digest = fingerprint(vars(rows))
+    return np.frombuffer(bytes.fromhex(digest), np.uint8)[None, :SIZE]
+
+
+def _bytes(array: Any) -> Iterator[Any]:
+    if isinstance(array, pa.ChunkedArray):  # combining makes no single array of none, and several of very long text
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
+    if pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):
+        array = array.cast(pa.large_binary())
+    kind = array.type
+    yield f"{kind} {len(array)} ".encode()
+    if array.null_count:  # what stands at missing entries means nothing
+        yield np.packbits(array.is_valid().to_numpy(zero_copy_only=False))
+        array = array.drop_null()
+    if pa.types.is_dictionary(kind):
+        codes, used = _by_appearance(array.indices.to_numpy(), len(array.dictionary))
+        yield codes
+        yield from _bytes(array.dictionary.take(pa.array(used)))
+    elif pa.types.is_boolean(kind):
+        yield array.to_numpy(zero_copy_only=False)
+    elif pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind):
+        width = kind.byte_width
+        if len(array):
+            yield array.buffers()[1].slice(array.offset * width, len(array) * width)
+    elif _is_text(kind):
+        yield from _text(array, np.int64 if "large" in str(kind) else np.int32)
+    elif is_list(kind):
+        yield np.asarray(pc.list_value_length(array))
+        yield from _bytes(pc.list_flatten(array))
+    else:
+        yield repr(array.to_pylist()).encode()
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
+
+
+def _text(array: pa.Array, width: Any) -> Iterator[Any]:
+    """Lengths, and all text without gaps."""
+    if len(array):
+        _, offsets, data = array.buffers()
+        ends = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1]
+        yield np.diff(ends)
+        if data is not None:
+            yield data.slice(int(ends[0]), int(ends[-1] - ends[0]))
+
+
+def _by_appearance(codes: NDArray[Any], size: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Codes in order of their first appearance, and the old code of each: a dictionary may hold more, in any order."""
+    first = np.full(size, len(codes))
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    used = np.flatnonzero(first < len(codes))
+    order = used[np.argsort(first[used])]
+    ranks = np.empty(size, np.int32)
+    ranks[order] = np.arange(len(order))
+    return ranks[codes], order

@@ -13,8 +13,8 @@ HERE = Path(__file__).parent
 # What a benchmark that takes long gets where all are run.
 SHORT = {"scale": ["--sizes", "1e5,1e6"], "shuffle": ["--seeds", "2"]}
 
-# What looks at the code instead of measuring speed.
-ON_DEMAND = {"golden", "house"}
+# What looks at the code or at answers instead of measuring speed.
+ON_DEMAND = {"golden", "house", "verdicts"}
 
 
 def main() -> int:

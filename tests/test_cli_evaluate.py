@@ -73,7 +73,7 @@ def test_the_answer_in_words(log: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     said = " ".join(result.stdout.split())
     assert re.search(
-        r"'always' would earn 0\.\d+ € per minute in the long run \(95 % interval 0\.\d+ to 0\.\d+\):", said
+        r"'always' would earn 0\.\d+ € per minute in the long run \(95 % interval -?\d\.\d+ to \d\.\d+\):", said
     )
     assert "Verdict: " in said
     assert "so that features leave nothing out" in said

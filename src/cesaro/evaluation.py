@@ -284,7 +284,7 @@ def paired_difference(
     of_other: Projection | None,
     of_other_estimator: Any = None,
 ) -> Estimate:
-    """Paired, row by row; never as independent rows, since rewards are not. What learning adds by chance is not paired."""
+    """Paired, row by row, as rewards depend on each other over time. What learning adds by chance is not paired."""
     if of_one is None or of_other is None:
         return Estimate(one.value - other.value, float("nan"), 1.0)
     paired = estimator.sampling_.over_time().estimate(one.value - other.value, of_one.minus(of_other))

@@ -115,9 +115,11 @@ def test_the_logged_policy_is_judged_by_its_rows() -> None:
     assert worst(diagnose(good)) == "ok"
     assert {entry.name for entry in diagnose(good)} == {
         "autocorrelation",
+        "copied rows",
         "dropped rows",
         "reward drift",
         "reward outliers",
+        "standard error",
     }
     with warned():
         drifting = fit(chain_log(offset=np.where(np.arange(6_000) < 3_000, 0.0, 2.0)), "logged")
@@ -523,7 +525,9 @@ def test_influential_rows() -> None:
     wrong[77] = -999.0
     assert found(fit(chain_log(offset=wrong)), "influential rows").verdict == "bad"
     wrong[77], wrong[::150] = 0.0, -300.0
-    assert found(fit(chain_log(offset=wrong)), "influential rows").verdict == "caution"
+    lopsided = found(fit(chain_log(offset=wrong)), "influential rows")
+    assert lopsided.verdict == "caution"
+    assert "on one side" in lopsided.sentence
 
 
 def test_autocorrelation() -> None:
@@ -571,6 +575,121 @@ def test_trajectories_that_differ() -> None:
     assert found(fit(chain_log(trajectory=ids)), "trajectories").verdict == "ok"
     differ = found(fit(chain_log(trajectory=ids, offset=ids * 1.0)), "trajectories")
     assert differ.verdict == "bad"
+
+
+def test_trajectories_count_as_clusters_by_their_lengths() -> None:
+    equal = fit(chain_log(trajectory=np.arange(6_000) // 150))
+    assert equal.sampling_.rule == "clustered"
+    one_large = fit(chain_log(trajectory=np.maximum(np.arange(6_000) - 4_000, 0) // 50))  # 40, worth 2.2 equal ones
+    assert one_large.sampling_.rule == "long-run"
+    assert "worth 2.2 equal ones" in one_large.sampling_.reason
+    assert found(one_large, "trajectories").verdict == "caution"
+
+
+def unlike(seed: int) -> cs.Transitions:
+    """Three trajectories, each with a level of its own; the truth is 1/3."""
+    rng = np.random.default_rng(seed)
+    ids = np.repeat(range(3), [50, 300, 3_000])
+    states = rng.integers(0, 3, len(ids) + 1)
+    rewards = (states[:-1] == 2) + 0.3 * rng.normal(size=len(ids)) + 0.2 * rng.normal(size=3)[ids]
+    return cs.Transitions(states[:-1], rng.integers(0, 2, len(ids)), rewards, states[1:], trajectory=ids)
+
+
+def test_few_unlike_trajectories_are_never_ok_and_their_intervals_hold() -> None:
+    """43 % held when differences between trajectories hardly counted, and 22 of 25 that were ok did not."""
+    held = 0
+    for seed in range(20):
+        estimator = fit(unlike(seed))
+        assert found(estimator, "trajectories").verdict != "ok"
+        low, high = estimator.interval()
+        held += low <= 1 / 3 <= high
+    assert held >= 18
+
+
+def test_a_verdict_on_unlike_trajectories_comes_early() -> None:
+    ids = np.arange(6_000) // 1_000
+    entry = found(fit(chain_log(trajectory=ids, offset=0.3 * (ids == 2))), "trajectories")
+    assert entry.verdict == "caution"
+    assert entry.value is not None
+    assert 1e-3 < entry.value < 0.02
+
+
+def shuffled(seed: int = 0) -> cs.Transitions:
+    """Rows of a chain that stays where it is nine times of ten, in no order."""
+    rng = np.random.default_rng(seed)
+    states = np.cumsum(rng.random(3_001) < 0.1) % 2
+    rows = rng.permutation(3_000)
+    rewards = states[:-1] + 0.3 * rng.normal(size=3_000)
+    return cs.Transitions(states[:-1][rows], rng.integers(0, 2, 3_000), rewards[rows], states[1:][rows])
+
+
+def test_rows_out_of_order_are_independent_for_every_error() -> None:
+    with warned():
+        estimator = fit(shuffled())
+    rewards = estimator.prepared_.sample.rows.rewards
+    assert estimator.behavior_.standard_error == pytest.approx(rewards.std(ddof=1) / np.sqrt(3_000))
+    entry = found(estimator, "order of rows")
+    assert entry.verdict == "caution"
+    assert "difference" in entry.sentence
+    answer = cs.evaluate(shuffled(), [[0.4, 0.6]] * 2, quiet=True)
+    assert answer.verdict == "caution"
+    assert answer.difference.degrees_of_freedom == 2_999
+    asked = fit(shuffled(), standard_errors="independent")  # who asks knows how rows were drawn
+    assert "order of rows" not in {entry.name for entry in diagnose(asked)}
+
+
+def test_a_log_in_order_is_not_taken_as_independent() -> None:
+    estimator = fit(chain_log(), standard_errors="independent")
+    assert estimator.sampling_.over_time().rule == "long-run"
+
+
+def test_a_log_without_noise_has_no_standard_error() -> None:
+    row = np.arange(3_000)
+    regular = fit(cs.Transitions(row % 2, row % 2, 1.0 * (row % 2)), [[1.0, 0.0], [0.0, 1.0]])
+    assert found(regular, "standard error").verdict == "caution"
+    alike = found(fit(cs.Transitions(row % 2, row // 2 % 2, 0.0 * row)), "standard error")
+    assert alike.verdict == "caution"
+    assert "once in 999" in alike.sentence
+    assert found(fit(chain_log()), "standard error").verdict == "ok"
+
+
+def sticky(stay: float, seed: int, rows: int = 2_000) -> cs.Transitions:
+    """Three states that are left for any of them now and then."""
+    rng = np.random.default_rng(seed)
+    moves = rng.random(rows + 1) > stay
+    moves[0] = True
+    states = rng.integers(0, 3, rows + 1)[np.maximum.accumulate(np.where(moves, np.arange(rows + 1), 0))]
+    return cs.Transitions(states[:-1], rng.integers(0, 2, rows), states[:-1] + 0.5 * rng.normal(size=rows), states[1:])
+
+
+def test_mixing() -> None:
+    assert found(fit(chain_log()), "mixing").verdict == "ok"
+    assert found(fit(sticky(0.9, 0)), "mixing").verdict == "ok"
+    assert {found(fit(sticky(0.99, seed)), "mixing").verdict for seed in range(6)} <= {"caution", "bad"}
+    value = found(fit(sticky(0.95, 0, 20_000)), "mixing").value
+    assert value == pytest.approx(20_000 * 0.05, rel=0.15)
+    alone = np.zeros(500, dtype=int)
+    entry = found(fit(cs.Transitions(alone, alone, np.random.default_rng(0).normal(size=500)), "constant:0"), "mixing")
+    assert entry.verdict == "bad"
+    assert "never changes" in entry.sentence
+
+
+def test_pairs_with_few_rows_do_not_look_sticky() -> None:
+    """A thousand pairs of two rows each explain half of what comes next by chance."""
+    rng = np.random.default_rng(0)
+    states = rng.integers(0, 500, 2_001)
+    with warned():
+        log = cs.Transitions(states[:-1], rng.integers(0, 2, 2_000), states[:-1] + rng.normal(size=2_000), states[1:])
+        assert found(fit(log, ridge=1e-6), "mixing").verdict == "ok"
+
+
+def test_rare_rewards_are_never_ok() -> None:
+    """Once in 1,000 rows: a few among 2,000 decide, and a log without one says nothing of them."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        rewards = 1_000.0 * (rng.random(2_000) < 0.001)
+        log = cs.Transitions(rng.integers(0, 3, 2_000), rng.integers(0, 2, 2_000), rewards)
+        assert worst(diagnose(fit(log))) != "ok"
 
 
 def test_memory() -> None:

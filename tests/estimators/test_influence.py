@@ -6,7 +6,15 @@ from scipy import stats
 
 import cesaro as cs
 from cesaro.checks import Array
-from cesaro.estimators.influence import Estimate, autocorrelation_time, clustered, independent, long_run
+from cesaro.estimators.influence import (
+    Estimate,
+    autocorrelation_time,
+    clustered,
+    differences,
+    independent,
+    long_run,
+    within,
+)
 from cesaro.estimators.projection import Layout, Projection, project
 
 
@@ -64,7 +72,7 @@ def test_the_long_run_variance_of_two_long_trajectories() -> None:
         rows = np.arange(length) + 0.5
         cosines = [np.sqrt(2) * part @ np.cos(np.pi * k * rows / length) for k in range(1, count + 1)]
         expected += (2 * part.sum() ** 2 + np.sum(np.square(cosines))) / (count + 1)
-    assert long_run(0.0, projection).standard_error == pytest.approx(np.sqrt(expected) / 150)
+    assert within(0.0, projection).standard_error == pytest.approx(np.sqrt(expected) / 150)
 
 
 @pytest.mark.parametrize("pieces", [1, 5])
@@ -80,7 +88,7 @@ def test_the_long_run_variance_of_an_autoregression(pieces: int) -> None:
     for t in range(1, n):
         series[:, t] = phi * series[:, t - 1] + noise[:, t]
     lengths = [n // pieces] * pieces
-    results = [long_run(0.0, projected(row - row.mean(), lengths)) for row in series]
+    results = [within(0.0, projected(row - row.mean(), lengths)) for row in series]
     variances = [result.standard_error**2 * n for result in results]
     assert np.mean(variances) == pytest.approx(1 / (1 - phi) ** 2, rel=0.08)
     freedoms = [result.degrees_of_freedom for result in results]
@@ -105,9 +113,50 @@ def test_short_trajectories_beside_long_ones(lengths: list[int]) -> None:
         series[:, t] = noise[:, t] / np.sqrt(1 - phi**2) if starts else phi * series[:, t - 1] + noise[:, t]
     held = 0
     for row in series:
-        low, high = long_run(row.mean(), projected(row - row.mean(), lengths)).interval(0.95)
+        low, high = within(row.mean(), projected(row - row.mean(), lengths)).interval(0.95)
         held += low <= 0 <= high
     assert 368 <= held <= 396
+
+
+def unlike(lengths: list[int], spread: float, runs: int, seed: int) -> list[Array]:
+    """White noise in trajectories, each with a level of its own, which is normal with this standard deviation."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(len(lengths)), lengths)
+    return [rng.normal(size=len(groups)) + spread * rng.normal(size=len(lengths))[groups] for _ in range(runs)]
+
+
+@pytest.mark.parametrize(
+    "lengths", [[300] * 3, [300] * 4, [50, 300, 3000], [250] * 6, [150] * 10, [600] * 4 + [60] * 20]
+)
+@pytest.mark.parametrize("spread", [0.0, 0.1, 1.0])
+def test_differences_between_trajectories_enter_the_error(lengths: list[int], spread: float) -> None:
+    """At least 91 % of 300 intervals hold zero; if 95 % should, fewer do once in 800 tries. Without the term it is 25 to 80 %."""
+    held = 0
+    for row in unlike(lengths, spread, 300, 11):
+        low, high = long_run(row.mean(), projected(row - row.mean(), lengths)).interval(0.95)
+        held += low <= 0 <= high
+    assert held >= 273
+
+
+def test_the_variance_between_trajectories_is_that_of_their_population() -> None:
+    """Six equal ones with levels of variance 1: a mean over them has 1/6; the band is four standard errors of 400 estimates."""
+    lengths = [200] * 6
+    found = [differences(projected(row - row.mean(), lengths)) for row in unlike(lengths, 1.0, 400, 12)]
+    between = [entry.variance for entry in found if entry is not None]
+    assert np.mean(between) == pytest.approx(1 / 6, rel=4 * np.sqrt(2 / 5 / 400))
+
+
+def test_alike_trajectories_are_seldom_called_unlike() -> None:
+    """Of 1,000 p values, 20 are expected below 0.02; above 38 there would be less than once in 10,000 tries."""
+    rows = unlike([400, 200, 100], 0.0, 1_000, 13)
+    found = [differences(projected(row - row.mean(), [400, 200, 100])) for row in rows]
+    assert sum(entry is not None and entry.p_value < 0.02 for entry in found) <= 38
+
+
+@pytest.mark.parametrize(("lengths", "freedom"), [([500] * 2, 1), ([500] * 4, 3), ([50, 300, 3000], 1)])
+def test_few_trajectories_have_few_degrees_of_freedom(lengths: list[int], freedom: int) -> None:
+    row = unlike(lengths, 0.0, 1, 14)[0]
+    assert long_run(0.0, projected(row - row.mean(), lengths)).degrees_of_freedom == pytest.approx(freedom)
 
 
 @pytest.mark.parametrize("confidence", [0, 1, 1.5, "0.95", float("nan")])

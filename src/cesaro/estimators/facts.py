@@ -1,6 +1,6 @@
 """What the first pass learns of the rows beside the moments, and what the second pass has to know before it starts."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from cesaro.data import Block
 from cesaro.estimators.influence import Sampling
 from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.ready import ReadyBlock
+from cesaro.estimators.repeats import Repeats
 
 # Stretches of the log that are shown, and rows that each should have.
 STRETCHES, ROWS_PER_STRETCH = 60, 20
@@ -28,6 +29,7 @@ class Facts:
         earned: sum of weight times reward.
         low, high: smallest and largest reward.
         same, pairs: how often a next state is the state of the row below, of how many looks.
+        repeats: rows that the log holds more than once; of no rows where features came ready.
     """
 
     rows: int = 0
@@ -38,10 +40,11 @@ class Facts:
     high: float = float("-inf")
     same: int = 0
     pairs: int = 0
+    repeats: Repeats = field(default_factory=Repeats)
 
     @staticmethod
-    def of(block: Block | ReadyBlock, look: bool) -> "Facts":
-        """Of one block; `look`: whether rows follow each other is asked."""
+    def of(block: Block | ReadyBlock, look: bool, num_rows: int) -> "Facts":
+        """Of one block; `look`: whether rows follow each other is asked; `num_rows`: of the whole log."""
         rewards, weights = block.rewards, block.weights
         same = pairs = 0
         if look and isinstance(block, Block) and len(block) > 1:
@@ -58,19 +61,24 @@ class Facts:
             float(rewards.max()),
             same,
             pairs,
+            Repeats.of(block, num_rows) if isinstance(block, Block) else Repeats(),
         )
 
     def add(self, other: "Facts") -> None:
         """Count in the rows that follow."""
-        for name, value in vars(other).items():
-            mine = getattr(self, name)
-            setattr(
-                self, name, min(mine, value) if name == "low" else max(mine, value) if name == "high" else mine + value
-            )
+        for name in ("rows", "weight", "rewards", "earned", "same", "pairs"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        self.repeats.add(other.repeats)
 
     def state(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return asdict(self)
+        return {**vars(self), "repeats": self.repeats.state()}
+
+    @staticmethod
+    def of_state(state: dict[str, Any]) -> "Facts":
+        """What `state` gave."""
+        return Facts(**{**state, "repeats": Repeats(**state["repeats"])})
 
     @property
     def chained(self) -> float:

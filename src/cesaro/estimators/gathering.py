@@ -38,7 +38,7 @@ class Gathering:
         return Gathered(Moments(), Facts())
 
     def restored(self, state: dict[str, Any]) -> Gathered:
-        return Gathered(Moments.of_state(state["moments"]), Facts(**state["facts"]))
+        return Gathered(Moments.of_state(state["moments"]), Facts.of_state(state["facts"]))
 
     def of_piece(self, prepared: Prepared, part: Block | ReadyBlock, number: int) -> Moments:
         """In a thread of its own."""
@@ -55,4 +55,4 @@ class Gathering:
         return so_far
 
     def of_block(self, prepared: Prepared, block: Block | ReadyBlock, pieces: Moments) -> Gathered:
-        return Gathered(pieces, Facts.of(block, look=prepared.data.lengths is None))
+        return Gathered(pieces, Facts.of(block, prepared.data.lengths is None, prepared.num_rows))

@@ -4,12 +4,13 @@ A series enters through its sums over trajectories and its first cosine transfor
 of rows add up, and the difference of two series has the difference of their projections.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import f as fisher
 from scipy.stats import t as student
 
 from cesaro import checks
@@ -20,8 +21,10 @@ from cesaro.text import Sentence, argument
 
 Rule: TypeAlias = Literal["independent", "clustered", "long-run"]
 RULES: tuple[Rule, ...] = ("independent", "clustered", "long-run")
-# As many trajectories are enough to count each as one observation.
+# As many trajectories of equal length are enough to count each as one observation.
 ENOUGH_CLUSTERS = 30
+# With fewer, nothing but the trajectories themselves can tell how unlike they are.
+FEW_CLUSTERS = 5
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,16 @@ class Sampling:
         lengths: rows of every trajectory, in row order; without ids all rows are one.
         reason: why this rule, in words.
         is_named: whether the log has ids or flags that tell trajectories.
+        in_order: whether neighboring rows may follow each other; False where their states tell that they do not.
+        is_asked: whether the rule was asked for.
     """
 
     rule: Rule
     lengths: NDArray[np.int64]
     reason: str
     is_named: bool = True
+    in_order: bool = True
+    is_asked: bool = False
 
     @cached_property
     def layout(self) -> Layout:
@@ -96,10 +103,10 @@ class Sampling:
         return by_rule(self.rule, value, projection)
 
     def over_time(self) -> "Sampling":
-        """For series that are never independent from row to row, such as rewards."""
-        if self.rule != "independent":
+        """For series that are not independent from row to row where rows follow each other, such as rewards."""
+        if self.rule != "independent" or not self.in_order:
             return self
-        return Sampling("long-run", self.lengths, self.reason, self.is_named)
+        return replace(self, rule="long-run")
 
 
 def by_rule(rule: Rule, value: float, projection: Projection) -> Estimate:
@@ -128,7 +135,25 @@ def clustered(value: float, projection: Projection) -> Estimate:
 
 
 def long_run(value: float, projection: Projection) -> Estimate:
-    """Few trajectories of dependent rows: the variance of the total is the sum over trajectories of theirs.
+    """Few trajectories of dependent rows: their own noise, and how they differ beyond it.
+
+    Degrees of freedom by Satterthwaite; below five effective trajectories one less than these, whatever the trajectories say
+    about themselves: so few tell little about how unlike others are.
+    """
+    inner, found = within(value, projection), differences(projection)
+    if found is None:
+        return inner
+    freedom, effective = inner.degrees_of_freedom, projection.layout.effective
+    noise, between = inner.standard_error**2, found.variance
+    if effective < FEW_CLUSTERS:
+        freedom = max(1.0, effective - 1)
+    elif between > 0:
+        freedom = (noise + between) ** 2 / (noise**2 / freedom + between**2 / (effective - 1))
+    return Estimate(value, float(np.sqrt(noise + between)), freedom)
+
+
+def within(value: float, projection: Projection) -> Estimate:
+    """The variance of the total is the sum over trajectories of theirs.
 
     A trajectory's own is the square of its sum. A long one has equal-weighted cosines beside it: the first cosine transforms of
     a stationary series are about independent normals with its long-run variance. Degrees of freedom by Satterthwaite.
@@ -152,10 +177,38 @@ def long_run(value: float, projection: Projection) -> Estimate:
     return Estimate(value, float(np.sqrt(total)) / n, float(np.clip(1 / noise, 1.0, most)))
 
 
+@dataclass(frozen=True)
+class Differences:
+    """How trajectories differ, by an analysis of variance of their means against the long-run variance within them.
+
+    Attributes:
+        variance: what the differences beyond that noise add to the variance of the mean over all rows.
+        p_value: of means as unlike as these if trajectories are alike.
+    """
+
+    variance: float
+    p_value: float
+
+
+def differences(projection: Projection) -> Differences | None:
+    """Of the trajectories' means, as if drawn from a population of them; None where there is nothing to compare."""
+    layout, freedom = projection.layout, len(projection.layout) - 1
+    cosines = np.concatenate([np.zeros(0), *projection.cosines.values()])
+    noise = float(cosines @ cosines) / max(1, len(cosines))
+    if freedom < 1 or noise <= 0:
+        return None
+    lengths, rows = layout.lengths, layout.rows
+    unlike = float(lengths @ (projection.sums / lengths - projection.mean) ** 2) / freedom / noise
+    # A population's variance s² adds s² Σ n(1 − n/N) to the squares between means.
+    spread = noise * freedom * max(0.0, unlike - 1) / (rows * (1 - 1 / layout.effective))
+    long = lengths[list(projection.cosines)] / rows  # those of short ones are in the squares of their sums
+    return Differences(spread * float(long @ long), float(fisher.sf(unlike, freedom, len(cosines))))
+
+
 def autocorrelation_time(projection: Projection) -> float:
     """Long-run over plain variance: how many rows are worth one independent row. At least one."""
     centered = projection.centered()
     variance = float(centered.squares.sum()) / centered.rows
     if variance <= 0 or centered.rows < 16:
         return 1.0
-    return max(1.0, long_run(0.0, centered).standard_error ** 2 * centered.rows / variance)
+    return max(1.0, within(0.0, centered).standard_error ** 2 * centered.rows / variance)

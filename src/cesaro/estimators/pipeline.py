@@ -12,6 +12,7 @@ from cesaro.data import Block, FeatureTransitions, Log, Sample, blocks
 from cesaro.errors import InputError
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, RULES, Rule, Sampling
 from cesaro.estimators.moments import Rows
+from cesaro.estimators.projection import Layout
 from cesaro.estimators.ready import Excerpt, ReadyBlock, ReadyLog
 from cesaro.features import FeatureMap, OneHot, build
 from cesaro.features.encoder import MAX_DENSE
@@ -223,9 +224,13 @@ class Prepared:
                     trajectory=argument("trajectory"),
                 )
             )
+        in_order = lengths is not None or self.log is None or chained >= CHAINED
         if lengths is not None:
-            rule: Rule = "clustered" if len(lengths) >= ENOUGH_CLUSTERS else "long-run"
+            effective = Layout.of(lengths).effective
+            rule: Rule = "clustered" if effective >= ENOUGH_CLUSTERS else "long-run"
             reason = f"{len(lengths):,} trajectories"
+            if len(lengths) >= ENOUGH_CLUSTERS > effective:
+                reason += f", by their lengths worth {effective:.2g} equal ones"
         else:
             none = "no trajectory ids, and ready features do not tell whether rows follow each other, so that they"
             if self.log is not None:
@@ -239,4 +244,4 @@ class Prepared:
         if wanted != "auto":
             rule, reason = next(rule for rule in RULES if rule == wanted), "as asked for"
         whole = np.array([self.num_rows]) if lengths is None else lengths
-        return Sampling(rule, whole, reason, lengths is not None)
+        return Sampling(rule, whole, reason, lengths is not None, in_order, wanted != "auto")

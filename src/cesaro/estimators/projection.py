@@ -20,6 +20,7 @@ class Layout:
     Attributes:
         starts, lengths: first row and rows of each piece, in row order; no piece is empty.
         rows: of all pieces.
+        effective: as many pieces of equal length say as much about how pieces differ.
         cosines: piece to the number of its cosine transforms, for those that are long enough.
     """
 
@@ -27,6 +28,7 @@ class Layout:
         self.starts, self.lengths = starts, lengths
         self.stops = starts + lengths
         self.rows = int(lengths.sum())
+        self.effective = self.rows**2 / max(1.0, float(lengths.astype(float) @ lengths))
         share = min(COSINES, max(1, self.rows // 8)) * lengths / max(1, self.rows)
         used = np.minimum(np.round(share).astype(np.int64), lengths // 2)
         least = 1 if len(lengths) == 1 else 2

@@ -28,26 +28,33 @@ def row_hashes(log: Log) -> Hashes:
     found: list[Hashes] = []
     for block in log.blocks():
         for start in range(0, len(block), CHUNK):
-            hashes = _hashed(block.part(slice(start, start + CHUNK)))
+            hashes = hashed(block.part(slice(start, start + CHUNK)))
             found.append(hashes if limit is None else hashes[hashes < limit])
     result = np.concatenate(found)
     result.sort()
     return result
 
 
-def _hashed(rows: Block) -> Hashes:
+def hashed(rows: Block, rewards: bool = True) -> Hashes:
+    """One number for each row, in their order; `rewards`: whether these count."""
     state = np.zeros(len(rows), np.uint64)
     for words in (
         *_words(rows.observations),
         *_words(rows.actions),
-        _bits(rows.rewards),
+        *([_bits(rows.rewards)] if rewards else []),
         *_words(rows.next_observations),
     ):
-        state ^= words
-        for factor, shift in ((FIRST, HALF), (SECOND, THIRD)):
-            state *= factor
-            state ^= state >> shift
+        state = mixed(state, words)
     return state
+
+
+def mixed(state: Hashes, words: Hashes) -> Hashes:
+    """What was hashed so far, and what comes next, as one number."""
+    result: Hashes = state ^ words
+    for factor, shift in ((FIRST, HALF), (SECOND, THIRD)):
+        result *= factor
+        result ^= result >> shift
+    return result
 
 
 def distinct(hashes: Hashes) -> Hashes:

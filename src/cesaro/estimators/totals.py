@@ -160,6 +160,7 @@ class Totals:
             "ratio2": float(weighted @ weighted),
             "ratio_size": float(size.sum()),
             "ratio_negative": float(size[weighted < 0].sum()),
+            "influence3": float(squares @ (series.influence / plan.unit)),
             "influence4": float(squares @ squares),
             "errors2": float(errors @ errors),
             **_pair_sums(first, second, int(pairs.sum())),

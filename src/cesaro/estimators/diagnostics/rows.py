@@ -1,16 +1,16 @@
 """Do rows keep to what standard errors assume: one system over time, no row that decides alone, enough independent ones?"""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import f as fisher
 from scipy.stats import t as student
 
 from cesaro.checks import SMALLEST
-from cesaro.estimators.diagnostics.finding import Diagnostic, Verdict, at_least, at_most, finding, percent
+from cesaro.estimators.diagnostics.finding import SEVERITY, Diagnostic, Verdict, at_least, at_most, finding, percent
 from cesaro.estimators.diagnostics.subject import Subject
-from cesaro.estimators.influence import ENOUGH_CLUSTERS, Rule, by_rule, long_run
+from cesaro.estimators.influence import ENOUGH_CLUSTERS, FEW_CLUSTERS, Rule, by_rule, differences, within
 from cesaro.estimators.projection import Projection
 from cesaro.estimators.totals import OUTLIER
 
@@ -20,7 +20,9 @@ MATERIAL = 0.1
 # Outliers are bad where they bring most of the variance.
 OUTLIER_BAD = 0.5
 # Rows that the variance rests on; of normal rows a third counts. The relative error of the variance is one over its root.
-RESTS_CAUTION, RESTS_BAD = 50.0, 10.0
+RESTS_CAUTION, RESTS_BAD = 30.0, 10.0
+# How lopsided they are, as rows: 800 exponential ones count 200. Both were chosen by `python -m benchmarks verdicts`.
+LOPSIDED_CAUTION, LOPSIDED_BAD = 200.0, 10.0
 TOP = 0.001
 # Independent rows that the series is worth, for a long-run variance that can be trusted.
 LENGTHS_CAUTION, LENGTHS_BAD = 500.0, 50.0
@@ -28,21 +30,27 @@ LENGTHS_CAUTION, LENGTHS_BAD = 500.0, 50.0
 DEPENDENT_CAUTION, DEPENDENT_BAD = 2.5, 5.0
 # Trajectories, weighted by their length, that clustered standard errors rest on.
 CLUSTERS_BAD = 10.0
-# Few trajectories that differ like this once in a thousand, or a million, logs if they are alike.
-UNLIKE_CAUTION, UNLIKE_BAD = 1e-3, 1e-6
+# Few trajectories that differ like this once in fifty, or in a million, logs if they are alike.
+UNLIKE_CAUTION, UNLIKE_BAD = 0.02, 1e-6
 # Correlation of successive TD errors: of no account below the first, and at least this many standard errors from zero.
 MEMORY_CAUTION, MEMORY_BAD, MEMORY_ERRORS = 0.02, 0.2, 4.0
 # Fewer rows than this say nothing about halves or memory.
 ENOUGH_ROWS = 200
 # TD errors below this part of the rewards are rounding.
 ROUNDING = 1e-9
+# Standard errors below this part of the range of rewards are rounding.
+NO_ERROR = 1e-12
+# Rows that are copies of others: standard errors take them as new ones.
+COPIED_CAUTION, COPIED_BAD = 0.001, 0.01
 # Rows without a transition: more than a few are a selection.
 DROPPED_CAUTION, DROPPED_BAD = 0.05, 0.2
 
 
 def over_rows(subject: Subject) -> Iterator[Diagnostic]:
-    """Dropped rows, tiny rewards, drift, outliers, dependence, trajectories, memory."""
+    """Dropped and copied rows, tiny rewards, drift, outliers, dependence, trajectories, memory."""
     yield from dropped(subject)
+    yield from copied(subject)
+    yield from order(subject)
     if 0 < subject.facts.largest < SMALLEST:
         yield tiny_rewards(subject)
         return
@@ -50,6 +58,7 @@ def over_rows(subject: Subject) -> Iterator[Diagnostic]:
         yield from drift(subject)
         yield influential_rows(subject)
     if subject.has_series or subject.prepared.is_logged:
+        yield standard_error(subject)
         yield autocorrelation(subject)
         yield from trajectories(subject)
     yield from reward_drift(subject)
@@ -76,6 +85,65 @@ def dropped(subject: Subject) -> Iterator[Diagnostic]:
         "Times are cut at gaps; where steps are irregular by nature, keep the order and do not cut (gap=None, --gap none)."
         if cut > share * counts["rows"] / 2
         else "Log next observations, or longer trajectories: what is left may differ from what was dropped.",
+    )
+
+
+def copied(subject: Subject) -> Iterator[Diagnostic]:
+    """Rows that the log holds more than once, as far as chance does not explain it."""
+    if subject.log is None or subject.num_rows < ENOUGH_ROWS:
+        return
+    share = subject.facts.repeats.share
+    yield finding(
+        "copied rows",
+        share,
+        at_most(share, COPIED_CAUTION, COPIED_BAD),
+        f"{percent(share)} of the rows repeat earlier ones, in runs or with numbers that chance does not repeat."
+        if share
+        else f"None of the {subject.num_rows:,} rows repeats others more than chance does.",
+        "Drop the copies, such as files that were read twice; the interval takes each for a new observation.",
+    )
+
+
+def order(subject: Subject) -> Iterator[Diagnostic]:
+    """Rows of one system over time that are not in its order: how rewards depend on each other cannot be seen."""
+    sampling = subject.sampling
+    if subject.log is None or sampling.is_named or sampling.rule != "independent" or sampling.is_asked:
+        return
+    yield finding(
+        "order of rows",
+        subject.facts.chained,
+        "caution",
+        f"Only {percent(subject.facts.chained)} of the rows' next states are the next row's state, so that rows count as "
+        "independent; if they come from one system over time, the errors of the log's own rate and of the difference to it are "
+        "too small.",
+        "Name trajectory and time, or keep the log in its order; where rows were drawn independently, take "
+        "standard_errors='independent'.",
+    )
+
+
+def standard_error(subject: Subject) -> Diagnostic:
+    """A log without noise says nothing about noise; neither does one in which all rewards are alike about others."""
+    facts, error, name = subject.facts, subject.estimate.standard_error, "standard error"
+    if facts.spread == 0:
+        return finding(
+            name,
+            0.0,
+            "caution",
+            f"All {facts.rows:,} rewards are {facts.low:g}; another one that comes less than once in {max(1, facts.rows // 3):,} "
+            "rows may well be missing from such a log.",
+            "Collect a longer log if there are other rewards.",
+        )
+    if not error > NO_ERROR * facts.spread:
+        return finding(
+            name,
+            0.0,
+            "caution",
+            f"Rewards differ by up to {facts.spread:.3g}, and yet the {facts.rows:,} rows show no noise, so that there is no "
+            "standard error.",
+            "Look for copied rows, or collect more of them: so few or so regular rows do not tell how exact the rate is.",
+        )
+    return finding(
+        name, error, "ok", f"The standard error is {error:.3g}, where rewards differ by up to {facts.spread:.3g}."
     )
 
 
@@ -106,7 +174,9 @@ def change(parts: tuple[Projection, Projection], rule: Rule) -> Change | None:
     for part in parts:
         if part.rows < ENOUGH_ROWS // 2 or (rule == "clustered" and len(part.layout) < 2):
             return None
-        halves.append(by_rule(rule, part.mean, part.centered()))
+        # Halves share their trajectories, and how these differ cancels.
+        estimate = within if rule == "long-run" else partial(by_rule, rule)
+        halves.append(estimate(part.mean, part.centered()))
     value = halves[1].value - halves[0].value
     variances = np.array([half.standard_error**2 for half in halves])
     if not variances.any():
@@ -179,20 +249,31 @@ def reward_outliers(subject: Subject) -> Diagnostic:
 
 
 def influential_rows(subject: Subject) -> Diagnostic:
-    """How many rows the variance of the estimate rests on, `(ΣIF²)²/ΣIF⁴`: a normal limit needs many."""
+    """How many rows the variance of the estimate rests on, `(ΣIF²)²/ΣIF⁴`, and how lopsided they are, `(ΣIF²)³/(ΣIF³)²`.
+
+    A normal limit needs many by either count; rewards that come a few times in a log have few by both.
+    """
     totals, rows = subject.totals, subject.num_rows
     total = float(totals.influence.squares.sum()) / totals.plan.unit**2
     value = float(total**2 / totals.sums["influence4"]) if total > 0 else float(rows)
+    third = totals.sums["influence3"]
+    even = total**3 / third**2 if third else np.inf
+    verdict = min(
+        at_least(value, RESTS_CAUTION, RESTS_BAD),
+        at_least(even, LOPSIDED_CAUTION, LOPSIDED_BAD),
+        key=lambda verdict: SEVERITY[verdict],
+    )
     squares = (totals.at_sample.influence / totals.plan.unit) ** 2
     top = max(1, round(TOP * len(squares)))
     share = float(np.partition(squares, -top)[-top:].sum() / squares.sum()) if squares.any() else 0.0
     top = max(1, round(TOP * rows))
     which = "the most influential one brings" if top == 1 else f"the {top:,} most influential ones bring"
+    lopsided = ", and large ones are on one side" if even < LOPSIDED_CAUTION else ""
     return finding(
         "influential rows",
         value,
-        at_least(value, RESTS_CAUTION, RESTS_BAD),
-        f"The variance of the estimate rests on about {value:,.0f} rows of {rows:,}; {which} {percent(share)} of it.",
+        verdict,
+        f"The variance of the estimate rests on about {value:,.0f} rows of {rows:,}; {which} {percent(share)} of it{lopsided}.",
         "Look at the most influential rows: a few rare pairs or rewards decide, and the interval is rough.",
     )
 
@@ -223,43 +304,33 @@ def autocorrelation(subject: Subject) -> Diagnostic:
 
 def trajectories(subject: Subject) -> Iterator[Diagnostic]:
     """Enough clusters, none too large; or few trajectories that tell the same."""
-    lengths, rule = subject.sampling.lengths, subject.sampling.rule
-    if not subject.sampling.is_named or rule == "independent":
+    sampling, count = subject.sampling, len(subject.sampling.lengths)
+    if not sampling.is_named or sampling.rule == "independent" or (sampling.rule == "long-run" and count == 1):
         return
-    if rule == "clustered":
-        value = float(subject.num_rows**2 / (lengths.astype(float) @ lengths))
-        verdict = at_least(value, ENOUGH_CLUSTERS, CLUSTERS_BAD)
-        yield finding(
-            "trajectories",
-            value,
-            verdict,
-            f"Standard errors rest on {len(lengths):,} trajectories, by their lengths worth {value:,.0f} equal ones.",
-            "Collect more trajectories, or take standard_errors='long-run'.",
+    effective = sampling.layout.effective
+    if sampling.rule == "clustered":
+        verdict = at_least(effective, ENOUGH_CLUSTERS, CLUSTERS_BAD)
+        sentence = (
+            f"Standard errors rest on {count:,} trajectories, by their lengths worth {effective:,.0f} equal ones."
         )
-    elif len(lengths) > 1:
-        p_value = _alike((subject.totals.target or subject.totals.behavior).whole)
-        verdict = at_least(p_value, UNLIKE_CAUTION, UNLIKE_BAD)
-        yield finding(
-            "trajectories",
-            p_value,
-            verdict,
-            f"The {len(lengths)} trajectories differ "
-            f"{'no more than' if verdict == 'ok' else 'more than'} their own noise explains (p = {p_value:.2g}).",
-            "Evaluate them one by one, or add what tells them apart; few cannot stand for others.",
-        )
-
-
-def _alike(series: Projection) -> float:
-    """An F test of the trajectories' means against the long-run variance within them."""
-    lengths = series.layout.lengths
-    means = series.sums / lengths
-    between, freedom = float(lengths @ (means - series.mean) ** 2), len(lengths) - 1
-    within = long_run(0.0, series.centered(means))
-    inner = within.degrees_of_freedom - freedom  # the means are zero now, and counted
-    squares = within.standard_error**2 * series.rows * within.degrees_of_freedom
-    if inner <= 0 or squares <= 0:
-        return 1.0
-    return float(fisher.sf((between / freedom) / (squares / inner), freedom, inner))
+        remedy = "Collect more trajectories, or take standard_errors='long-run'."
+        yield finding("trajectories", effective, verdict, sentence, remedy)
+        return
+    found = differences((subject.totals.target or subject.totals.behavior).whole)
+    p_value = 1.0 if found is None else found.p_value
+    alike = at_least(p_value, UNLIKE_CAUTION, UNLIKE_BAD)
+    few: Verdict = "ok" if effective >= FEW_CLUSTERS else "caution"
+    yield finding(
+        "trajectories",
+        p_value,
+        min(alike, few, key=lambda verdict: SEVERITY[verdict]),
+        f"The {count:,} trajectories differ {'no more than' if alike == 'ok' else 'more than'} their own noise explains "
+        f"(p = {p_value:.2g})"
+        + (f"; by their lengths they are worth {effective:.2g} equal ones, too few to tell." if few != "ok" else "."),
+        "Evaluate them one by one, or add what tells them apart; few cannot stand for others."
+        if alike != "ok"
+        else "Collect more trajectories: the interval is wide, since so few do not tell how unlike others are.",
+    )
 
 
 def memory(subject: Subject) -> Iterator[Diagnostic]:

@@ -26,8 +26,10 @@ OWN_ACTIONS, NEAR_DISTANCE, NEAR_CAUTION = 0.01, 0.5, 0.05
 NEAR_ROWS = 2_000
 # Next states with a level that no row starts from: features know nothing of it.
 LEVELS_CAUTION, LEVELS_BAD = 0.001, 0.05
-# Independent rows of the target that the log is worth: intervals rest on a normal limit.
-EFFECTIVE_CAUTION, EFFECTIVE_BAD = 500.0, 100.0
+# Independent rows of the target that the log is worth: intervals rest on a normal limit. `python -m benchmarks verdicts` shows
+# what comes of these, and of the times that a state forgets where it was.
+EFFECTIVE_CAUTION, EFFECTIVE_BAD = 100.0, 60.0
+FORGETS_CAUTION, FORGETS_BAD = 40.0, 10.0
 # A density ratio has no negative part; where the estimated one does, features cannot express it.
 NEGATIVE_CAUTION, NEGATIVE_BAD = 0.1, 0.3
 
@@ -41,6 +43,7 @@ def support(subject: Subject) -> Iterator[Diagnostic]:
         yield from deterministic_target(subject)
     if subject.has_series:
         yield effective_rows(subject)
+        yield from mixing(subject)
         if not isinstance(subject.prepared.map, OneHot):  # there it is a stationary law over shares
             yield negative_ratio(subject)
 
@@ -258,6 +261,42 @@ def effective_rows(subject: Subject) -> Diagnostic:
             else "."
         ),
         "Collect more data, or evaluate a policy closer to the log; the interval is rough.",
+    )
+
+
+def mixing(subject: Subject) -> Iterator[Diagnostic]:
+    """How often the state forgets where it was, as far as values tell states apart; for discrete logs.
+
+    The part of the variance of next states' values that pairs explain is the square of the values' correlation from row to row.
+    TD errors of a state that hardly ever moves are as independent as any, and their variance does not show how few moves it
+    rests on.
+    """
+    chosen, solution, moments = subject.prepared.map, subject.solution, subject.moments
+    if not isinstance(chosen, OneHot) or solution is None or moments is None:
+        return
+    shares = np.asarray(moments.mean("v"))
+    steps = sp.csr_array(moments.mean("vz")) + sp.diags_array(shares)
+    to_state = np.arange(len(shares)) // chosen.num_actions
+    reached = np.asarray(steps.sum(axis=0)).ravel()
+    law = np.bincount(to_state, weights=reached)
+    value = np.bincount(to_state, weights=reached * solution.weights) / np.where(law > 0, law, 1.0)
+    logged = shares > 0
+    spread = value - law @ value
+    variance = float(law @ spread**2)
+    explained = float(np.sum((steps[logged] @ spread[to_state]) ** 2 / shares[logged]))
+    left = 1.0
+    if variance > 0 and subject.num_rows > logged.sum():
+        # As R² is adjusted: pairs with few rows explain them by chance.
+        left = (1 - explained / variance) * (subject.num_rows - 1) / (subject.num_rows - logged.sum())
+    forgets = subject.num_rows * (1 - float(np.sqrt(max(0.0, 1 - left)))) if np.count_nonzero(law) > 1 else 0.0
+    yield finding(
+        "mixing",
+        forgets,
+        at_least(forgets, FORGETS_CAUTION, FORGETS_BAD),
+        f"The state of the log never changes in its {subject.num_rows:,} rows."
+        if not forgets
+        else f"The state forgets where it was about {forgets:,.0f} times in the log's {subject.num_rows:,} rows.",
+        "Collect a longer log, or more trajectories: so few moves do not tell how often each state is visited.",
     )
 
 

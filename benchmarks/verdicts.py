@@ -69,7 +69,7 @@ def factor(draw: Callable[[np.random.Generator, int], Array]) -> Rewards:
 
 def seldom(rows: float) -> Rewards:
     """Rewards that come about once in so many rows, and nothing else."""
-    return lambda means, rng: rows * (rng.random(len(means)) < means / rows)
+    return lambda means, rng: np.where(rng.random(len(means)) < means / rows, float(rows), 0.0)
 
 
 NORMAL = noisy(lambda rng, n: rng.normal(size=n), 0.5)

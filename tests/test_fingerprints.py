@@ -1,17 +1,25 @@
 """Fingerprints: the same in every process for what computes the same, another one for what does not."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
 import threading
+from collections import deque
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from functools import lru_cache, partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
+from sklearn.tree import DecisionTreeRegressor
 
 from cesaro.fingerprints import fingerprint
 
@@ -43,6 +51,28 @@ class Scaled:
 
     def __call__(self, x: Any) -> Any:
         return bounded(x * self.scale)
+
+
+class Named(list[int]):
+    name = ""
+
+
+def named_list(name: str) -> Named:
+    found = Named([1])
+    found.name = name
+    return found
+
+
+def member(value: int) -> type:
+    class Holder:
+        held = (value,)
+
+    return Holder
+
+
+def tree(cut: float) -> Any:
+    x = np.linspace(0, 1, 50)[:, None]
+    return DecisionTreeRegressor(max_depth=1).fit(x, x[:, 0] > cut)
 
 
 class Slotted:
@@ -90,6 +120,19 @@ DIFFERENT: dict[str, tuple[Any, Any]] = {
     "cached": (lru_cache(enclosing(1)), lru_cache(enclosing(2))),
     "library": (np.sin, np.cos),
     "builtins": (abs, len),
+    "frames": (pd.DataFrame({"a": [1.0, 2.0]}), pd.DataFrame({"a": [1.0, 2.5]})),
+    "tables": (pa.table({"a": [1.0, 2.0]}), pa.table({"a": [1.0, 2.5]})),
+    "trees": (tree(0.4), tree(0.6)),
+    "masks": (np.ma.array([1.0, 2.0], mask=[False, True]), np.ma.array([1.0, 2.0], mask=[True, False])),
+    "decimals": (Decimal("1.1"), Decimal("1.2")),
+    "dates": (date(2024, 1, 1), date(2024, 1, 2)),
+    "queues": (deque([1, 2]), deque([1, 3])),
+    "bytes": (bytearray(b"a"), bytearray(b"b")),
+    "patterns": (re.compile("a"), re.compile("b")),
+    "getters": (itemgetter(0), itemgetter(1)),
+    "methods of functions": (np.add.reduce, np.maximum.reduce),
+    "members of classes": (member(1), member(2)),
+    "lists with attributes": (named_list("a"), named_list("b")),
     "modules": (np, sys),
 }
 

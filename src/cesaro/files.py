@@ -278,7 +278,8 @@ def _read(path: Path, schema: str, arrays: Callable[[Any], Arrays]) -> tuple[dic
         if is_out_of_memory(error):
             raise MemoryError(f"'{path}': {error}") from None
         raise InputError(
-            f"'{path}' is not a file of this package ({type(error).__name__}); it may be damaged."
+            f"'{path}' is not a file of this package ({type(error).__name__}), or it is damaged; choose another one, or "
+            "delete it."
         ) from None
     if meta.get("schema") != schema:
         raise InputError(f"'{path}' holds {meta.get('schema')!r}, not {schema!r}.")

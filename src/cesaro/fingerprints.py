@@ -1,7 +1,9 @@
 """Fingerprints of what computes: policies, features, objectives, so that a later run can tell whether it has the same ones."""
 
+import copyreg
 import hashlib
 import inspect
+import random
 import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
@@ -15,7 +17,19 @@ import numpy as np
 from cesaro.user_code import NOT_USERS, type_name
 
 _STANDARD = sysconfig.get_paths()["stdlib"]
-_PLAIN = (bool, int, float, complex, str, bytes, range, type(None), type(Ellipsis))
+_PLAIN = {
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    range,
+    type(None),
+    type(Ellipsis),
+}  # not their subclasses, which may hold more
+# What has another state at every start.
+_OPAQUE = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
 
 
 def fingerprint(thing: Any) -> str:
@@ -24,7 +38,8 @@ def fingerprint(thing: Any) -> str:
     - Numbers, text, arrays and containers: their content.
     - A function: its source text (its compiled code where there is none of its own), its defaults, and what it refers to,
       enclosed or global. Of one from an installed package its name counts, and what it encloses.
-    - An object: its class, and its attributes. An object with a method `__fingerprint__` is what that gives.
+    - An object: its class, and its attributes; where it shows none, what pickle would keep of it. An object with a method
+      `__fingerprint__` is what that gives.
     - A module of the user's own: the text of its file.
 
     Anything else counts by its type alone: open files, locks, sessions, random generators.
@@ -53,7 +68,7 @@ class _Walk:
         self._seen: dict[int, tuple[int, Any]] = {}  # kept alive, so that no id is given twice
 
     def add(self, thing: Any) -> None:
-        if isinstance(thing, _PLAIN):
+        if type(thing) in _PLAIN:
             self._say(type(thing).__name__, repr(thing))
         elif id(thing) in self._seen:
             self._say("again", str(self._seen[id(thing)][0]))
@@ -72,14 +87,18 @@ class _Walk:
     def _each(self, kind: str, things: Any) -> None:
         every = list(things)
         self._say(kind, str(len(every)))
-        if all(isinstance(thing, _PLAIN) for thing in every):  # at once: there may be a million labels
+        if all(type(thing) in _PLAIN for thing in every):  # at once: there may be a million labels
             self._say(repr(every))
             return
         for thing in every:
             self.add(thing)
 
     def _add(self, thing: Any) -> None:
-        if isinstance(thing, np.ndarray | np.generic) or _is_array(thing):
+        if type(thing) is np.ndarray or isinstance(thing, np.generic):
+            self._array(np.asarray(thing))
+        elif isinstance(thing, np.ndarray):  # such as one with a mask
+            self._reduced(thing)
+        elif _is_array(thing):
             self._array(np.asarray(thing))
         elif isinstance(thing, FunctionType):
             self._function(thing)
@@ -103,14 +122,19 @@ class _Walk:
             self.add(thing.__fingerprint__())
         elif isinstance(thing, Mapping):
             self._each(type(thing).__qualname__, (part for item in thing.items() for part in item))
+            self._attributes(thing)
         elif isinstance(thing, set | frozenset):
             self._each("set", sorted(map(fingerprint, thing)))
         elif isinstance(thing, list | tuple):
             self._each(type(thing).__qualname__, thing)
+            self._attributes(thing)
         elif hasattr(thing, "__wrapped__"):  # compiled or cached functions
             self._each("wrapped", (thing.__wrapped__,))
         elif isinstance(thing, BuiltinFunctionType | np.ufunc):
             self._say("function", thing.__name__)
+            owner = getattr(thing, "__self__", None)
+            if not isinstance(owner, ModuleType):
+                self.add(owner)
         else:
             self._object(thing)
 
@@ -143,17 +167,38 @@ class _Walk:
                     getattr(member, "__func__", getattr(member, "fget", member)) for member in vars(base).values()
                 )
                 self._each("methods", (member for member in members if isinstance(member, FunctionType)))
+                own = {name: member for name, member in vars(base).items() if not name.startswith(("__", "_abc_"))}
+                self._each("members", (part for item in own.items() if not callable(item[1]) for part in item))
             else:
                 self._say(base.__module__, base.__qualname__)
 
     def _object(self, thing: Any) -> None:
         self.add(type(thing))
+        if isinstance(thing, _OPAQUE):
+            return
         module = inspect.getmodule(type(thing))
         file = getattr(module, "__file__", None) or ""
-        if is_dataclass(thing) or not (type(thing).__module__ == "builtins" or _is_standard(file)):
-            slots = (name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ()))
-            named = {name: getattr(thing, name) for name in slots if hasattr(thing, name)}
-            self.add(named | getattr(thing, "__dict__", {}))
+        is_known = is_dataclass(thing) or not (type(thing).__module__ == "builtins" or _is_standard(file))
+        if not (is_known and self._attributes(thing)):
+            self._reduced(thing)
+
+    def _attributes(self, thing: Any) -> bool:
+        """Count them in; whether there are any."""
+        slots = (name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ()))
+        named = {name: getattr(thing, name) for name in slots if isinstance(name, str) and hasattr(thing, name)}
+        named |= getattr(thing, "__dict__", {})
+        if named:
+            self.add(named)
+        return bool(named)
+
+    def _reduced(self, thing: Any) -> None:
+        """What pickle would keep; locks, open files and sessions have nothing of the kind."""
+        own = copyreg.dispatch_table.get(type(thing))
+        parts = thing.__reduce_ex__(4) if own is None else own(thing)
+        if isinstance(parts, tuple):
+            self._each("reduced", (list(part) if isinstance(part, Iterator) else part for part in parts))
+        else:
+            self._say("reduced", str(parts))
 
 
 def _is_array(thing: Any) -> bool:

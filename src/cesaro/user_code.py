@@ -34,7 +34,18 @@ class _Inside(threading.local):
     depth = 0
 
 
-_INSIDE = _Inside()
+class _Process:
+    """Which process this is: forks are counted, because to ask the system takes longer."""
+
+    forks = 0
+
+    def fork(self) -> None:
+        self.forks += 1
+
+
+_INSIDE, _PROCESS = _Inside(), _Process()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_PROCESS.fork)
 # Users' code need not know of threads: it runs one call at a time.
 ONE_AT_A_TIME = threading.RLock()
 
@@ -49,7 +60,7 @@ def call(failed: Callable[[str], str], function: Function, *arguments: Any) -> A
         failed: makes the sentence from the type, place and message of what was raised (see `explain`).
         function: the user's own, or something that calls what is; a call inside another one costs next to nothing.
     """
-    process = os.getpid()
+    forks = _PROCESS.forks
     try:
         if _INSIDE.depth:
             result = function(*arguments)
@@ -57,13 +68,13 @@ def call(failed: Callable[[str], str], function: Function, *arguments: Any) -> A
             with _alone():
                 result = copy_context().run(function, *arguments)
     except BaseException as error:
-        if os.getpid() != process:
+        if _PROCESS.forks != forks:
             _end_forked(error)
         if issubclass(type(error), KeyboardInterrupt) or _is_ours(error):
             raise
         kind = UserMemoryError if issubclass(type(error), MemoryError) else InputError
         raise kind(failed(explain(error))) from error
-    if os.getpid() != process:
+    if _PROCESS.forks != forks:
         _end_forked(None)
     return result
 

@@ -253,7 +253,8 @@ def test_logs_that_are_hidden_are_named(logs: Path) -> None:
     source = open_path(str(logs))
     assert source.files == ("a.parquet", "sub/b.parquet", "z.parquet")
     assert source.notes == (
-        "Left out _part.parquet, sub/.part.parquet: names that begin with a dot or an underscore are no part of a log.",
+        "Left out _part.parquet, _temporary/part.parquet, sub/.part.parquet: "
+        "names that begin with a dot or an underscore are no part of a log.",
     )
     assert files(f"{logs}/*.parquet") == ("_part.parquet", "a.parquet", "z.parquet")  # as the shell does it
 

@@ -161,7 +161,8 @@ def test_a_connection_that_ends_is_told_and_a_silent_head_node_too(
         list(map_ordered(abs, items, engine="ray"))
     assert not ray.is_initialized()
     monkeypatch.setattr(ray_engine, "_LOST_SECONDS", 0.2)
-    monkeypatch.setattr(ray_engine, "_answers", lambda _: False)
+    answers = iter([True])  # to who connects, and never again
+    monkeypatch.setattr(ray_engine, "_answers", lambda *_: next(answers, False))
     with pytest.raises(ClusterError, match="its head node has not answered"):
         list(map_ordered(abs, [1], engine="ray", address=connected.address))
     assert not ray.is_initialized(), "what was connected here is ended here"

@@ -1,5 +1,6 @@
 """Each finding on a log where nothing is wrong and on one with the problem it is there for."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -318,6 +319,41 @@ def test_support_of_ready_features() -> None:
     entry = found(fit_ready(cs.FeatureTransitions(data.x, data.rewards, after)), "support")
     assert entry.verdict == "bad"
     assert entry.value == pytest.approx(0.2, abs=0.01)
+
+
+def test_deterministic_target_of_continuous_actions() -> None:
+    """Equations of a flexible q hold at every rate there; how near logged actions come says how much smoothness has to do."""
+    rng = np.random.default_rng(0)
+
+    def told(policy: Any, width: int, own: float = 0.0, **settings: Any) -> list[Diagnostic]:
+        states = rng.normal(size=(4_000, 1))
+        noise = rng.normal(size=(4_000, width)) * (rng.random((4_000, 1)) >= own)
+        actions = -0.5 * states + noise
+        after = 0.5 * states + 0.2 * actions.sum(axis=1, keepdims=True) + rng.normal(size=(4_000, 1))
+        log = cs.Transitions(states, actions, actions.sum(axis=1), after)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EvaluationWarning)
+            estimator = fit(log, policy, features="polynomial:2", **settings)
+        return [entry for entry in support(subject_of(estimator)) if entry.name == "deterministic target"]
+
+    def linear(observations: Array, rng: np.random.Generator) -> Array:
+        return np.tile(-0.5 * observations, (1, 6))
+
+    (one,) = told(lambda observations, rng: -0.5 * observations, 1)
+    assert one.verdict == "ok"
+    assert one.value == pytest.approx(
+        0.383, abs=0.05
+    )  # of a normal variable within half a standard deviation; 4.6 errors
+    (six,) = told(linear, 6)
+    assert six.verdict == "caution"
+    assert "every rate fits, for any method" in six.sentence
+    assert six.remedy
+    # A log far from the target has nothing near it, however narrow it is.
+    (far,) = told(lambda observations, rng: -0.5 * observations + 30.0, 1, ridge=1.0)
+    assert (far.verdict, far.value) == ("caution", 0.0)
+    # A target that draws is not singular to the log, nor is one whose own actions were logged, stored in single precision.
+    assert not told(lambda observations, rng: -0.5 * observations + rng.normal(size=observations.shape), 1)
+    assert not told(lambda observations: np.tile(-0.5 * observations, (1, 6)).astype(np.float32), 6, own=0.1)
 
 
 def test_levels_seen_only_after() -> None:

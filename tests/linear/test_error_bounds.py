@@ -93,6 +93,68 @@ def test_every_quantity_matches_its_definition() -> None:
         assert result.rate_bound == pytest.approx(drift * bound, rel=1e-7)
 
 
+def test_looser_bounds_of_features_with_a_mean() -> None:
+    """From definitions on random MDPs: the bounds hold, are what the formula says, and those at the least ξ are tighter."""
+    given = tight_alone = 0
+    for seed in range(30):
+        for spread in (0.0, 0.05, 0.4):
+            centered = near_on_policy(seed, spread)
+            rng = np.random.default_rng(seed)
+            problem = centered.replace(features=centered.features + 0.3 * rng.normal(size=centered.features.shape[2]))
+            result = problem.error_bounds(0.9)
+            assert not result.applies
+            assert "mean zero" in result.reason
+            d, P, X = problem.d, pair_matrix(problem), problem.X
+            root = np.sqrt(d)
+            basis = scipy.linalg.orth(root[:, None] * X, rcond=1e-10)  # D^½X, orthonormal
+            norm = float(np.linalg.norm(basis.T @ (root[:, None] * P / root) @ basis, 2))
+            share = float(np.linalg.norm(basis.T @ root))
+            drift = float(np.sqrt(np.sum((d @ P - d) ** 2 / d)))
+            assert result.projected_norm == pytest.approx(norm, rel=1e-8)
+            assert result.constant_share == pytest.approx(share, rel=1e-8)
+            assert (result.value_bound is not None) == (norm <= 0.9 and 0.9 + share * drift < 1), seed
+            assert (result.tight_value_bound is not None) == (norm + share * drift < 1), seed
+            assert ("Looser bounds hold" in result.reason) == (result.value_bound is not None)
+            if result.tight_value_bound is None or result.tight_rate_bound is None:
+                continue
+            factor = (np.linalg.norm(root[:, None] * P / root, 2) + 1) * result.representation_error
+            assert result.tight_value_bound == pytest.approx(factor / (1 - norm - share * drift), rel=1e-7)
+            u = -np.linalg.solve(problem.A, problem.b)
+            rate_error = abs(u[0] - problem.exact.reward_rate)
+            difference = X @ u[1:] - problem.exact.differential_values.ravel()
+            value_error = np.sqrt(d @ (difference - d @ difference) ** 2)
+            slack = 1e-9
+            assert value_error <= result.tight_value_bound * (1 + slack) + slack
+            assert rate_error <= result.tight_rate_bound * (1 + slack) + slack
+            if result.value_bound is None or result.rate_bound is None:
+                tight_alone += 1
+                continue
+            given += 1
+            assert result.value_bound == pytest.approx(factor / (0.1 - share * drift), rel=1e-7)
+            assert result.tight_value_bound <= result.value_bound
+            assert result.tight_rate_bound <= result.rate_bound
+    assert given > 15
+    assert tight_alone > 5
+
+
+def test_the_least_xi_gives_bounds_where_the_given_one_is_too_small() -> None:
+    found = 0
+    for seed in range(30):
+        problem = near_on_policy(seed, 0.05)
+        result = problem.error_bounds(0.3)
+        assert (result.tight_value_bound is not None) == (result.projected_norm < 1)
+        if result.applies or result.tight_value_bound is None:
+            continue
+        found += 1
+        assert result.value_bound is None
+        assert result.constant_share == 0
+        again = problem.error_bounds(result.projected_norm * (1 + 1e-12))
+        assert again.applies
+        assert again.value_bound == pytest.approx(result.tight_value_bound, rel=1e-6)
+        assert again.rate_bound == pytest.approx(result.tight_rate_bound, rel=1e-6)
+    assert found > 10
+
+
 def test_on_policy_the_rate_bound_is_zero() -> None:
     problem = near_on_policy(3, 0.0)
     result = problem.error_bounds(0.99)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import cesaro as cs
 from cesaro.linear import METHODS
+from cesaro.linear.stability import safe_ridge
 
 Array = NDArray[np.float64]
 Enumerate = Callable[..., Any]
@@ -309,6 +310,68 @@ def test_diff_gq4_becomes_stable_as_the_ridge_grows() -> None:
     assert not verdicts[0]
     assert verdicts == sorted(verdicts), "stable from some ridge on"
     assert problem.limit("diff-gq4", ridge=1e6).weights is not None
+
+
+# The least ridge.
+
+
+def crossings(problem: cs.LinearProblem, method: str) -> list[float]:
+    """Ridges at which `G − ηJ` has an eigenvalue on the imaginary axis: there `(G − ηJ) ⊕ (G − ηJ)` is singular, which is a
+    generalized eigenvalue problem in `η`."""
+    mean = problem.stability(method).mean
+    size = mean.layout.size
+    J, eye = np.zeros((size, size)), np.eye(size)
+    J[mean.layout.weights, mean.layout.weights] = np.eye(problem.num_features)
+    above, below = scipy.linalg.eig(
+        np.kron(mean.G, eye) + np.kron(eye, mean.G),
+        np.kron(J, eye) + np.kron(eye, J),
+        right=False,
+        homogeneous_eigvals=True,
+    )
+    finite = np.abs(below) > 1e-9 * np.abs(above).max()
+    found = above[finite] / below[finite]
+    found = found[np.abs(found.imag) < 1e-7 * (1 + np.abs(found))].real
+    # Pairs of real eigenvalues of opposite sign make the sum singular too.
+    return [
+        float(ridge)
+        for ridge in found
+        if ridge > 1e-9 and np.abs(np.linalg.eigvals(mean.G - ridge * J).real).min() < 1e-7
+    ]
+
+
+@pytest.mark.parametrize("method", ["diff-sgq", "diff-gq4"])
+def test_min_ridge_is_the_last_one_with_an_eigenvalue_on_the_imaginary_axis(method: str) -> None:
+    positive = 0
+    for seed in range(40):
+        problem = cs.problems.random_problem(seed, 4, 2, 1 + seed % 3, concentration=0.1)
+        if seed % 2:
+            wild = np.exp(2 * np.random.default_rng(seed).normal(size=problem.features.shape))
+            problem = problem.replace(features=wild)
+        ridge = problem.stability(method, ridge=0.7).min_ridge
+        assert ridge == pytest.approx(max(crossings(problem, method), default=0.0), rel=1e-5), seed
+        assert ridge <= safe_ridge(problem, method)
+        if ridge > 0:
+            positive += 1
+            assert not problem.stability(method, ridge=0.999 * ridge).converges
+        for factor in (1.001, 2.0, 100.0):
+            assert problem.stability(method, ridge=factor * ridge + 1e-9).converges
+    assert positive >= 8
+
+
+def test_min_ridge_of_the_counterexample() -> None:
+    """`A − ηI₀ = [[−1, 6], [−2, 6 − η]]`: the trace is `5 − η`, the determinant `6 + η`."""
+    problem = cs.problems.two_state_counterexample()
+    assert problem.stability("diff-sgq").min_ridge == pytest.approx(5, rel=1e-9)
+    for method in ("diff-gq1", "diff-gq2", "diff-gq3", "gradient-dice"):
+        assert problem.stability(method).min_ridge == 0
+
+
+def test_min_ridge_is_zero_where_nothing_grows() -> None:
+    assert cs.problems.random_problem(4, 4, 2, 3, on_policy=True).stability("diff-sgq").min_ridge == 0
+    for method in METHODS:  # zero eigenvalues are no growth
+        assert cs.problems.boyan_chain(0.1, 0.9).stability(method).min_ridge == 0
+    zero = cs.problems.random_problem(1, 2, 2, 1).replace(features=np.zeros((2, 2, 1)))
+    assert zero.stability("diff-gq4").min_ridge == 0
 
 
 # Problems at the edge.

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
@@ -23,7 +24,7 @@ from cesaro.learning.source import draw, source
 from cesaro.reproduce import rates
 from cesaro.reproduce.rates import METHODS, Chosen, Config, Result, choose, run, show, slope
 from cesaro.reproduce.rates import config as rates_config
-from cesaro.reproduce.rates.result import GUARANTEED
+from cesaro.reproduce.rates.result import DELTAS, GUARANTEED, typical
 
 # The module: `run` of the package is the function.
 rates_run: Any = import_module("cesaro.reproduce.rates.run")
@@ -172,6 +173,29 @@ def test_slopes_of_known_power_laws() -> None:
     assert spread.high - spread.low == pytest.approx(4 * np.std(powers) / math.sqrt(12), rel=0.2)
 
 
+def test_quantiles_and_constants_of_known_laws() -> None:
+    """Squared normal errors in three dimensions, scaled by the bound's own N^(−½): slopes of −½ and chi-square quantiles."""
+    random = np.random.default_rng(0)
+    config = replace(SMALL, runs=4_000)
+    chosen = choose(SMALL)[0]
+    scale = np.array([1.0, 10.0, 0.1, 3.0])[:, None, None] * (np.array(HORIZONS) / 5)[:, None] ** -0.5
+    errors = scale * random.chisquare(3, size=(4, 5, 4_000))
+    result = Result(
+        config, chosen, (), {(method, name): errors for method in METHODS for name in ("solution", "weights")}
+    )
+    for delta in DELTAS:
+        quantile = float(scipy.stats.chi2.ppf(1 - delta, 3))
+        # Standard errors are at most 0.018 of the quantiles; 8 of these.
+        np.testing.assert_allclose(result.quantiles("diff-gq2", "weights", delta), quantile * scale[..., 0], rtol=0.15)
+        needed = result.constants("diff-gq1", delta)
+        expected = quantile / (8 + 2 * math.log(2 / delta)) * np.array([1.0, 10.0, 0.1, 3.0])[:, None]
+        np.testing.assert_allclose(needed, np.broadcast_to(expected, (4, 5)), rtol=0.15)
+        assert typical(needed).shape == (5,)
+        found = slope(errors[..., :200], np.log(HORIZONS), 200, 0, delta)
+        assert found.low < -0.5 < found.high
+        assert found.high - found.low < 0.2
+
+
 def test_slopes_errors_and_floor_of_a_small_run(small: tuple[Result, Path]) -> None:
     result, _ = small
     # The bootstrap's standard error is about 0.03: five of them on either side (error rate 6e-7). Diff-GQ1 is steeper than −1
@@ -205,6 +229,9 @@ def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
     assert float(row["solution"]) == pytest.approx(result.means("diff-gq2", "solution")[1, 2], rel=1e-5)
     assert float(row["constant-last"]) == pytest.approx(result.means("diff-gq2", "constant-last")[1, 2], rel=1e-5)
     assert float(row["floor"]) == pytest.approx(result.chosen[1].floor ** 2, rel=1e-5)
+    assert float(row["quantile_0.9"]) == pytest.approx(
+        np.quantile(result.errors["diff-gq2", "weights"][1, 2], 0.9), rel=1e-5
+    )
     assert all((r["constant"] == "") == (r["method"] == "diff-gq1") for r in rows)
     with (out / "problems.csv").open(encoding="utf-8", newline="") as stream:
         assert [int(r["problem"]) for r in csv.DictReader(stream)] == [problem.number for problem in result.chosen]
@@ -215,6 +242,8 @@ def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["summary"] == json.loads(json.dumps(result.summary()))
     assert manifest["summary"]["problems"] == [0, 1, 2, 3]
+    assert manifest["summary"]["guarantee_is_probable"]
+    assert set(manifest["summary"]["needed_constants"]) == {f"{m} {delta:g}" for m in METHODS for delta in DELTAS}
     assert (out / "rates.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -291,6 +320,11 @@ def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
     assert good.guarantee_holds
     assert show.verdict(good)[0].startswith("As guaranteed")
     assert "-1.00 [-1.00, -1.00]" in show.verdict(good)[0]
+    assert "holds of quantiles over runs" in show.verdict(good)[2]
+    assert "needs falls from 256 to 4,096 samples" in show.verdict(good)[2]
+    assert not stuck.guarantee_is_probable
+    assert "is NOT clear of quantiles" in show.verdict(stuck)[2]
+    assert "does NOT fall" in show.verdict(stuck)[2]
 
 
 def test_the_plot_has_slopes_guides_and_the_floor(small: tuple[Result, Path]) -> None:
@@ -300,6 +334,7 @@ def test_the_plot_has_slopes_guides_and_the_floor(small: tuple[Result, Path]) ->
     found = result.slopes["diff-gq1", "solution"].value
     assert legends[0][0].startswith(f"Projected Diff-GQ1: slope −{-found:.2f} [−")
     assert {"slope −0.5 (guarantee)", "slope −1 (expected)"} <= set(legends[0])
+    assert legends[0].count("0.95 quantile over runs") == 2
     floor = next(line for line in panels[1].lines if line.get_label().startswith("floor"))
     assert set(floor.get_ydata()) == {result.floor}
     raw = next(line for line in panels[2].lines if line.get_label().startswith("raw r̂, constant"))
@@ -313,7 +348,8 @@ def test_the_command_prints_tables_and_verdicts(tmp_path: Path, monkeypatch: pyt
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert max(len(line) for line in lines[:-1]) <= 80
-    assert [line.split()[0] for line in lines if line.strip()[:1].isdigit()] == [str(horizon) for horizon in HORIZONS]
+    firsts = [line.split()[0] for line in lines if line.strip()[:1].isdigit()]
+    assert firsts == [*(str(horizon) for horizon in HORIZONS), *(f"{delta:g}" for delta in DELTAS)]
     assert sum(line.startswith(("GQ1:", "GQ2:")) for line in lines) == 9
     assert "Flattest single problem" in result.stdout
     both = CliRunner().invoke(app, [*arguments, "--runs", "9"])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import cesaro as cs
 from cesaro import problems
 from cesaro.approximators import MLP
 from cesaro.cli import app
@@ -88,6 +89,17 @@ def test_the_force_is_one_over_the_second_moment_of_the_density_ratio() -> None:
     change = -root * problem.difference
     weights = np.linalg.lstsq(change, root[:, 0], rcond=1e-12)[0]
     assert float(((root[:, 0] - change @ weights) ** 2).sum()) == pytest.approx(exact, rel=1e-9)
+    # From sampled rows the function gives it with means of next features only: the noise of single draws would count as force.
+    pair, next_pair, probability = problem.sample_space
+    drawn = np.random.default_rng(1).choice(len(probability), p=probability, size=20_000)
+    x, x_next = problem.X[pair[drawn]], problem.X[next_pair[drawn]]
+    assert rate_force(x, x_next, dual=x) == pytest.approx(exact, rel=0.08)  # 6 logs: errors up to 0.04
+    assert rate_force(x, (x + problem.difference[pair[drawn]])) == pytest.approx(exact, rel=0.08)
+    assert rate_force(x, x_next) > 1.2 * exact
+    # It is one over the second moment of the ratio that the closed form implies, which the effective sample size counts.
+    data = cs.FeatureTransitions(x, problem.r[pair[drawn]], x_next)
+    ratio = cs.DiffLSTD(ridge=0.0, standard_errors="independent", quiet=True).fit(data).density_ratio_
+    assert rate_force(x, x_next, dual=x) == pytest.approx(1 / float((ratio**2).mean()), rel=1e-6)
     # And the function itself, on plain rows.
     rng = np.random.default_rng(0)
     x, x_next = rng.standard_normal((2, 50, 3))

@@ -356,7 +356,7 @@ OUT = [
     ),
     Trial(
         "a checkpoint that is the log",
-        says="'log.csv' is not a file of this package (ValueError); it may be damaged.",
+        says="'log.csv' is not a file of this package (ValueError), or it is damaged; choose another one, or delete it.",
         options="--checkpoint log.csv",
     ),
     Trial(
@@ -367,13 +367,13 @@ OUT = [
     Trial(
         "a checkpoint of others",
         {**log(), "c.npz": "mine"},
-        "'c.npz' is not a file of this package (ValueError); it may be damaged.",
+        "'c.npz' is not a file of this package (ValueError), or it is damaged; choose another one, or delete it.",
         options="--checkpoint c.npz",
     ),
     Trial(
         "a checkpoint without bytes",
         {**log(), "c.npz": ""},
-        "'c.npz' is not a file of this package (EOFError); it may be damaged.",
+        "'c.npz' is not a file of this package (EOFError), or it is damaged; choose another one, or delete it.",
         options="--checkpoint c.npz",
     ),
     Trial(

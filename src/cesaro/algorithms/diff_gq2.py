@@ -22,10 +22,14 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
         here, there = q.both(values, batch.x, batch.x_next)
         return batch.reward + there - here
 
+    def rhos(values: Params, batch: Batch) -> Array:
+        """Of both minibatches: networks take them in one product; linear functions apart, which compiles to one fused loop."""
+        return rho(values, batch) if q.joined else jnp.stack([rho(values, Batch(*one)) for one in zip(*batch)])
+
     def lagrangian(primal: Params, dual: Params, target: Params, batch: Batch, hyper: Hyper) -> Scalar:
-        first, second = rho(primal["values"], batch)
+        first, second = rhos(primal["values"], batch)
         weight = tau.apply(dual, batch.x[0])
-        goal = stop_gradient(jnp.mean(rho(target["values"], batch)))
+        goal = stop_gradient(jnp.mean(rhos(target["values"], batch)))
         return (
             jnp.mean(weight * (first - second) - 0.5 * weight**2)
             + 0.5 * hyper["ridge"] * squared_norm(primal["values"])

@@ -27,10 +27,11 @@ def one_line_errors(*, resumes: bool | Callable[[], bool] = True, is_work: bool 
     def goes_on() -> bool:
         return resumes if isinstance(resumes, bool) else resumes()
 
+    forget: Callable[[], object] = int  # nothing yet
     try:
         if is_work and output.is_own():
             output.keep_apart()
-            signals.heed()
+            forget = signals.heed()
         yield
     except CesaroError as error:
         _say(f"error: {for_command_line(error.message)}")
@@ -49,6 +50,8 @@ def one_line_errors(*, resumes: bool | Callable[[], bool] = True, is_work: bool 
         if output.is_own():
             signals.end_soon(128 + number)
         raise typer.Exit(128 + number) from error
+    finally:
+        forget()  # threads of a policy that are left over must not keep a signal from ending the program
 
 
 def _say(line: str) -> None:

@@ -105,7 +105,11 @@ Stream = Annotated[
 ]
 Features = Annotated[
     str,
-    _option(_ESTIMATE, "auto, one-hot, linear, fourier[:N], polynomial:N or file.py:NAME.", default="auto"),
+    _option(
+        _ESTIMATE,
+        "auto, one-hot, smooth[:N], splines[:N], linear, fourier[:N], polynomial:N or file.py:NAME.",
+        default="auto",
+    ),
 ]
 DualFeatures = Annotated[
     str | None, _option(_ESTIMATE, "The same choice for the dual features, or same.", default="auto")
@@ -332,7 +336,7 @@ def _print(answer: Any, several: bool, *, as_json: bool) -> None:
         evaluations = answer.evaluations.values() if several else [answer]
         for one in evaluations:
             for warning in one.warnings:
-                output.echo(f"warning: {one.name}: {warning}", aside=True)
+                output.echo(f"warning: {one.name}: {for_command_line(warning)}", aside=True)
         return
     console = output.console()
     for part in (text.render_comparison if several else text.render_evaluation)(answer):

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from types import FrameType
 
 # A program such as `timeout` sends the same signal to a process and to its group; a person who sends another one waits longer.
@@ -54,7 +55,10 @@ class _Handler:
             return
         stopped = Stopped(number)
         self._raised = weakref.ref(stopped, lambda _: self._try_again(number))
-        raise stopped
+        try:
+            raise stopped
+        finally:
+            del stopped  # else this frame, which the exception knows, would keep it alive after it got lost
 
     def _try_again(self, number: int) -> None:
         if not self.is_over:
@@ -71,10 +75,12 @@ class _Handler:
 _HANDLER = _Handler()
 
 
-def heed() -> None:
-    """Turn signals into interruptions where their handlers are Python's own: `nohup` and others keep theirs."""
+def heed() -> Callable[[], None]:
+    """Turn signals into interruptions where their handlers are Python's own (`nohup` and others keep theirs), until the function
+    that this returns is called.
+    """
     if threading.current_thread() is not threading.main_thread():
-        return
+        return lambda: None
     default = (signal.SIG_DFL, signal.default_int_handler)
     before = {
         number: signal.getsignal(number) for name in _NAMES if (number := getattr(signal, name, None)) is not None
@@ -93,6 +99,7 @@ def heed() -> None:
 
     if ours and hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=forget)  # a process that a policy forks is none of ours
+    return forget
 
 
 def end_soon(code: int) -> None:

@@ -6,12 +6,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from glob import has_magic
+from itertools import islice
 from typing import NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.fs
 
 from cesaro.data.addresses import File, Place, retried
+
+# Entries of a hidden folder that are looked at.
+MOST_HIDDEN = 1_000
 
 _SORTS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
 _Patterns = frozenset[tuple[str, ...]]
@@ -191,8 +195,11 @@ class _Walk:
         inside, is_log = folder.selection.inside(name), self._is_log(name)
         path, below = os.path.join(folder.path, name), f"{folder.name}/{name}".lstrip("/")
         if not inside.patterns:
-            if is_log and folder.selection.is_hidden(name):
-                self._found.hidden.append(below)
+            if folder.selection.is_hidden(name):
+                if is_log:
+                    self._found.hidden.append(below)
+                elif entry is not None and entry.is_dir(follow_symlinks=False):
+                    self._found.hidden.extend(self._hidden_logs(path, below))
             return
         is_wanted = inside.is_complete and is_log
         if inside.is_complete and not is_log:
@@ -221,6 +228,19 @@ class _Walk:
             else:
                 self._own.add(identity)
                 self._found.files.append(file)
+
+    def _hidden_logs(self, path: str, below: str) -> Iterator[str]:
+        """The first log inside of a hidden folder, or the folder itself where that cannot be told; not far into large ones."""
+        try:
+            with os.scandir(path) as entries:
+                for entry in islice(entries, MOST_HIDDEN):
+                    name = f"{below}/{entry.name}"
+                    inside = self._hidden_logs(entry.path, name) if entry.is_dir(follow_symlinks=False) else iter(())
+                    if (found := name if self._is_log(entry.name) else next(inside, None)) is not None:
+                        yield found
+                        return
+        except OSError:
+            yield f"{below}/"
 
     def _hinder(self, name: str, path: str, obstacle: str) -> None:
         self._found.files.append(File(name, path, obstacle=obstacle))

@@ -16,6 +16,7 @@ from cesaro.estimators.base import Estimator, subject_of
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.diagnostics import Diagnostic, diagnose
 from cesaro.estimators.gathering import Gathering
+from cesaro.estimators.growth import grown
 from cesaro.estimators.hidden_features import RELATIVE_RIDGE, Fit, NetworkMaps, network_maps, over_seeds
 from cesaro.estimators.moments import Moments
 from cesaro.estimators.pass_checkpoint import PassCheckpoint, identity
@@ -36,7 +37,8 @@ class DiffLSTD(Estimator):
     ridge, it minimizes the residual in the norm of the inverse Gram matrix of `v`, plus `η‖w‖²`.
 
     Args:
-        features: "auto" (one-hot for discrete logs, random Fourier features for the rest), "one-hot", "linear", "fourier",
+        features: "auto" (one-hot for discrete logs, random Fourier features for the rest), "one-hot", "smooth" (polynomials,
+            splines and as many leading Fourier components as noise allows), "smooth:40", "splines", "linear", "fourier",
             "fourier:200", "polynomial:2", a scikit-learn transformer, a function, "file.py:name", or a `Learned` of a value
             method, fitted with networks: the last hidden layer of each seed's network, for each action where these are finite.
             There is one closed form per seed then, and the answer is all that of the (lower) median rate. An interval does not
@@ -130,7 +132,7 @@ class DiffLSTD(Estimator):
                 return self._fit_logged(self._begin(prepared, facts), running)
             if maps is None:
                 fit = self._closed_form(prepared, 0.0, given, running)
-                plan = self._begin(prepared, fit.facts)
+                plan = self._begin(fit.prepared, fit.facts)
             else:
                 fits = over_seeds(
                     maps, lambda chosen: self._closed_form(prepared.with_map(chosen), RELATIVE_RIDGE, given, running)
@@ -178,6 +180,7 @@ class DiffLSTD(Estimator):
         if ridge is None:
             ridge = relative * float(np.mean(moments.mean("xx"))) if relative else 0.0
         with stage("solving", quiet=self.quiet):
+            prepared, moments = grown(prepared, moments, ridge)
             solution = _solve(prepared, moments, ridge, chosen=given is not None)
         if not np.isfinite(solution.reward_rate):
             raise InputError("The closed form overflowed; scale rewards and features to moderate numbers.")

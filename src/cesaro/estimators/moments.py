@@ -89,6 +89,14 @@ class Moments:
         part._sums["vv"] = self._sums["vv"][np.ix_(chosen, chosen)]
         return part
 
+    def with_features(self, chosen: NDArray[np.intp]) -> "Moments":
+        """What the accumulator would hold with these primal features alone, which stay their own dual if they were."""
+        part = self.with_duals(chosen) if self.same else self.with_duals(np.arange(len(self._sums["v"])))
+        for name in ("z", "xx"):
+            part._sums[name] = self._sums[name][chosen]
+        part._sums["vz"] = part._sums["vz"][:, chosen]
+        return part
+
     @property
     def A(self) -> Array:
         """`mean v zᵀ` with the rate as first unknown and the constant as first dual feature, `[1 + L, 1 + K]`."""

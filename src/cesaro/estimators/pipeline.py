@@ -41,7 +41,10 @@ class Prepared:
         dual: dual features; None where they are the primal ones.
         policy: the target; None where features came ready.
         log: the log; None where features came ready.
+        grows: whether the log decides how many components smooth features have.
     """
+
+    grows = False
 
     def __init__(
         self,
@@ -82,6 +85,7 @@ class Prepared:
         if self.policy.is_logged:
             return
         self.map = build(features, self.log, random_state=random_state, most=most, sample=self.sample)
+        self.grows = isinstance(features, str) and features == "smooth"
         self._build_dual(features, dual_features)
 
     def _build_dual(self, features: Any, dual_features: Any) -> None:

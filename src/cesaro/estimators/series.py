@@ -9,6 +9,7 @@ from cesaro.checks import Array
 from cesaro.data import Block
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.facts import Plan
+from cesaro.estimators.moments import Rows
 from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.ready import ReadyBlock
 from cesaro.estimators.totals import Series, Totals
@@ -53,11 +54,15 @@ def influence(
     prepared: Prepared, solution: Solution, part: Block | ReadyBlock, number: int, per_weight: float
 ) -> tuple[Series, float]:
     """The series of some rows, and their sum of weight times ratio times value; `per_weight`: rows per unit of weight."""
+    return influence_of(prepared.features_of(part, piece=number), solution, per_weight)
+
+
+def influence_of(rows: Rows, solution: Solution, per_weight: float) -> tuple[Series, float]:
+    """The same of rows as features."""
     (dual, primal), residual, weights = solution.rate_row, solution.residual, solution.weights
     exact = not residual.any()
     tests = dual[1:, None] if exact else np.stack([dual[1:], residual[1:]], axis=1)
     values = weights[:, None] if exact else np.stack([weights, primal[1:]], axis=1)
-    rows = prepared.features_of(part, piece=number)
     there = rows.x_next @ values
     if rows.v is rows.x:  # one product, since it converts the features
         both = rows.x @ np.concatenate([tests, values], axis=1)

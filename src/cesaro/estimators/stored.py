@@ -10,7 +10,7 @@ from cesaro.errors import InputError
 from cesaro.estimators.diagnostics import Diagnostic
 from cesaro.estimators.influence import Estimate
 from cesaro.estimators.inputs import Inputs, Role
-from cesaro.features.base import Fourier, Linear, Polynomial
+from cesaro.features.base import Fourier, Linear, Polynomial, Smooth, Splines
 from cesaro.features.encoder import Encoder
 from cesaro.features.maps import EncodedStates, Joint, OneHot, PerAction
 from cesaro.features.networks import HiddenLayer, Members, NetworkInputs
@@ -19,7 +19,7 @@ SCHEMA = "cesaro-estimator/1"
 
 _KINDS: tuple[type, ...] = (
     *(Diagnostic, Estimate, Inputs, Role),
-    *(Encoder, EncodedStates, Fourier, Joint, Linear, OneHot, PerAction, Polynomial),
+    *(Encoder, EncodedStates, Fourier, Joint, Linear, OneHot, PerAction, Polynomial, Smooth, Splines),
     *(HiddenLayer, Members, NetworkInputs),
 )
 _BY_NAME = {kind.__name__: kind for kind in _KINDS}

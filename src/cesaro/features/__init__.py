@@ -13,7 +13,7 @@ from cesaro.data import Log, Sample
 from cesaro.data.blocks import SAMPLE, sample_rows
 from cesaro.data.values import Values
 from cesaro.errors import InputError
-from cesaro.features.base import Base, Fourier, Linear, Polynomial, Transformer
+from cesaro.features.base import Base, Fourier, Linear, Polynomial, Smooth, Splines, Transformer
 from cesaro.features.encoder import MAX_DENSE, Encoder
 from cesaro.features.maps import (
     EncodedStates,
@@ -34,9 +34,13 @@ from cesaro.text import Sentence, Wording
 
 __all__ = ["SAMPLE", "FeatureMap", "Features", "OneHot", "build", "sample_rows"]
 
-# The most primal features by default, fewer on long logs to bound the time; and the rows that each must have.
+# The most Fourier features where no number is named, fewer on long logs to bound the time; and the rows that each must have.
 AUTO_FEATURES, LONG_LOG, LONG_LOG_FEATURES = 800, 500_000, 560
 ROWS_PER_FEATURE = 50
+# The same of the components of smooth features, and of what comes before them.
+COMPONENTS, ROWS_PER_COMPONENT = 320, 25
+# Of splines.
+KNOTS, MOST_KNOTS = 6, 100
 
 
 def build(
@@ -51,8 +55,9 @@ def build(
     """A feature map, fitted on a seeded sample of the log's rows.
 
     Args:
-        spec: "auto", "one-hot", "linear", "fourier", "fourier:200", "polynomial:2", a scikit-learn transformer, a function of
-            (observations) or (observations, actions), or "file.py:name" of one; a map is taken as it is.
+        spec: "auto", "one-hot", "smooth", "smooth:40", "splines", "linear", "fourier", "fourier:200", "polynomial:2", a
+            scikit-learn transformer, a function of (observations) or (observations, actions), or "file.py:name" of one; a map
+            is taken as it is.
         log: the log.
         random_state: seed of the sample and of random features.
         multiple: how many times as many Fourier features; the first ones stay the same.
@@ -108,7 +113,7 @@ def build(
     )
 
 
-_NAMED = ("linear", "fourier", "polynomial")
+_NAMED = ("smooth", "splines", "linear", "fourier", "polynomial")
 
 
 def _named(
@@ -129,6 +134,22 @@ def _named(
         degree = number or 2
         check_size(math.comb(sample.shape[1] + degree, degree) * num_actions, f"{name}:{degree}{each}")
         return Polynomial(sample, degree)
+    if name == "splines":
+        if number is not None and not 2 <= number <= MOST_KNOTS:
+            raise InputError(f"N in splines:N must be an integer ≥ 2 and ≤ {MOST_KNOTS}. Got {number}.")
+        found = Splines(sample, number or KNOTS)
+        check_size(max(1, found.size) * num_actions, f"{name}{each}")
+        if not found.size:
+            raise InputError(
+                "Splines need inputs with many values, and this log has none; take features='polynomial:2' or 'linear'."
+            )
+        return found
+    if name == "smooth":
+        allowed = num_rows // ROWS_PER_COMPONENT // num_actions
+        components = min(COMPONENTS // num_actions, allowed) if number is None else number
+        made = Smooth(sample, components, random_state, most=max(1, allowed))
+        check_size(made.size * num_actions, f"{name}:{components}{each}")
+        return made
     allowed = AUTO_FEATURES if num_rows <= LONG_LOG else LONG_LOG_FEATURES
     size = number or max(1, min(most or allowed, num_rows // ROWS_PER_FEATURE) // num_actions)
     check_size(size * multiple * num_actions, f"{name}:{size * multiple}{each}")

@@ -1,5 +1,7 @@
 """Maps of a matrix of standardized inputs to features: the part that is worth exchanging."""
 
+import copy
+import math
 from collections.abc import Callable
 from itertools import combinations_with_replacement
 from typing import Any, Protocol
@@ -11,6 +13,11 @@ from cesaro import checks, user_code
 from cesaro.errors import InputError
 
 Float32 = NDArray[np.float32]
+
+# Fourier features whose components are taken, per component, and rows that tell which lead.
+FOURIER_PER_COMPONENT, LEADING_ROWS = 2, 10_000
+# The variance of a component over that of the first: what is smaller is rounding of single precision.
+SMALLEST_COMPONENT = 1e-8
 
 
 class Base(Protocol):
@@ -77,6 +84,101 @@ class Polynomial:
                 "take a lower degree, or correct or leave out that row."
             )
         return result
+
+
+class Splines:
+    """Cubic splines of each input by itself, linear beyond the sample; inputs with few values have none.
+
+    Args:
+        knots: quantiles of the sample that pieces meet at.
+    """
+
+    def __init__(self, sample: Float32, knots: int = 6) -> None:
+        levels = np.quantile(sample, np.linspace(0, 1, knots), axis=0)
+        self.inputs = np.flatnonzero((np.diff(levels, axis=0) > 0).all(axis=0))
+        self.knots = levels[:, self.inputs]
+        self.size = len(self.inputs) * (knots + 1)
+        self.description = f"cubic splines of {len(self.inputs)} inputs"
+
+    def __call__(self, inputs: Float32) -> Float32:
+        if not len(self.inputs):
+            return np.empty((len(inputs), 0), np.float32)
+        return np.asarray(self._transformer.transform(inputs[:, self.inputs]), np.float32)
+
+    @property
+    def _transformer(self) -> Any:
+        from sklearn.preprocessing import SplineTransformer
+
+        made = SplineTransformer(degree=3, knots=self.knots, extrapolation="linear", include_bias=False)
+        return made.fit(self.knots)
+
+
+class Smooth:
+    """Polynomials of degree 2, splines of each input, and the leading components of Fourier features beyond these.
+
+    Components are ordered by the variance that the first ones leave of the Fourier features in the sample: slow changes come
+    first. A map of fewer components is the beginning of this one.
+
+    Args:
+        components: as many, if there are so many.
+        most: features before the components, at most; where there would be more, splines are left out, then products.
+    """
+
+    def __init__(self, sample: Float32, components: int, random_state: int, most: int) -> None:
+        degrees = [degree for degree in (2, 1) if math.comb(sample.shape[1] + degree, degree) <= most]
+        self.polynomial = Polynomial(sample, degrees[0] if degrees else 1)
+        splines = Splines(sample)
+        self.splines = splines if 0 < splines.size <= most - self.polynomial.size else None
+        self.first = self.polynomial.size + (self.splines.size if self.splines is not None else 0)
+        self.fourier = Fourier(sample, FOURIER_PER_COMPONENT * components, random_state) if components else None
+        self.loadings = self._leading(sample[:LEADING_ROWS], components)
+        self._describe()
+
+    def _leading(self, sample: Float32, components: int) -> NDArray[np.float32]:
+        """From core and Fourier features to components, `[first + fourier, components]`."""
+        if self.fourier is None:
+            return np.empty((self.first, 0), np.float32)
+        core = self._core(sample).astype(np.float64)
+        waves = self.fourier(sample).astype(np.float64)
+        told = np.linalg.lstsq(core, waves, rcond=1e-7)[0]
+        rest = waves - core @ told
+        values, vectors = np.linalg.eigh(rest.T @ rest / len(rest))
+        leading = np.argsort(values)[::-1][:components]
+        leading = leading[values[leading] > SMALLEST_COMPONENT * max(values[-1], np.finfo(np.float64).tiny)]
+        chosen = vectors[:, leading] / np.sqrt(values[leading])
+        return np.concatenate([-told @ chosen, chosen]).astype(np.float32)
+
+    @property
+    def components(self) -> int:
+        return int(self.loadings.shape[1])
+
+    def with_components(self, components: int) -> "Smooth":
+        """The beginning of this map."""
+        other = copy.copy(self)
+        other.loadings = self.loadings[:, :components]
+        if not components:
+            other.loadings, other.fourier = np.empty((self.first, 0), np.float32), None
+        other._describe()
+        return other
+
+    def _describe(self) -> None:
+        self.size = self.first + self.components
+        parts = [self.polynomial.description, *([self.splines.description] if self.splines is not None else [])]
+        if self.components:
+            parts.append(f"{self.components} leading Fourier components")
+        self.description = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+    def _core(self, inputs: Float32) -> Float32:
+        polynomial = self.polynomial(inputs)
+        return polynomial if self.splines is None else np.concatenate([polynomial, self.splines(inputs)], axis=1)
+
+    def __call__(self, inputs: Float32) -> Float32:
+        core = self._core(inputs)
+        if self.fourier is None:
+            return core
+        leading = self.fourier(inputs) @ self.loadings[self.first :]
+        leading += core @ self.loadings[: self.first]
+        return np.concatenate([core, leading], axis=1)
 
 
 class Transformer:

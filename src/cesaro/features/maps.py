@@ -15,7 +15,7 @@ from cesaro import checks, user_code
 from cesaro.data.log import state_numbers, state_sizes
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
-from cesaro.features.base import Base
+from cesaro.features.base import Base, Smooth
 from cesaro.features.encoder import MAX_DENSE, Encoder
 from cesaro.policies import Attached
 
@@ -141,6 +141,16 @@ class EncodedStates:
     def __call__(self, observations: Values) -> NDArray[np.floating]:
         return self._base(self.encoder(observations))
 
+    @property
+    def components(self) -> int:
+        """Of smooth features; none of others."""
+        return self._base.components if isinstance(self._base, Smooth) else 0
+
+    def with_components(self, components: int) -> "EncodedStates":
+        """The beginning of smooth features."""
+        assert isinstance(self._base, Smooth)
+        return EncodedStates(self.encoder, self._base.with_components(components))
+
 
 class StateFunction:
     """The user's own function `f(observations) -> [n, K]`, on the log's own columns."""
@@ -162,10 +172,20 @@ class PerAction:
         return blocks.reshape(len(features), size)
 
     def __init__(self, states: States, num_actions: int, column: str = "action") -> None:
-        self.states, self.num_actions = states, num_actions
+        self.states, self.num_actions, self._column = states, num_actions, column
         self.size = states.size * num_actions
         self.description = f"{states.description}, for each of {num_actions} actions"
         check_size(self.size, self.description, f"group the levels of column '{column}', or take fewer state features")
+
+    @property
+    def components(self) -> int:
+        """Of smooth features; none of others."""
+        return self.states.components if isinstance(self.states, EncodedStates) else 0
+
+    def with_components(self, components: int) -> "PerAction":
+        """The beginning of smooth features."""
+        assert isinstance(self.states, EncodedStates)
+        return PerAction(self.states.with_components(components), self.num_actions, self._column)
 
     def pairs(self, observations: Values, actions: Values) -> Features:
         states = self.states(observations)
@@ -190,6 +210,16 @@ class Joint:
     def first(self, features: Features, size: int) -> Features:
         """Of these features, those of the map of `size` features that this one extends."""
         return features[:, :size]
+
+    @property
+    def components(self) -> int:
+        """Of smooth features; none of others."""
+        return self._base.components if isinstance(self._base, Smooth) else 0
+
+    def with_components(self, components: int) -> "Joint":
+        """The beginning of smooth features."""
+        assert isinstance(self._base, Smooth)
+        return Joint(self.encoders, self._base.with_components(components))
 
     def pairs(self, observations: Values, actions: Values) -> Features:
         state, action = self.encoders

@@ -184,7 +184,7 @@ def _zero_mean(problem: TabularSystem) -> Assumption:
     worst = float(np.max(np.abs(problem.c) / np.where(size > 0, size, 1.0)))
     if is_centered(problem):
         return Assumption("zero-mean", True, 0.0, "All features have mean zero under sampling.")
-    text = f"Features have means up to {worst:.2g} of their size under sampling: use p.centered() for the error bounds."
+    text = f"Features have means up to {worst:.2g} of their size under sampling: Proposition 1 needs p.centered()."
     return Assumption("zero-mean", False, -worst, text)
 
 

@@ -15,17 +15,26 @@ CENTERED = 1e-9
 
 @dataclass(frozen=True)
 class ErrorBounds:
-    """Bounds and errors of the TD fixed point; bounds are None where the proposition does not apply, errors where no
-    fixed point exists.
+    """Bounds and errors of the TD fixed point; bounds are None where neither the proposition nor its looser form for features
+    with a mean applies, errors where no fixed point exists.
+
+    With `Π` the projection on the features and `κ = ‖dᵀ(P − I)‖_{D⁻¹}`, the bound of the values is
+    `(‖P‖_D + 1) / (1 − ξ − ‖Π 1‖_D κ)` times the representation error, if `‖ΠPΠ‖_D ≤ ξ` and the denominator is positive; that of
+    the rate is `κ` times it. Features of mean zero have `Π 1 = 0`: Proposition 1. Its proof drops `‖Π (r̂* − r_π) 1‖_D` for them,
+    which is at most `‖Π 1‖_D κ ‖Xw* − q_π − c‖_D`.
 
     Attributes:
-        applies: whether all assumptions of the proposition hold.
-        reason: one sentence.
-        value_bound: bound of `inf_c ‖Xw* − q_π − c‖_D`.
+        applies: whether all assumptions of the proposition hold, mean zero among them.
+        reason: one sentence or two.
+        value_bound: bound of `inf_c ‖Xw* − q_π − c‖_D`, at the given `ξ`.
         value_error: its actual value.
-        rate_bound: bound of `|r̂* − r_π|`.
+        rate_bound: bound of `|r̂* − r_π|`, at the given `ξ`.
         rate_error: its actual value.
         representation_error: `inf_c ‖Π_X q − q‖_D` over `q = q_π + c`, what the features cannot express.
+        projected_norm: `‖ΠPΠ‖_D`, the least `ξ` with `F ⪰ 0`.
+        tight_value_bound: as `value_bound`, at the least `ξ`; it may exist where the given `ξ` is too small.
+        tight_rate_bound: as `rate_bound`, at the least `ξ`.
+        constant_share: `‖Π 1‖_D`, the part of a constant that features can express: 0 if they have mean zero, at most 1.
     """
 
     applies: bool
@@ -35,10 +44,14 @@ class ErrorBounds:
     rate_bound: float | None
     rate_error: float | None
     representation_error: float
+    projected_norm: float
+    tight_value_bound: float | None
+    tight_rate_bound: float | None
+    constant_share: float
 
 
 def error_bounds(problem: TabularSystem, xi: float) -> ErrorBounds:
-    """Evaluate both bounds at `ξ` and both errors."""
+    """Evaluate both bounds at `ξ` and at the least one, and both errors."""
     xi = checks.number("xi", xi, low=0.0, low_open=True, high=1.0)
     d, q = problem.d, problem.exact.differential_values.reshape(-1)
     missing, one_missing = q - problem.project(q, problem.X), 1 - problem.project(np.ones_like(q), problem.X)
@@ -48,25 +61,46 @@ def error_bounds(problem: TabularSystem, xi: float) -> ErrorBounds:
     if point.weights is not None and point.reward_rate is not None:
         value_error = _distance(problem.X @ point.weights - q, np.ones_like(q), d)
         rate_error = abs(point.reward_rate - problem.exact.reward_rate)
-    norm = projected_norm(problem)
-    if not is_centered(problem):
-        reason = "The proposition does not apply: features must have mean zero under the sampling distribution; use p.centered()."
-    elif (d == 0).any():
-        reason = "The proposition does not apply: the sampling distribution must be positive for every pair."
+    norm, centered = projected_norm(problem), is_centered(problem)
+    share = 0.0 if centered else float(np.sqrt(d @ (1 - one_missing) ** 2))
+    lacks = ""
+    value_bound = rate_bound = tight_value_bound = tight_rate_bound = None
+    if (d == 0).any():
+        lacks = "the sampling distribution must be positive for every pair"
     elif point.kind == "none":
-        reason = "The proposition does not apply: there is no TD fixed point."
+        lacks = "there is no TD fixed point"
     elif not point.rate_is_unique or point.kind == "many":
-        reason = "The proposition does not apply: features (with the constant) must be linearly independent."
-    elif norm > xi:
-        reason = f"The proposition does not apply: F ⪰ 0 needs ‖Π P Π‖_D ≤ ξ = {xi:g}, and it is {norm:.4g}."
+        lacks = "features (with the constant) must be linearly independent"
     else:
-        chain_norm = weighted_norm(problem)
-        drift = problem.mdp.push_forward(problem.sampling)[:, None] * problem.policy - problem.sampling
-        value_bound = (chain_norm + 1) / (1 - xi) * representation
-        rate_bound = float(np.sqrt(np.sum(drift.reshape(-1) ** 2 / d))) * value_bound
-        reason = "All assumptions of the proposition hold."
-        return ErrorBounds(True, reason, value_bound, value_error, rate_bound, rate_error, representation)
-    return ErrorBounds(False, reason, None, value_error, None, rate_error, representation)
+        moved = problem.mdp.push_forward(problem.sampling)[:, None] * problem.policy - problem.sampling
+        drift = float(np.sqrt(np.sum(moved.reshape(-1) ** 2 / d)))
+        factor = (weighted_norm(problem) + 1) * representation
+        if norm <= xi and xi + share * drift < 1:
+            value_bound = factor / (1 - xi - share * drift)
+            rate_bound = drift * value_bound
+        if norm + share * drift < 1:
+            tight_value_bound = factor / (1 - norm - share * drift)
+            tight_rate_bound = drift * tight_value_bound
+        if norm > xi:
+            lacks = f"F ⪰ 0 needs ‖Π P Π‖_D ≤ ξ = {xi:g}, and it is {norm:.4g}"
+    if not centered:
+        lacks = "features must have mean zero under the sampling distribution; use p.centered()"
+    reason = f"The proposition does not apply: {lacks}." if lacks else "All assumptions of the proposition hold."
+    if not centered and value_bound is not None:
+        reason += f" Looser bounds hold, with {xi + share * drift:.4g} in place of ξ."
+    return ErrorBounds(
+        applies=not lacks,
+        reason=reason,
+        value_bound=value_bound,
+        value_error=value_error,
+        rate_bound=rate_bound,
+        rate_error=rate_error,
+        representation_error=representation,
+        projected_norm=norm,
+        tight_value_bound=tight_value_bound,
+        tight_rate_bound=tight_rate_bound,
+        constant_share=share,
+    )
 
 
 def is_centered(problem: TabularSystem) -> bool:

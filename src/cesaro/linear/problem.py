@@ -74,5 +74,5 @@ class LinearProblem(TabularSystem):
         return assumptions.assumptions(self, xi)
 
     def error_bounds(self, xi: float = 0.99) -> ErrorBounds:
-        """Both bounds of Proposition 1 beside both actual errors, where the proposition applies."""
+        """Both bounds of Proposition 1, at `ξ` and at the least one that the problem allows, beside both actual errors."""
         return error_bounds.error_bounds(self, xi)

@@ -31,6 +31,8 @@ MARGIN = 1e-14
 SEMISIMPLE = 1e-8
 # Relative accuracy of the largest sampled step.
 TOLERANCE = 1e-10
+# The grid on which instability is looked for, as a part of the ridge that is safe, and the relative accuracy of where it ends.
+SMALLEST_RIDGE, RIDGES, RIDGE_ACCURACY = 1e-6, 61, 1e-10
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Stability:
     determined: dict[str, bool]
     max_step_expected: float | None
     mean: MeanUpdate
+    _problem: Expectations = field(repr=False)
     _reduced: Reduced = field(repr=False)
     _sampled: Expectations = field(repr=False)
     _settings: Settings = field(repr=False)
@@ -90,6 +93,30 @@ class Stability:
         others = np.delete(np.eye(self.mean.layout.size), self.mean.layout.rate, axis=1)
         step = largest_sampled_step(samples.project(others), self._tolerance)
         return None if step is None else min(step, 2 / ratio)
+
+    @cached_property
+    def min_ridge(self) -> float:
+        """The least ridge above which the expected update converges, whatever the ridge is here; 0: every positive ridge does.
+
+        It is 0 for methods that are saddles. Diff-SGQ and Diff-GQ4 converge above `safe_ridge` on every problem; below, growing
+        directions are looked for on a grid, ten ridges per factor of ten, and the last ridge that has one is found by bisection.
+        """
+        top = safe_ridge(self._problem, self.method)
+        ridges = [0.0, *np.geomspace(SMALLEST_RIDGE * top, top, RIDGES)] if top > 0 else [0.0]
+        unstable = [i for i, ridge in enumerate(ridges[:-1]) if self._grows(ridge)]
+        if not unstable:
+            return 0.0
+        low, high = ridges[unstable[-1]], ridges[unstable[-1] + 1]
+        while high - low > RIDGE_ACCURACY * high:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._grows(middle) else (low, middle)
+        return float(high)
+
+    def _grows(self, ridge: float) -> bool:
+        """Whether the expected update with that ridge has a growing direction."""
+        s = self._settings
+        found = stability(self._problem, self.method, ridge=ridge, lam=s.lam, rate_step_ratio=s.rate_step_ratio)
+        return bool(((found.eigenvalues != 0) & (found.eigenvalues.real >= 0)).any())
 
     def time_constant(self, step_size: float) -> float:
         """Updates after which the slowest determined direction has shrunk by `e`, for small steps."""
@@ -159,6 +186,7 @@ def stability(
         determined=determined,
         max_step_expected=step,
         mean=mean,
+        _problem=problem,
         _reduced=reduced,
         _sampled=problem if sampled is None else sampled,
         _settings=chosen,
@@ -196,6 +224,19 @@ def limit(problem: Expectations, method: str, *, ridge: float, lam: float) -> Li
         ratio_weights=weights if is_ratio else None,
         weights_are_unique=all(result.determined[name] for name in order.names[order.weights]),
     )
+
+
+def safe_ridge(problem: Expectations, method: str) -> float:
+    """A ridge that stabilizes the expected update of Diff-SGQ or Diff-GQ4 on any problem; 0 for methods that need none.
+
+    At a larger `η`, `κᵀGκ ≤ 0`. For Diff-SGQ it is `−r̂² + r̂ (g − c)ᵀw + wᵀBw − η‖w‖²`, at most
+    `(‖g − c‖²/4 + λ_max(½(B + Bᵀ)) − η)‖w‖²`. For Diff-GQ4 it is `−νᵀC₂ν − νᵀc r̂ − r̂² + r̂ gᵀw − η‖w‖²`; as `cᵀC₂⁺c ≤ 1`, the
+    first three are at most `−¾ r̂²`, and all at most `(‖g‖²/3 − η)‖w‖²`.
+    """
+    if method == "diff-sgq":
+        largest = float(np.linalg.eigvalsh((problem.B + problem.B.T) / 2)[-1])
+        return max(0.0, largest + float(np.sum((problem.g - problem.c) ** 2)) / 4)
+    return float(problem.g @ problem.g) / 3 if method == "diff-gq4" else 0.0
 
 
 def largest_sampled_step(samples: SampleUpdates, tolerance: float = TOLERANCE) -> float | None:

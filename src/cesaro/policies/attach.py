@@ -32,7 +32,8 @@ class Attached:
 
     def __init__(self, policy: Policy, log: LogInfo) -> None:
         self.name, self._log, self._who = policy.name, log, f"Policy {policy.name!r}"
-        self.policy: Policy = self._asked(policy, policy.bind, log)
+        self._is_ours = type(policy).__module__.startswith("cesaro.")
+        self.policy: Policy = self._asked(policy.bind, log)
         self.is_logged, self.deterministic = self.policy.is_logged, self.policy.deterministic
         finite = self.policy.actions is not None
         self.has_probabilities = log.actions is not None and not self.is_logged and (finite or self.deterministic)
@@ -160,16 +161,16 @@ class Attached:
         return codes
 
     def _probabilities(self, observations: Observations) -> Array:
-        given: Array = self._asked(self.policy, self.policy.probabilities, observations)
+        given: Array = self._asked(self.policy.probabilities, observations)
         return given
 
     def _drawn(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
-        values: NDArray[Any] = self._asked(self.policy, self.policy.sample, observations, rng)
+        values: NDArray[Any] = self._asked(self.policy.sample, observations, rng)
         return values
 
-    def _asked(self, policy: Policy, method: Callable[..., Any], *arguments: Any) -> Any:
+    def _asked(self, method: Callable[..., Any], *arguments: Any) -> Any:
         """What a method of the policy gives; our own classes call users' code themselves, and others are users' code."""
-        if type(policy).__module__.startswith("cesaro."):
+        if self._is_ours:
             return method(*arguments)
         return user_code.call(lambda error: f"{self._who} failed with {error}.", method, *arguments)
 

@@ -173,18 +173,21 @@ class _Simulation:
         terminated, truncated = np.zeros(length, dtype=np.bool_), np.zeros(length, dtype=np.bool_)
         finals = []
 
-        def take(step: int, command: Any) -> Any:
-            seen, rewards[step], terminated[step], truncated[step], _ = step_env(command)
-            return seen
+        def take(step: int, command: Any) -> tuple[Any, bool]:
+            seen, rewards[step], is_terminated, is_truncated, _ = step_env(command)
+            if is_terminated or is_truncated:
+                terminated[step], truncated[step] = is_terminated, is_truncated
+                return seen, True
+            return seen, False
 
         self.begin()
         for step in range(length):
             command = self.choose(step)
-            seen = user_code.call(partial(self._failed, "step", step), take, step, command)
+            seen, is_over = user_code.call(partial(self._failed, "step", step), take, step, command)
             if not math.isfinite(rewards[step]):
                 raise self._wrong(step, f"the reward must be finite. Got {rewards[step]}")
             self._see(step, seen)
-            if terminated[step] or truncated[step]:
+            if is_over:
                 finals.append(self.observations[step + 1].copy())
                 self._reset(step)
         ends: Arrays = {"rewards": rewards, "terminated": terminated, "truncated": truncated}

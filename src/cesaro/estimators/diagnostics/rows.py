@@ -175,8 +175,8 @@ def change(parts: tuple[Projection, Projection], rule: Rule) -> Change | None:
         if part.rows < ENOUGH_ROWS // 2 or (rule == "clustered" and len(part.layout) < 2):
             return None
         # Halves share their trajectories, and how these differ cancels.
-        error = within if rule == "long-run" else partial(by_rule, rule)
-        halves.append(error(part.mean, part.centered()))
+        estimate = within if rule == "long-run" else partial(by_rule, rule)
+        halves.append(estimate(part.mean, part.centered()))
     value = halves[1].value - halves[0].value
     variances = np.array([half.standard_error**2 for half in halves])
     if not variances.any():

@@ -19,6 +19,11 @@ from cesaro.features import SAMPLE, OneHot
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.01, 0.1
 # Of logged rows, one in a thousand lies beyond this quantile of the leverage.
 LEVERAGE_QUANTILE = 0.999
+# A deterministic target whose own actions are this rare in the log is singular to it. Near its action are those within half a
+# standard deviation of the noise around it in every coordinate: of normal noise 38 % in one coordinate, 15, 5.6 and 2.1 % in two,
+# three and four, 0.3 % in six, where networks fit every rate equally well (docs/why_gq1_stays.md).
+OWN_ACTIONS, NEAR_DISTANCE, NEAR_CAUTION = 0.01, 0.5, 0.05
+NEAR_ROWS = 2_000
 # Next states with a level that no row starts from: features know nothing of it.
 LEVELS_CAUTION, LEVELS_BAD = 0.001, 0.05
 # Independent rows of the target that the log is worth: intervals rest on a normal limit. `python -m benchmarks verdicts` shows
@@ -35,6 +40,7 @@ def support(subject: Subject) -> Iterator[Diagnostic]:
     yield pairs if pairs is not None else leverage(subject)
     if subject.log is not None:
         yield from only_after(subject)
+        yield from deterministic_target(subject)
     if subject.has_series:
         yield effective_rows(subject)
         yield from mixing(subject)
@@ -203,6 +209,37 @@ def only_after(subject: Subject) -> Iterator[Diagnostic]:
         verdict,
         f"{percent(share)} of the next states have a level that no {logged_state} has{such}.",
         "Log transitions that start there, or merge rare levels.",
+    )
+
+
+def deterministic_target(subject: Subject) -> Iterator[Diagnostic]:
+    """Of continuous actions: how many logged ones lie near the only one that a deterministic target takes."""
+    policy = subject.prepared.policy
+    rows = subject.prepared.sample.rows.part(subject.sampled[:NEAR_ROWS])
+    if policy is None or rows.actions.is_discrete:
+        return
+    here = rows.observations.plain()
+    first, again = (policy.sample(here, np.random.default_rng([subject.prepared.random_state, k])) for k in (4, 5))
+    if not np.array_equal(first, again):
+        return
+    logged = np.asarray(rows.actions.columns[0]).reshape(len(rows), -1)
+    distance, noise = np.abs(logged - first), (logged - first).std(axis=0)
+
+    def share(limit: Array) -> float:
+        return float(np.average((distance <= limit).all(axis=1), weights=rows.weights))
+
+    if share(1e-6 * (np.abs(first) + logged.std(axis=0))) >= OWN_ACTIONS:  # up to the precision of stored numbers
+        return
+    near = share(NEAR_DISTANCE * noise)
+    yield finding(
+        "deterministic target",
+        near,
+        at_least(near, NEAR_CAUTION, 0.0),
+        "The target takes one action per state, and the log has next to none of these: with values free to differ between "
+        "actions every rate fits, for any method, and only the smoothness of the features determines this one; "
+        f"{percent(near)} of the logged actions lie within {NEAR_DISTANCE:g} standard deviations of the target's.",
+        "Log some of the target's own actions, or evaluate the target with noise on its actions; compare features of different "
+        "kinds.",
     )
 
 

@@ -13,6 +13,10 @@ from cesaro.reproduce.rates.config import METHODS, Config
 
 # The exponent of the guarantee, and the one to expect.
 GUARANTEED, EXPECTED = -0.5, -1.0
+# Probabilities to fail: the 1 − δ quantiles over runs are compared with the bound. Of 40 runs two are above the last one.
+DELTAS = (0.5, 0.2, 0.1, 0.05)
+# The squared error that the lemma of each method bounds.
+BOUNDED = {"diff-gq1": "solution", "diff-gq2": "weights"}
 
 
 @dataclass(frozen=True)
@@ -91,9 +95,18 @@ class Result:
         """Mean squared error over runs, `[problems, horizons]`."""
         return np.asarray(self.errors[method, quantity].mean(axis=2))
 
+    def quantiles(self, method: str, quantity: str, delta: float) -> Array:
+        """The `1 − δ` quantile of the squared error over runs, `[problems, horizons]`."""
+        return np.asarray(np.quantile(self.errors[method, quantity], 1 - delta, axis=2))
+
+    def constants(self, method: str, delta: float) -> Array:
+        """The least `K₀` with which `K₀ √(5/N) (8 + 2 log(2/δ))` bounds that quantile, `[problems, horizons]`."""
+        shape = np.sqrt(5 / np.array(self.config.horizons)) * (8 + 2 * math.log(2 / delta))
+        return self.quantiles(method, BOUNDED[method], delta) / shape
+
     def typical(self, method: str, quantity: str) -> Array:
-        """The geometric mean of that over problems, `[horizons]`: problems differ in scale by orders of magnitude."""
-        return np.asarray(np.exp(np.log(self.means(method, quantity)).mean(axis=0)))
+        """The typical mean over problems, `[horizons]`."""
+        return typical(self.means(method, quantity))
 
     def root_mean_square(self, method: str, quantity: str) -> Array:
         """Over runs and problems, `[horizons]`."""
@@ -128,6 +141,23 @@ class Result:
             if series[1] != "truth"
         }
 
+    @cached_property
+    def quantile_slopes(self) -> dict[tuple[str, float], Slope]:
+        """Of the quantiles of what the lemmas bound, over all horizons, by method and `δ`."""
+        horizons = np.log(np.array(self.config.horizons, dtype=float))
+        return {
+            (method, delta): slope(
+                self.errors[method, BOUNDED[method]], horizons, self.config.resamples, self.config.seed, delta
+            )
+            for method in METHODS
+            for delta in DELTAS
+        }
+
+    @property
+    def guarantee_is_probable(self) -> bool:
+        """Whether the whole interval of the quantiles' slopes is at or below the guaranteed −½, at every `δ`."""
+        return all(found.high <= GUARANTEED for found in self.quantile_slopes.values())
+
     @property
     def guarantee_holds(self) -> bool:
         """Whether the whole interval of both methods' slopes is at or below the guaranteed −½."""
@@ -148,6 +178,15 @@ class Result:
             "guarantee_holds": self.guarantee_holds,
             "slopes": {f"{method} {what}": shown(found) for (method, what), found in self.slopes.items()},
             "late_slopes": {f"{method} {what}": shown(found) for (method, what), found in self.late_slopes.items()},
+            "guarantee_is_probable": self.guarantee_is_probable,
+            "quantile_slopes": {
+                f"{method} {delta:g}": shown(found) for (method, delta), found in self.quantile_slopes.items()
+            },
+            "needed_constants": {
+                f"{method} {delta:g}": [float(f"{value:.4g}") for value in typical(self.constants(method, delta))]
+                for method in METHODS
+                for delta in DELTAS
+            },
             "floor": round(self.floor, 6),
             "rms_error_to_truth": {
                 method: round(float(self.root_mean_square(method, "truth")[-1]), 6) for method in METHODS
@@ -156,10 +195,16 @@ class Result:
         }
 
 
-def slope(errors: Array, log_horizons: Array, resamples: int, seed: int) -> Slope:
+def typical(values: Array) -> Array:
+    """The geometric mean over problems, the first axis: they differ in scale by orders of magnitude."""
+    return np.asarray(np.exp(np.log(values).mean(axis=0)))
+
+
+def slope(errors: Array, log_horizons: Array, resamples: int, seed: int, delta: float | None = None) -> Slope:
     """Least squares slopes of the log of the mean over runs, `[problems, horizons, runs]`, and their mean over problems.
 
-    The bootstrap draws problems with replacement and, within each drawn problem, runs.
+    The bootstrap draws problems with replacement and, within each drawn problem, runs. With `delta` the `1 − δ` quantile over
+    runs takes the place of the mean.
     """
     centered = log_horizons - log_horizons.mean()
     weights = centered / np.sum(centered**2)
@@ -173,9 +218,13 @@ def slope(errors: Array, log_horizons: Array, resamples: int, seed: int) -> Slop
     found = np.empty(resamples)
     for i in range(resamples):
         drawn = random.integers(count, size=count)
-        sums = random.multinomial(runs, np.full(runs, 1 / runs), size=count)  # how often each run is drawn
-        means = np.einsum("pr,prh->ph", sums, by_run[drawn]) / runs
-        found[i] = mean_slopes(np.log(means)).mean()
-    each = mean_slopes(np.log(errors.mean(axis=2)))
+        if delta is None:
+            sums = random.multinomial(runs, np.full(runs, 1 / runs), size=count)  # how often each run is drawn
+            over_runs = np.einsum("pr,prh->ph", sums, by_run[drawn]) / runs
+        else:
+            rows = random.integers(runs, size=(count, runs, 1))
+            over_runs = np.quantile(np.take_along_axis(by_run[drawn], rows, axis=1), 1 - delta, axis=1)
+        found[i] = mean_slopes(np.log(over_runs)).mean()
+    each = mean_slopes(np.log(errors.mean(axis=2) if delta is None else np.quantile(errors, 1 - delta, axis=2)))
     low, high = np.quantile(found, [0.025, 0.975])
     return Slope(float(each.mean()), float(low), float(high), each)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
 from cesaro.reproduce.rates.config import METHODS
-from cesaro.reproduce.rates.result import EXPECTED, GUARANTEED, Result
+from cesaro.reproduce.rates.result import BOUNDED, DELTAS, EXPECTED, GUARANTEED, Result, typical
 
 LABELS = {"diff-gq1": "Projected Diff-GQ1", "diff-gq2": "Projected Diff-GQ2"}
 # Series in the order of the printed table: what they are.
@@ -39,8 +39,10 @@ def files(result: Result) -> tuple[str, ...]:
 
 
 def write_errors(result: Result, file: Path) -> None:
-    """A row per method, problem and horizon: mean squared errors over runs, `Result.errors` says of what."""
+    """A row per method, problem and horizon: mean squared errors over runs, `Result.errors` says of what, and quantiles of
+    what the method's lemma bounds."""
     names = ["method", "problem", "horizon", "step_size", "runs", *_QUANTITIES, "solution_standard_error", "floor"]
+    names += [f"quantile_{1 - delta:g}" for delta in DELTAS]
     config, rows = result.config, []
     for method in METHODS:
         for i, problem in enumerate(result.chosen):
@@ -51,7 +53,9 @@ def write_errors(result: Result, file: Path) -> None:
                 ]
                 spread = float(result.errors[method, "solution"][i, j].std(ddof=1) / np.sqrt(config.runs))
                 step = problem.step_size(config, method, horizon)
-                rows.append([method, problem.number, horizon, step, config.runs, *means, spread, problem.floor**2])
+                over_runs = [float(result.quantiles(method, BOUNDED[method], delta)[i, j]) for delta in DELTAS]
+                known = [method, problem.number, horizon, step, config.runs]
+                rows.append([*known, *means, spread, problem.floor**2, *over_runs])
     study.write_csv(file, names, rows)
 
 
@@ -69,7 +73,7 @@ def write_problems(result: Result, file: Path) -> None:
 
 
 def print_tables(result: Result, console: "Console") -> None:
-    """Errors by horizon, then slopes."""
+    """Errors by horizon, then slopes, then what holds with which probability."""
     table = study.plain_table("Typical squared error to the TD fixed point; RMS error to the true rate")
     for name in ("samples", "GQ1 squared", "GQ2 squared", "GQ1 to truth", "GQ2 to truth"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -87,6 +91,15 @@ def print_tables(result: Result, console: "Console") -> None:
         found = (slopes[series] for slopes in (result.slopes, result.late_slopes))
         table.add_row(label, *(f"{s.value:.2f} [{s.low:.2f}, {s.high:.2f}]" for s in found))
     console.print(table, "", markup=False)
+    table = study.plain_table("With probability 1 - delta: slopes of quantiles over runs, largest needed K0")
+    for name in ("delta", "GQ1 slope", "GQ2 slope", "GQ1 K0", "GQ2 K0"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for delta in DELTAS:
+        found = (result.quantile_slopes[method, delta] for method in METHODS)
+        slopes_shown = [f"{s.value:.2f} [{s.low:.2f}, {s.high:.2f}]" for s in found]
+        needed = (typical(result.constants(method, delta)) for method in METHODS)
+        table.add_row(f"{delta:g}", *slopes_shown, *(f"{k.max():.2g}" for k in needed))
+    console.print(table, "", markup=False)
 
 
 def verdict(result: Result) -> list[str]:
@@ -103,6 +116,7 @@ def verdict(result: Result) -> list[str]:
     worst = max(slopes, key=lambda pair: float(pair[1].by_problem.max()))
     number = result.chosen[int(np.argmax(worst[1].by_problem))].number
     lines.append(f"Flattest single problem: {worst[1].by_problem.max():.2f} ({worst[0]}, problem {number}).")
+    lines.append(_probable(result))
     raw = result.means("diff-gq2", "constant-last")[:, -1] / result.predicted_variance
     beta = result.config.rate_step_size
     lines.append(
@@ -110,6 +124,22 @@ def verdict(result: Result) -> list[str]:
         f"at {result.config.horizons[-1]:,} samples (mean over problems)."
     )
     return lines
+
+
+def _probable(result: Result) -> str:
+    """What holds with probability 1 - delta."""
+    (method, delta), worst = max(result.quantile_slopes.items(), key=lambda entry: entry[1].high)
+    needed = {key: typical(result.constants(*key)) for key in result.quantile_slopes}
+    falls = all(found[-1] < found[0] for found in needed.values())
+    first, last = (f"{result.config.horizons[i]:,}" for i in (0, -1))
+    rises = [f"{needed[name, DELTAS[-1]][-1] / needed[name, DELTAS[0]][-1]:.2g}" for name in METHODS]
+    holds = "holds" if result.guarantee_is_probable else "is NOT clear"
+    return (
+        f"The same {holds} of quantiles over runs, delta from {DELTAS[0]:g} to {DELTAS[-1]:g}: the flattest has slope "
+        f"{worst.value:.2f} [{worst.low:.2f}, {worst.high:.2f}] ({LABELS[method]}, delta = {delta:g}). The constant K0 that the "
+        f"bound needs {'falls' if falls else 'does NOT fall'} from {first} to {last} samples at every delta; at {last}, that of "
+        f"{DELTAS[-1]:g} is {' and '.join(rises)} times that of {DELTAS[0]:g}."
+    )
 
 
 def plot(result: Result) -> "Figure":
@@ -146,8 +176,11 @@ def _draw_solution(panel: Any, result: Result, horizons: Any) -> None:
             " -", " −"
         )
         label = label.replace("[-", "[−")
-        typical = result.typical(method, "solution")
-        panel.plot(horizons, typical, color=color, marker=marker, markersize=5, linewidth=2, label=label)
+        middle = result.typical(method, "solution")
+        panel.plot(horizons, middle, color=color, marker=marker, markersize=5, linewidth=2, label=label)
+        high = typical(result.quantiles(method, "solution", DELTAS[-1]))
+        label = f"{1 - DELTAS[-1]:g} quantile over runs"
+        panel.plot(horizons, high, color=color, linestyle="-.", linewidth=1.2, label=label)
     top = max(float(result.typical(method, "solution")[0]) for method in METHODS)
     for power, style in ((GUARANTEED, "--"), (EXPECTED, ":")):
         label = f"slope −{-power:g}" + (" (guarantee)" if power == GUARANTEED else " (expected)")

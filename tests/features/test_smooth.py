@@ -1,0 +1,150 @@
+"""Smooth features: what they hold, how many components a log can bear, and whether the rate still leans towards the log."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import cesaro as cs
+from cesaro.features.base import Smooth, Splines
+from cesaro.policies import Finite
+
+A, B, LOGGED, TARGET = (
+    np.array([[0.9, 0.2], [0, 0.8]]),
+    np.array([0, 0.5]),
+    np.array([-0.4, -0.6]),
+    np.array([-0.2, -0.35]),
+)
+TRUTH, LOG_RATE = -0.7774493, -0.6623975  # by the discrete Lyapunov equation
+
+
+def linear_gaussian(seed: int, rows: int = 5_000) -> tuple[Any, ...]:
+    rng = np.random.default_rng(seed)
+    x, u = np.zeros((rows + 1, 2)), np.zeros(rows + 1)
+    for t in range(rows + 1):
+        u[t] = x[t] @ LOGGED + 0.5 * rng.normal()
+        if t < rows:
+            x[t + 1] = A @ x[t] + B * u[t] + 0.3 * rng.normal(size=2)
+    return x[:-1], u[:-1], (-(x**2).sum(1) - 0.1 * u**2)[:-1], x[1:]
+
+
+def target(observations: Any, rng: np.random.Generator) -> Any:
+    return observations @ TARGET + 0.5 * rng.normal(size=len(observations))
+
+
+def fit(features: Any, log: Any, **settings: Any) -> cs.DiffLSTD:
+    return cs.DiffLSTD(features, quiet=True, **settings).fit(log, target)
+
+
+def inputs(rows: int = 3_000, columns: int = 3) -> Any:
+    return np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
+
+
+def test_components_are_beyond_polynomials_and_splines_and_of_unit_size() -> None:
+    sample = inputs()
+    made = Smooth(sample, 40, 0, most=100)
+    found = made(sample).astype(np.float64)
+    core, components = found[:, : made.first], found[:, made.first :]
+    assert (made.first, made.components, found.shape[1]) == (10 + 3 * 7, 40, made.size)
+    np.testing.assert_allclose(core.T @ components / len(sample), 0, atol=2e-4)
+    np.testing.assert_allclose(components.T @ components / len(sample), np.eye(40), atol=2e-3)
+
+
+def test_fewer_components_are_the_beginning() -> None:
+    sample = inputs()
+    made = Smooth(sample, 40, 0, most=100)
+    for components in (0, 5, 40):
+        smaller = made.with_components(components)
+        assert smaller.size == made.first + components
+        np.testing.assert_allclose(smaller(sample[:50]), made(sample[:50])[:, : smaller.size], atol=1e-4)
+
+
+def test_few_rows_leave_splines_out_then_products() -> None:
+    sample = inputs(columns=6)
+    sizes = [Smooth(sample, 0, 0, most=most).size for most in (100, 40, 10)]
+    assert sizes == [28 + 42, 28, 7]
+
+
+def test_splines_are_of_inputs_with_many_values_and_linear_beyond_them() -> None:
+    sample = np.concatenate([inputs(columns=1), np.tile([[0.0], [1.0]], (1_500, 1))], axis=1).astype(np.float32)
+    made = Splines(sample)
+    assert (made.inputs.tolist(), made.size) == ([0], 7)
+    far = made(np.array([[8, 0], [9, 0], [10, 0]], np.float32)).astype(np.float64)
+    np.testing.assert_allclose(far[2] - far[1], far[1] - far[0], atol=1e-4)
+
+
+def test_the_rate_does_not_lean_towards_the_log() -> None:
+    """Of 95 % intervals on 12 logs fewer than 9 cover with probability 2e-4; the mean error is within 4 standard errors."""
+    fits = [fit("smooth", cs.Transitions(*linear_gaussian(seed))) for seed in range(12)]
+    covered = sum(low <= TRUTH <= high for low, high in (one.interval() for one in fits))
+    errors = np.array([one.reward_rate_ - TRUTH for one in fits])
+    assert covered >= 9
+    assert abs(errors.mean()) < 4 * errors.std(ddof=1) / np.sqrt(12)
+
+
+def test_irrelevant_columns_and_finite_actions() -> None:
+    """The truth, .5812, was six standard errors outside of the interval in Fourier features."""
+
+    def softmax(x: Any, gain: float, center: float, bias: float) -> Any:
+        z = np.exp(np.stack([gain * (x - center), 0 * x + bias, -gain * (x - center)], 1))
+        return z / z.sum(1, keepdims=True)
+
+    rng, rows = np.random.default_rng(0), 5_000
+    x, a = rng.normal(size=(rows + 1, 4)), np.zeros(rows, int)
+    for t in range(rows):
+        a[t] = rng.choice(3, p=softmax(x[t : t + 1, 0], 0.5, 0, 0)[0])
+        x[t + 1] = 0.9 * x[t] + 0.2 * rng.normal(size=4)
+        x[t + 1, 0] += 0.4 * (a[t] - 1)
+    r = np.exp(-2 * (x[:-1, 0] - 1) ** 2) - 0.1 * abs(a - 1)
+    policy = Finite([0, 1, 2], lambda o: softmax(o[:, 0], 3, 0.7, 0.3))
+    found = cs.DiffLSTD("smooth", quiet=True).fit(cs.Transitions(x[:-1], a, r, x[1:]), policy)
+    low, high = found.interval()
+    assert low <= 0.5812 <= high
+    assert high - low < 0.05
+
+
+def test_noise_decides_and_a_number_is_kept() -> None:
+    log = cs.Transitions(*linear_gaussian(0))
+    assert fit("smooth:7", log).features_.count("7 leading Fourier components") == 1
+    assert "20 leading Fourier components" in fit("smooth", log).features_
+    few = cs.Transitions(*linear_gaussian(0, 200))
+    assert "Fourier" not in fit("splines", few).features_
+
+
+def test_a_file_gives_the_same_values(tmp_path: Path) -> None:
+    x, u, r, after = linear_gaussian(0, 2_000)
+    fitted = fit("smooth", cs.Transitions(x, u, r, after))
+    fitted.save(tmp_path / "fitted.npz")
+    loaded = cs.DiffLSTD.load(tmp_path / "fitted.npz")
+    np.testing.assert_array_equal(loaded.predict(x[:9], u[:9]), fitted.predict(x[:9], u[:9]))
+
+
+def test_a_streamed_log_gives_the_same_bits(tmp_path: Path) -> None:
+    x, u, r, after = linear_gaussian(0, 2_000)
+    columns = {"x_0": x[:, 0], "x_1": x[:, 1], "action": u, "reward": r, "n_0": after[:, 0], "n_1": after[:, 1]}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+    rates = [
+        fit(
+            "smooth",
+            cs.read(tmp_path / "log.parquet", observation="x_*", next_observation="n_*", stream=stream),
+        ).reward_rate_
+        for stream in (False, True)
+    ]
+    assert rates[0] == rates[1]
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ("splines:1", "N in splines:N must be an integer ≥ 2 and ≤ 100. Got 1"),
+        ("splines:101", "Got 101"),
+        ("smooth:4097", "≤ 4,096. Got 4097"),
+        ("smooth:x", "features must be 'smooth' or 'smooth:<whole number>'"),
+    ],
+)
+def test_wrong_numbers_get_one_sentence(features: str, message: str) -> None:
+    with pytest.raises(cs.InputError, match=message):
+        fit(features, cs.Transitions(*linear_gaussian(0, 200)))

@@ -61,7 +61,10 @@ TRIALS = [
     option("--on-truncation ''", "must be one of keep, restart, drop. Got ''."),
     option("--nonsense", "No such option: --nonsense"),
     option("more", "Got unexpected extra argument"),
-    option("--features bogus", "features must be one of auto, one-hot, linear, fourier, polynomial, … Got 'bogus'."),
+    option(
+        "--features bogus",
+        "features must be one of auto, one-hot, smooth, splines, linear, fourier, polynomial, … Got 'bogus'.",
+    ),
     option("--features fourier:-1", "features must be 'fourier' or 'fourier:<whole number>'. Got 'fourier:-1'."),
     option("--features x.py:f", "'x.py' cannot be read (No such file or directory); check the path."),
     Trial(

@@ -102,9 +102,8 @@ def test_the_heating_log_tells_the_exact_rate(policy: str) -> None:
     answer = cesaro.evaluate(log, str(spec), quiet=True)
     low, high = answer.interval(0.999)
     assert low < float(truth[1]) < high
-    assert answer.verdict == (
-        "caution" if policy == "thrifty" else "ok"
-    )  # the log seldom was as cold as thrifty would be
+    wrong = [entry.name for entry in answer.diagnostics if entry.verdict != "ok" and not entry.is_about_others]
+    assert wrong == ["trajectories"]  # four houses are few
     if policy == "preheat":  # the page that people start with prints this answer
         rows = [line for line in str(answer).splitlines() if line.startswith(("target:", "the log itself", "diff"))]
         page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")

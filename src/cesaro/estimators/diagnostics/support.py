@@ -279,6 +279,7 @@ def mixing(subject: Subject) -> Iterator[Diagnostic]:
     reached = np.asarray(steps.sum(axis=0)).ravel()
     law = np.bincount(state, weights=reached)
     values = (np.bincount(state, weights=reached * solution.weights) / np.where(law > 0, law, 1.0))[state]
+    values /= np.abs(values).max(initial=0.0) or 1.0  # no square overflows
     here, after = values - shares @ values, values - reached @ values
     spread = float(np.sqrt((shares @ here**2) * (reached @ after**2)))
     correlation = float(here @ (steps @ after)) / spread if spread > 0 else 0.0

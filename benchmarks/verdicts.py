@@ -29,7 +29,7 @@ from cesaro.estimators.diagnostics.support import support
 
 Rewards = Callable[[Array, np.random.Generator], Array]
 # Systems of each kind, so that no verdict hangs on one of them.
-SYSTEMS = 4
+SYSTEMS = 20
 # An answer that is good enough to be ok: it covers, and its error is below this part of the gap between target and log.
 CLOSE = 0.1
 
@@ -167,7 +167,7 @@ def simulated(problem: Problem, found: System, rng: np.random.Generator) -> cs.T
 
 def outcome(name: str, judged: bool, number: int) -> Outcome:
     """Of one log; which system it is from follows from its number. Learned methods are left out, as in a verdict."""
-    problem, kinds = PROBLEMS[name], 200 if judged else 0
+    problem, kinds = PROBLEMS[name], 300 if judged else 0
     found = system(problem, kinds + number % SYSTEMS)
     log = simulated(problem, found, np.random.default_rng([kinds, list(PROBLEMS).index(name), number]))
     with warnings.catch_warnings():

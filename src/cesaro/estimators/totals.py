@@ -149,7 +149,9 @@ class Totals:
     def _count(self, block: Block | ReadyBlock, series: Series) -> None:
         """The sums over the series of the target; squares in units of the plan."""
         plan = self.plan
-        weighted = series.ratio if block.weights is None else series.ratio * block.weights
+        weighted = series.ratio
+        if block.weights is not None:  # over their mean, so that no power overflows
+            weighted = series.ratio * (block.weights * (plan.facts.rows / plan.facts.weight))
         size = np.abs(weighted)
         errors, squares = series.errors / plan.unit, (series.influence / plan.unit) ** 2
         used = series.ratio != 0
@@ -158,6 +160,7 @@ class Totals:
         self.sums |= {
             "ratio": float(weighted.sum()),
             "ratio2": float(weighted @ weighted),
+            "ratio4": float(weighted**2 @ weighted**2),
             "ratio_size": float(size.sum()),
             "ratio_negative": float(size[weighted < 0].sum()),
             "influence3": float(squares @ (series.influence / plan.unit)),

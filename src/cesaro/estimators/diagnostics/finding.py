@@ -57,6 +57,11 @@ def worst(diagnostics: Iterable[Diagnostic]) -> Verdict:
     return min(own, key=lambda verdict: SEVERITY[verdict], default="ok")
 
 
+def worse(one: Verdict, other: Verdict) -> Verdict:
+    """Of two verdicts on the same thing."""
+    return min(one, other, key=lambda verdict: SEVERITY[verdict])
+
+
 def at_most(value: float, caution: float, bad: float) -> Verdict:
     """Small is good; what is not a number is bad."""
     return "ok" if value <= caution else "caution" if value <= bad else "bad"

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from cesaro.checks import SMALLEST
-from cesaro.estimators.diagnostics.finding import SEVERITY, Diagnostic, Verdict, at_least, at_most, finding, percent
+from cesaro.estimators.diagnostics.finding import Diagnostic, Verdict, at_least, at_most, finding, percent, worse
 from cesaro.estimators.diagnostics.subject import Subject
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, FEW_CLUSTERS, Rule, by_rule, differences, within
 from cesaro.estimators.projection import Projection
@@ -258,11 +258,7 @@ def influential_rows(subject: Subject) -> Diagnostic:
     value = float(total**2 / totals.sums["influence4"]) if total > 0 else float(rows)
     third = totals.sums["influence3"]
     even = total**3 / third**2 if third else np.inf
-    verdict = min(
-        at_least(value, RESTS_CAUTION, RESTS_BAD),
-        at_least(even, LOPSIDED_CAUTION, LOPSIDED_BAD),
-        key=lambda verdict: SEVERITY[verdict],
-    )
+    verdict = worse(at_least(value, RESTS_CAUTION, RESTS_BAD), at_least(even, LOPSIDED_CAUTION, LOPSIDED_BAD))
     squares = (totals.at_sample.influence / totals.plan.unit) ** 2
     top = max(1, round(TOP * len(squares)))
     share = float(np.partition(squares, -top)[-top:].sum() / squares.sum()) if squares.any() else 0.0
@@ -323,7 +319,7 @@ def trajectories(subject: Subject) -> Iterator[Diagnostic]:
     yield finding(
         "trajectories",
         p_value,
-        min(alike, few, key=lambda verdict: SEVERITY[verdict]),
+        worse(alike, few),
         f"The {count:,} trajectories differ {'no more than' if alike == 'ok' else 'more than'} their own noise explains "
         f"(p = {p_value:.2g})"
         + (f"; by their lengths they are worth {effective:.2g} equal ones, too few to tell." if few != "ok" else "."),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.data.values import Categories, Values
 from cesaro.estimators.diagnostics.equations import first_moments
-from cesaro.estimators.diagnostics.finding import Diagnostic, at_least, at_most, finding, percent
+from cesaro.estimators.diagnostics.finding import Diagnostic, at_least, at_most, finding, percent, worse
 from cesaro.estimators.diagnostics.subject import CHUNK, Subject, spectrum
 from cesaro.estimators.support import logged_weight, pair_table, unlogged
 from cesaro.features import SAMPLE, OneHot
@@ -30,6 +30,8 @@ LEVELS_CAUTION, LEVELS_BAD = 0.001, 0.05
 # what comes of these, and of the times that a state forgets where it was.
 EFFECTIVE_CAUTION, EFFECTIVE_BAD = 100.0, 60.0
 FORGETS_CAUTION, FORGETS_BAD = 30.0, 10.0
+# Rows that the squares of the ratio rest on: with fewer, how much the log is worth is a guess itself.
+HEAVY_CAUTION, HEAVY_BAD = 30.0, 5.0
 # A density ratio has no negative part; where the estimated one does, features cannot express it.
 NEGATIVE_CAUTION, NEGATIVE_BAD = 0.1, 0.3
 
@@ -244,12 +246,13 @@ def deterministic_target(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def effective_rows(subject: Subject) -> Diagnostic:
-    """`(Σρ)²/Σρ²`, over the autocorrelation length of the influence."""
-    squares = subject.totals.sums["ratio2"]
+    """`(Σρ)²/Σρ²`, over the autocorrelation length of the influence; the verdict is on `(Σρ²)²/Σρ⁴`, too."""
+    squares, fourth = subject.totals.sums["ratio2"], subject.totals.sums["ratio4"]
     rows = subject.totals.sums["ratio"] ** 2 / squares if squares > 0 else 0.0
+    heavy = squares**2 / fourth if fourth > 0 else 0.0
     length = subject.length
     value = rows / length
-    verdict = at_least(value, EFFECTIVE_CAUTION, EFFECTIVE_BAD)
+    verdict = worse(at_least(value, EFFECTIVE_CAUTION, EFFECTIVE_BAD), at_least(heavy, HEAVY_CAUTION, HEAVY_BAD))
     return finding(
         "effective sample size",
         value,
@@ -259,7 +262,8 @@ def effective_rows(subject: Subject) -> Diagnostic:
             f", and, as {length:.2g} rows are worth one independent row, {value:,.0f} of those."
             if length >= 1.5
             else "."
-        ),
+        )
+        + (f" Most of its weight is on about {heavy:,.0f} rows." if heavy < HEAVY_CAUTION else ""),
         "Collect more data, or evaluate a policy closer to the log; the interval is rough.",
     )
 

@@ -37,8 +37,8 @@ __all__ = ["SAMPLE", "FeatureMap", "Features", "OneHot", "build", "sample_rows"]
 # The most Fourier features where no number is named, fewer on long logs to bound the time; and the rows that each must have.
 AUTO_FEATURES, LONG_LOG, LONG_LOG_FEATURES = 800, 500_000, 560
 ROWS_PER_FEATURE = 50
-# The same of the components of smooth features, and of what comes before them.
-COMPONENTS, ROWS_PER_COMPONENT = 320, 25
+# The same of the components of smooth features; and the rows of each feature that comes before them.
+COMPONENTS, ROWS_PER_COMPONENT, ROWS_PER_FIRST = 320, 25, 12
 # Of splines.
 KNOTS, MOST_KNOTS = 6, 100
 
@@ -144,7 +144,7 @@ def _named(
     if name == "smooth":
         allowed = num_rows // ROWS_PER_COMPONENT // num_actions
         components = min(COMPONENTS // num_actions, allowed) if number is None else number
-        made = Smooth(sample, components, random_state, most=max(1, allowed))
+        made = Smooth(sample, components, random_state, most=max(1, num_rows // ROWS_PER_FIRST // num_actions))
         check_size(made.size * num_actions, f"{name}:{components}{each}")
         return made
     allowed = AUTO_FEATURES if num_rows <= LONG_LOG else LONG_LOG_FEATURES

@@ -192,8 +192,8 @@ def _on_systems(found: systems.Result) -> str:
     )
     said = (
         f"on judged systems with numbers the default's intervals hold their limit in {_percent(default['covers_limit'])} % and "
-        f"the truth in {_percent(default['covers'])} % of logs ({_percent(default['covers_expressible'])} % where polynomials hold "
-        f"the values), interval score {default['score']:.2f} ({scores}); {_percent(default['ok'])} % are ok, of which "
+        f"the truth in {_percent(default['covers'])} % of logs ({_percent(default['covers_expressible'])} % where polynomials "
+        f"hold the values), interval score {default['score']:.2f} ({scores}); {_percent(default['ok'])} % are ok, of which "
         f"{_percent(default['ok_misses'])} % miss"
     )
     promise = f"promised: limit {100 * PROMISED_LIMIT:g} %, truth where it can be held {100 * PROMISED_TRUTH:g} %, least score"

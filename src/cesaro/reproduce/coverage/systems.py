@@ -17,7 +17,7 @@ _PLACES, _FAR = 1_201, 6.0
 # Steps until a start does not matter.
 _WARM = 300
 # Systems that the default was chosen on have names; those that it is judged on have numbers, from which they are drawn.
-_FIRST_JUDGED = 7_001
+_FIRST_JUDGED = 9_001
 
 
 # Observations, actions, rewards, next observations.

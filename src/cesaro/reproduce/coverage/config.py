@@ -44,8 +44,8 @@ class Config:
     stay: float = 0.85
     ridge: float = 0.1
     rows: tuple[int, ...] = (2_500, 10_000, 100_000)
-    rows_logs: tuple[int, ...] = (40, 40, 6)
-    limits: int = 6
+    rows_logs: tuple[int, ...] = (40, 40, 4)
+    limits: int = 4
     seed: int = 0
 
     def __post_init__(self) -> None:

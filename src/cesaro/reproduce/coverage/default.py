@@ -28,10 +28,12 @@ from cesaro.reproduce.coverage.systems import System, judged, seen_before
 METHODS = ("default", "doubled", "polynomial")
 SYSTEMS: tuple[System, ...] = (*seen_before(), *judged())
 JUDGED = tuple(system.name for system in judged())
-# Logs in a piece.
-CHUNK = 4
+# Rows of a piece, which is a log at least.
+PIECE_ROWS = 40_000
 # Rows of the long log that tells a limit: as many trajectories at a time, of the steps that it takes.
 LONG_ROWS, LONG_TRAJECTORIES = 400_000, 2_000
+# Rows up to which the limit of doubled dual features is computed: it takes a minute where there are 1,600.
+MOST_DOUBLED = 20_000
 # An answer that is good enough to be ok: it covers, and its error is below this part of the gap between target and log.
 CLOSE = 0.1
 VERDICTS = ("ok", "caution", "bad", "refused")
@@ -41,11 +43,15 @@ def jobs(config: Config) -> dict[str, Callable[[], Arrays]]:
     """The longest logs first, since they take longest."""
     sizes = sorted(zip(config.rows, config.rows_logs), reverse=True)
     return {
-        _name(system, rows, first): partial(_piece, config, number, rows, first, min(CHUNK, logs - first))
+        _name(system, rows, first): partial(_piece, config, number, rows, first, min(_chunk(rows), logs - first))
         for rows, logs in sizes
-        for first in range(0, logs, CHUNK)
+        for first in range(0, logs, _chunk(rows))
         for number, system in enumerate(SYSTEMS)
     }
+
+
+def _chunk(rows: int) -> int:
+    return max(1, min(10, PIECE_ROWS // rows))
 
 
 def _name(system: System, rows: int, first: int) -> str:
@@ -74,9 +80,9 @@ def _piece(config: Config, number: int, rows: int, first: int, logs: int) -> Arr
                 verdict, answer = diagnosed(fitted)
                 said[log] = VERDICTS.index(verdict)
             found = (answer.value, *fitted.interval(CONFIDENCE), *answer.interval(CONFIDENCE))
-            limits = (
-                (math.nan, math.nan) if long is None or name == "polynomial" else limit(fitted, long, system.policy)
-            )
+            limits = (math.nan, math.nan)
+            if long is not None and (name == "default" or (name == "doubled" and rows <= MOST_DOUBLED)):
+                limits = limit(fitted, long, system.policy)
             for key, value in zip(piece, (*found, *limits)):
                 piece[key][method, log] = value
     return {**piece, "verdict": said}
@@ -163,7 +169,7 @@ class Result:
         found = {}
         for rows, logs in zip(config.rows, config.rows_logs):
             for system in SYSTEMS:
-                parts = [pieces[_name(system, rows, first)] for first in range(0, logs, CHUNK)]
+                parts = [pieces[_name(system, rows, first)] for first in range(0, logs, _chunk(rows))]
                 found[system.name, rows] = {
                     key: np.concatenate([part[key] for part in parts], axis=-1) for key in parts[0]
                 }

@@ -44,7 +44,7 @@ class Config:
     stay: float = 0.85
     ridge: float = 0.1
     rows: tuple[int, ...] = (2_500, 10_000, 100_000)
-    rows_logs: tuple[int, ...] = (40, 40, 4)
+    rows_logs: tuple[int, ...] = (24, 24, 2)
     limits: int = 4
     seed: int = 0
 

@@ -575,6 +575,9 @@ def test_trajectories_that_differ() -> None:
     assert found(fit(chain_log(trajectory=ids)), "trajectories").verdict == "ok"
     differ = found(fit(chain_log(trajectory=ids, offset=ids * 1.0)), "trajectories")
     assert differ.verdict == "bad"
+    short = found(fit(chain_log(trajectory=np.arange(6_000) // 300)), "trajectories")
+    assert (short.verdict, short.value) == ("ok", None)
+    assert "count as one observation each" in short.sentence
 
 
 def test_trajectories_count_as_clusters_by_their_lengths() -> None:

@@ -18,7 +18,7 @@ from cesaro.devices import starting_jax
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.base import Estimator
-from cesaro.estimators.diagnostics import Diagnostic, worst
+from cesaro.estimators.diagnostics import Diagnostic, widened, worst
 from cesaro.estimators.influence import Estimate, check_confidence
 from cesaro.estimators.projection import Projection
 from cesaro.linear import METHODS
@@ -33,8 +33,8 @@ SCHEMA = "cesaro-evaluation/1"
 ROUNDING = 1e-12
 
 COVERS = (
-    "The interval covers the limit of this method in the chosen features at the chosen ridge. It does not cover what those "
-    "features cannot express."
+    "The interval covers the noise of the log, and other kinds of features where they disagree beyond it. It does not cover what "
+    "none of these can express."
 )
 COVERS_ALL = (
     "The interval covers the noise of the log. Every logged pair of state and action has a feature of its own, so that features "
@@ -229,7 +229,8 @@ def evaluate(
     for other in caught:
         if not issubclass(other.category, EvaluationWarning):
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
-    rate, behavior, totals = estimator.estimate_, estimator.behavior_, estimator.totals_
+    behavior, totals = estimator.behavior_, estimator.totals_
+    rate = widened(estimator.estimate_, diagnostics)
     difference = paired_difference(
         estimator, rate, target_series(estimator), behavior, totals.behavior.whole.centered()
     )
@@ -237,7 +238,7 @@ def evaluate(
     if facts.spread == 0:
         earned = facts.low
         rate, behavior, difference = (
-            replace(one, value=value, standard_error=0.0)
+            replace(one, value=value, standard_error=0.0, below=0.0, above=0.0)
             for one, value in ((rate, earned), (behavior, earned), (difference, 0.0))
         )
         said.append(
@@ -288,12 +289,13 @@ def paired_difference(
     if of_one is None or of_other is None:
         return Estimate(one.value - other.value, float("nan"), 1.0)
     paired = estimator.sampling_.over_time().estimate(one.value - other.value, of_one.minus(of_other))
+    paired = replace(paired, below=one.below + other.above, above=one.above + other.below)
     learning = [getattr(fitted, "learning_error_", 0.0) for fitted in (estimator, of_other_estimator)]
     error = float(np.sqrt(paired.standard_error**2 + sum(part**2 for part in learning)))
     rounding = ROUNDING * max(abs(one.value), abs(other.value))
     if abs(paired.value) <= rounding and error <= rounding:  # constant rewards: what is left is rounding
         return Estimate(0.0, 0.0, paired.degrees_of_freedom)
-    return _known(Estimate(paired.value, error, paired.degrees_of_freedom), rounding)
+    return _known(replace(paired, standard_error=error), rounding)
 
 
 def _known(estimate: Estimate, rounding: float) -> Estimate:
@@ -343,6 +345,8 @@ def as_log(log: Any) -> Log:
 def to_numbers(estimate: Estimate, confidence: float, **more: float) -> dict[str, Any]:
     low, high = estimate.interval(confidence)
     numbers = {"value": estimate.value, "standard_error": estimate.standard_error, "low": low, "high": high, **more}
+    if estimate.below or estimate.above:
+        numbers |= {"widened_below": estimate.below, "widened_above": estimate.above}
     return {key: to_json(value) for key, value in numbers.items()}
 
 

@@ -37,14 +37,14 @@ class DiffLSTD(Estimator):
     ridge, it minimizes the residual in the norm of the inverse Gram matrix of `v`, plus `η‖w‖²`.
 
     Args:
-        features: "auto" (one-hot for discrete logs, random Fourier features for the rest), "one-hot", "smooth" (polynomials,
-            splines and as many leading Fourier components as noise allows), "smooth:40", "splines", "linear", "fourier",
+        features: "auto" (one-hot for discrete logs, smooth for the rest), "one-hot", "smooth" (polynomials, splines and as many
+            leading Fourier components as noise allows), "smooth:40", "splines", "linear", "fourier",
             "fourier:200", "polynomial:2", a scikit-learn transformer, a function, "file.py:name", or a `Learned` of a value
             method, fitted with networks: the last hidden layer of each seed's network, for each action where these are finite.
             There is one closed form per seed then, and the answer is all that of the (lower) median rate. An interval does not
             cover that features were chosen by the same rows; networks fitted on another part of the log avoid that.
-        dual_features: the same choice for `v`; "same" takes the primal features, and so does "auto", but for Fourier features,
-            which get twice as many dual ones.
+        dual_features: the same choice for `v`; "auto" and "same" take the primal features. Many more equations than unknowns
+            pull the rate towards the log's unless there are thousands of rows to each.
         ridge: `η ≥ 0`; "auto" is none, and 1e-6 of the features' mean square in features of networks, whose units may be dead or
             alike.
         standard_errors: "auto", "independent", "clustered" or "long-run".

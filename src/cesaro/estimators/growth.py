@@ -40,8 +40,7 @@ def grown(prepared: Prepared, moments: Moments, ridge: float) -> tuple[Prepared,
         spread = float(np.std(series.influence))
         if spread > NOISE * least:
             break
-        kept = prepared.with_map(smaller), part
-        kept[0].dual = prepared.dual
+        kept = prepared.with_map(smaller, prepared.dual), part
         if solution.is_identified:
             least = min(least, spread)
     return kept

@@ -29,27 +29,34 @@ FEW_CLUSTERS = 5
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its uncertainty: Student's t with `degrees_of_freedom` times `standard_error` around `value`."""
+    """A number with its uncertainty: Student's t with `degrees_of_freedom` times `standard_error` around `value`.
+
+    Attributes:
+        below, above: how much further the interval reaches, because other estimates of the same number lie there beyond noise.
+    """
 
     value: float
     standard_error: float
     degrees_of_freedom: float
+    below: float = 0.0
+    above: float = 0.0
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
         """Two-sided."""
         level = check_confidence(confidence)
         half = float(student.ppf((1 + level) / 2, self.degrees_of_freedom)) * self.standard_error
-        return self.value - half, self.value + half
+        return self.value - self.below - half, self.value + self.above + half
 
     def negative(self) -> "Estimate":
         """Of minus the number."""
-        return Estimate(-self.value, self.standard_error, self.degrees_of_freedom)
+        return Estimate(-self.value, self.standard_error, self.degrees_of_freedom, self.above, self.below)
 
     def p_value(self) -> float:
-        """Of "not above zero" against "above zero", one-sided."""
+        """Of "not above zero" against "above zero", one-sided; of other estimates, by the one nearest to zero."""
+        value = max(self.value - self.below, 0.0) if self.value > 0 else min(self.value + self.above, 0.0)
         if self.standard_error == 0:
-            return 0.5 if self.value == 0 else float(self.value < 0)
-        return float(student.sf(self.value / self.standard_error, self.degrees_of_freedom))
+            return 0.5 if value == 0 else float(value < 0)
+        return float(student.sf(value / self.standard_error, self.degrees_of_freedom))
 
 
 def check_confidence(confidence: float) -> float:

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cesaro.data import Block, FeatureTransitions, Log, Sample, blocks
 from cesaro.errors import InputError
@@ -15,17 +14,12 @@ from cesaro.estimators.moments import Rows
 from cesaro.estimators.projection import Layout
 from cesaro.estimators.ready import Excerpt, ReadyBlock, ReadyLog
 from cesaro.features import FeatureMap, OneHot, build
-from cesaro.features.encoder import MAX_DENSE
-from cesaro.features.maps import Joint, PerAction
+from cesaro.features.maps import Joint
 from cesaro.policies import Attached, attach
 from cesaro.text import Sentence, argument
 
 # Rows whose next state is the state of the row below, for a log without ids to count as one trajectory.
 CHAINED = 0.99
-# Dual features per primal one, of random Fourier features.
-DUAL_MULTIPLE = 2
-# Extra dual features get their own random numbers.
-DUAL_SEED = 7_919
 # Numbers of one array in a piece of a block, and the least rows of one: pieces stay near the cache, products of many features are
 # worth the sums of their results.
 PIECE, PIECE_ROWS = 2**19, 2_048
@@ -62,7 +56,6 @@ class Prepared:
         self.log: Log | None = None
         self.map: FeatureMap | None = None
         self.dual: FeatureMap | None = None
-        self._extension: PerAction | Joint | None = None
         self.policy: Attached | None = None
         self.data: Log | Excerpt
         if isinstance(data, FeatureTransitions):
@@ -85,28 +78,19 @@ class Prepared:
         if self.policy.is_logged:
             return
         self.map = build(features, self.log, random_state=random_state, most=most, sample=self.sample)
-        self.grows = isinstance(features, str) and features == "smooth"
-        self._build_dual(features, dual_features)
+        self.grows = isinstance(features, str) and features in ("auto", "smooth")
+        self._build_dual(dual_features)
 
-    def _build_dual(self, features: Any, dual_features: Any) -> None:
-        """By default Fourier features get twice as many dual ones, an extension of themselves; others are their own dual."""
+    def _build_dual(self, dual_features: Any) -> None:
+        """Features are their own dual unless others are named; Fourier features of the same seed begin alike."""
         assert self.log is not None
-        named = isinstance(dual_features, str)
-        if named and dual_features == "auto":
-            is_fourier = isinstance(features, str) and features.partition(":")[0] in ("auto", "fourier")
-            if is_fourier and isinstance(self.map, PerAction | Joint) and DUAL_MULTIPLE * self.map.size <= MAX_DENSE:
-                seed = self.random_state
-                extended = build(features, self.log, random_state=seed, multiple=DUAL_MULTIPLE, sample=self.sample)
-                assert isinstance(extended, PerAction | Joint)
-                self.dual = self._extension = extended
-            return
-        if named and dual_features == "same":
+        if isinstance(dual_features, str) and dual_features in ("auto", "same"):
             return
         if isinstance(self.map, OneHot):
             raise InputError(
                 "dual_features must be 'same' beside one-hot features, which already hold all the log tells."
             )
-        self.dual = build(dual_features, self.log, random_state=self.random_state + DUAL_SEED, sample=self.sample)
+        self.dual = build(dual_features, self.log, random_state=self.random_state, sample=self.sample)
         if isinstance(self.dual, OneHot):
             raise InputError("dual_features='one-hot' needs features='one-hot'; take another map for one of them.")
 
@@ -154,10 +138,10 @@ class Prepared:
             return f"{self.num_features} ready features"
         return self.map.description + (f"; dual: {self.dual.description}" if self.dual is not None else "")
 
-    def with_map(self, chosen: FeatureMap, dual: PerAction | Joint | None = None) -> "Prepared":
-        """The same rows in other features, which are their own dual unless an extension of them is given."""
+    def with_map(self, chosen: FeatureMap, dual: FeatureMap | None = None) -> "Prepared":
+        """The same rows in other features, which are their own dual unless one is given."""
         other = copy.copy(self)
-        other.map, other.dual, other._extension = chosen, dual, dual
+        other.map, other.dual = chosen, dual
         return other
 
     def excerpt(self, rows: Block | ReadyBlock) -> "Prepared":
@@ -197,19 +181,9 @@ class Prepared:
             chosen = self.policy.sample(plain, rng) if exact is None else exact
             self.policy.check_available(chosen, block.available, plain)
         x_next = self.map.expected(block.next_observations, self.policy, rng, self.draws)
-        if self._extension is not None:
-            v = self._extension.pairs(block.observations, block.actions)
-            x = self._extension.first(v, self.map.size)
-        else:
-            x = self.map.pairs(block.observations, block.actions)
-            v = x if self.dual is None else self.dual.pairs(block.observations, block.actions)
+        x = self.map.pairs(block.observations, block.actions)
+        v = x if self.dual is None else self.dual.pairs(block.observations, block.actions)
         return Rows(x, block.rewards, x_next, v, block.weights)
-
-    def own_duals(self) -> NDArray[np.intp] | None:
-        """Which dual features are the primal ones, where the dual map extends the primal one."""
-        if self._extension is None or self.map is None:
-            return None
-        return np.asarray(self._extension.first(np.arange(self._extension.size)[None], self.map.size)[0])
 
     def sampling(self, wanted: str, chained: float) -> Sampling:
         """Which formula for standard errors, and why; `chained`: the share of rows whose next state is that of the row below."""

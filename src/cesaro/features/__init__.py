@@ -48,7 +48,6 @@ def build(
     log: Log,
     *,
     random_state: int,
-    multiple: int = 1,
     most: int | None = None,
     sample: Sample | None = None,
 ) -> FeatureMap:
@@ -60,8 +59,7 @@ def build(
             is taken as it is.
         log: the log.
         random_state: seed of the sample and of random features.
-        multiple: how many times as many Fourier features; the first ones stay the same.
-        most: the most Fourier features where the specification names no number; None: as many as the default allows.
+        most: "auto" means so many Fourier features at most, for methods that learn slowly with many; None: smooth features.
         sample: the log's, where it is known already.
     """
     if type(spec) in (NetworkInputs, PerAction, Joint):
@@ -77,12 +75,12 @@ def build(
         if name.endswith(".py"):
             return build(python_file.load(Path(name), argument)[0], log, random_state=random_state, sample=sample)
         if name == "auto":
-            name = "one-hot" if discrete else "fourier"
+            name = "one-hot" if discrete else "smooth" if most is None else "fourier"
         if name == "one-hot":
             if not discrete:
                 raise InputError(
                     Sentence(
-                        "features='one-hot' needs discrete observations and actions; this log has numbers there: take 'fourier', "
+                        "features='one-hot' needs discrete observations and actions; this log has numbers there: take 'smooth', "
                         "or declare columns as categories ({kind}).",
                         kind=Wording("kinds={'column': 'category'}", "--kind COLUMN=category"),
                     )
@@ -103,7 +101,7 @@ def build(
         inputs = np.concatenate([inputs, action(actions)], axis=1)
     num_actions = len(actions.joint().levels) if finite else 1
     if isinstance(spec, str):
-        base = _named(name, argument, inputs, num_actions, len(log), random_state, multiple, most)
+        base = _named(name, argument, inputs, num_actions, len(log), random_state, most)
     else:
         base = Transformer(spec, inputs, random_state)
     return (
@@ -123,7 +121,6 @@ def _named(
     num_actions: int,
     num_rows: int,
     random_state: int,
-    multiple: int,
     most: int | None,
 ) -> Base:
     number = _count(name, argument)
@@ -152,8 +149,8 @@ def _named(
         return made
     allowed = AUTO_FEATURES if num_rows <= LONG_LOG else LONG_LOG_FEATURES
     size = number or max(1, min(most or allowed, num_rows // ROWS_PER_FEATURE) // num_actions)
-    check_size(size * multiple * num_actions, f"{name}:{size * multiple}{each}")
-    return Fourier(sample, size * multiple, random_state)
+    check_size(size * num_actions, f"{name}:{size}{each}")
+    return Fourier(sample, size, random_state)
 
 
 def _count(name: str, argument: str) -> int | None:

@@ -2,13 +2,13 @@
 
 from cesaro.checks import decomposing
 from cesaro.estimators.diagnostics.equations import equations
-from cesaro.estimators.diagnostics.finding import OTHERS, SEVERITY, Diagnostic, Verdict, worst
+from cesaro.estimators.diagnostics.finding import OTHERS, SEVERITY, Diagnostic, Verdict, widened, worst
 from cesaro.estimators.diagnostics.maps import agreement, learned_methods
 from cesaro.estimators.diagnostics.rows import over_rows
 from cesaro.estimators.diagnostics.subject import Subject
 from cesaro.estimators.diagnostics.support import support
 
-__all__ = ["OTHERS", "SEVERITY", "Diagnostic", "Subject", "Verdict", "diagnose", "worst"]
+__all__ = ["OTHERS", "SEVERITY", "Diagnostic", "Subject", "Verdict", "diagnose", "widened", "worst"]
 
 
 @decomposing("A finding about the estimate")

@@ -23,8 +23,6 @@ GUESSED_CAUTION, GUESSED_BAD = 0.05, 0.3
 # The interval should cover what another ridge would say: one standard error is visible, three are outside of it, and
 # a tenth of the rate matters.
 MOVE_CAUTION, MOVE_BAD, MATERIAL = 1.0, 3.0, 0.1
-# On a pendulum, moves of less than 2 standard errors went with errors of about one, moves of 14 with errors of 10.
-DUAL_CAUTION, DUAL_BAD = 2.0, 6.0
 # Meeting pairs without data once in so many steps.
 LEAK_CAUTION = 1e-4
 # What contradicts itself in the equations, as a part of their noise: beyond what a finite log leaves, and at all.
@@ -53,9 +51,6 @@ def equations(subject: Subject) -> Iterator[Diagnostic]:
         yield contradiction(subject, solution, moments)
     if len(solution.weights) <= MOST_FEATURES:
         yield conditioning(subject, solution, moments)
-        own = subject.prepared.own_duals()
-        if own is not None:
-            yield dual_size(subject, solution, moments.with_duals(own))
     yield constant(subject, moments)
 
 
@@ -167,20 +162,6 @@ def conditioning(subject: Subject, solution: Solution, moments: Moments) -> Diag
         f"The equations have rank {solution.rank:,} of {1 + len(solution.weights):,}, conditioning {solution.conditioning:.1e}; "
         f"{what} would move the rate by {move:+.2g}, against a standard error of {error:.2g}.",
         "Compare fewer features and several ridges: directions that the log barely determines decide.",
-    )
-
-
-def dual_size(subject: Subject, solution: Solution, fewer: Moments) -> Diagnostic:
-    """What the primal features as their own dual would answer: as many equations as unknowns."""
-    move = closed_form.solve(fewer, solution.ridge).reward_rate - solution.reward_rate
-    error = subject.estimate.standard_error
-    size = abs(move) / error if error > 0 else 0.0
-    return finding(
-        "dual size",
-        move,
-        at_most(size, DUAL_CAUTION, DUAL_BAD),
-        f"With half as many dual features the rate would move by {move:+.2g}, against a standard error of {error:.2g}.",
-        "The equations cannot all hold: values are outside of what the features express; take more or other features.",
     )
 
 

@@ -1,10 +1,12 @@
 """One finding about an estimate: a value, a verdict, one sentence and a remedy; and how verdicts are reached."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+
+from cesaro.estimators.influence import Estimate
 
 Verdict: TypeAlias = Literal["ok", "caution", "bad"]
 OTHERS = "learning by "
@@ -21,6 +23,7 @@ class Diagnostic:
         verdict: "ok", "caution" or "bad".
         sentence: what was found.
         remedy: what to do about it; empty where nothing need be done.
+        widens: how far below and above the estimate its interval must reach beyond the noise of the log, both positive.
     """
 
     name: str
@@ -28,6 +31,7 @@ class Diagnostic:
     verdict: Verdict
     sentence: str
     remedy: str = ""
+    widens: tuple[float, float] = (0.0, 0.0)
 
     @property
     def is_about_others(self) -> bool:
@@ -55,6 +59,12 @@ def worst(diagnostics: Iterable[Diagnostic]) -> Verdict:
     """The verdict of all together, methods that were not used aside."""
     own = (entry.verdict for entry in diagnostics if not entry.is_about_others)
     return min(own, key=lambda verdict: SEVERITY[verdict], default="ok")
+
+
+def widened(estimate: Estimate, diagnostics: Iterable[Diagnostic]) -> Estimate:
+    """With what findings add to its interval."""
+    every = [(0.0, 0.0), *(entry.widens for entry in diagnostics)]
+    return replace(estimate, below=max(low for low, _ in every), above=max(high for _, high in every))
 
 
 def worse(one: Verdict, other: Verdict) -> Verdict:

@@ -1,44 +1,67 @@
 """Would other features, or another method, say the same?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cesaro.data import FeatureTransitions
+from cesaro.engines.threads import ONE_THREAD
 from cesaro.errors import InputError
 from cesaro.estimators import closed_form, tabular
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.diagnostics.finding import OTHERS, Diagnostic, Verdict, finding
-from cesaro.estimators.diagnostics.subject import SecondMap, Subject
+from cesaro.estimators.diagnostics.subject import Subject
 from cesaro.estimators.gathering import Gathering
-from cesaro.estimators.influence import Estimate, Sampling
+from cesaro.estimators.influence import Estimate
 from cesaro.estimators.passes import Running, run_pass
-from cesaro.estimators.pipeline import DUAL_MULTIPLE, Prepared
+from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.plug_in import PlugIn, plug_in, problem_of
 from cesaro.estimators.series import influence
 from cesaro.estimators.support import pair_table
-from cesaro.features import ROWS_PER_FEATURE, FeatureMap, OneHot
-from cesaro.features.base import Fourier
-from cesaro.features.encoder import Encoder
-from cesaro.features.maps import EncodedStates, Joint, PerAction
+from cesaro.features import ROWS_PER_COMPONENT, ROWS_PER_FEATURE, FeatureMap, OneHot, build
 from cesaro.linear import METHODS
 
-# The second map gets its own random numbers, and a kernel wider by this factor: with the same width it would err alike.
-SECOND_SEED, WIDER = 104_729, 2.0
-# Most features of the second map, over all actions: 100,000 rows take a second or two.
-SECOND_SIZE = 200
-# A difference beyond its own noise, and beyond the interval of the estimate; and the parts of the rate from which it matters, and
-# from which noise is no excuse.
-CLEAR, OUTSIDE = 3.0, 2.0
-SMALL, LARGE = 0.02, 0.1
-# The part of the rate that other features may leave open before the comparison means nothing.
-OPEN = 0.1
+# Other maps get their own random numbers.
+OTHER_SEED = 104_729
+# Most features of another map, over all actions: 100,000 rows take a second or two.
+OTHER_SIZE = 200
+# Standard errors of a difference that are beyond noise: with three maps about one log in thirty has one by chance.
+CLEAR = 2.5
+# A clear difference of so many standard errors of the estimate, and of such a part of the rate, is another answer.
+OUTSIDE, LARGE = 2.0, 0.1
+# Relative to rates: logs without noise have no standard errors.
+ROUNDING = 1e-6
+# A map says nothing that leaves so much of the rate open, or whose influence spreads so much wider than the estimate's.
+OPEN, WIDE = 0.1, 3.0
 # Plug-in stability of every method takes seconds up to here.
 MOST_FEATURES, PLUG_IN_ROWS = 128, 20_000
 
 
+@dataclass(frozen=True)
+class Compared:
+    """Another map against the estimate.
+
+    Attributes:
+        what: the map, in words.
+        difference: its rate minus the estimate, paired row by row.
+    """
+
+    what: str
+    difference: Estimate
+
+    @property
+    def size(self) -> float:
+        """In standard errors of the difference."""
+        error = self.difference.standard_error
+        return abs(self.difference.value) / error if error > 0 else np.inf
+
+
 def agreement(subject: Subject) -> Iterator[Diagnostic]:
-    """The estimate against one from a second feature map on at most 100,000 rows; left out for one-hot and ready features."""
+    """The estimate against maps of other kinds, on at most 100,000 rows; left out for one-hot and ready features.
+
+    Where they disagree beyond noise, the answer's interval reaches to each of them.
+    """
     prepared, name = subject.prepared, "agreement of features"
     if prepared.log is None or prepared.map is None:
         yield Diagnostic(name, None, "ok", "Features came ready: there is no second map to compare with.")
@@ -50,43 +73,61 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
         return
     if not subject.has_series:
         return
-    for second_map in (_pairs, _wider):
-        try:
-            other = second_map(subject)
-            if other is None:
-                continue
-            second = prepared.with_map(other.map, other.extension).excerpt(prepared.sample.rows)
-            found = _fit(second, other.map, _relative_ridge(subject))
-        except InputError:  # too many levels or pairs, or pairs without data
-            continue
-        yield _compared(subject, second, found, other.map)
+    table = pair_table(prepared)
+    compared = [] if table is None else list(_compared(subject, [table]))
+    if not compared:
+        compared = list(_compared(subject, _other_maps(subject)))
+    if not compared:
+        yield finding(
+            name,
+            None,
+            "caution",
+            "No other feature map tells the rate nearly as well as this one: each leaves it open, or is far noisier.",
+            "The log may not determine it beyond what the chosen features assume: compare more maps and ridges.",
+        )
         return
+    error, scale = subject.estimate.standard_error, subject.scale
+    clear = [one for one in compared if one.size > CLEAR and abs(one.difference.value) > ROUNDING * scale]
+    moves = [one.difference.value for one in clear]
+    widens = (max(0.0, -min(moves, default=0.0)), max(0.0, *moves, 0.0))
+    far = max(widens) > max(OUTSIDE * error, LARGE * scale)
+    verdict: Verdict = "ok" if not clear else "bad" if far else "caution"
+    shown = max(clear, key=lambda one: abs(one.difference.value)) if clear else max(compared, key=lambda one: one.size)
+    moved = shown.difference
+    others = f"{len(compared)} maps of other kinds" if len(compared) > 1 else "Another map"
+    found = finding(
+        name,
+        moved.value,
+        verdict,
+        f"{others} {'agree' if len(compared) > 1 else 'agrees'} up to noise; at most, {shown.what} give a rate that is "
+        f"{moved.value:+.3g} from this one, with a standard error of the difference of {moved.standard_error:.2g}."
+        if not clear
+        else f"{shown.what[0].upper()}{shown.what[1:]} give a rate that is {moved.value:+.3g} from this one, with a standard "
+        f"error of the difference of {moved.standard_error:.2g}: beyond noise, so that the interval reaches there.",
+        "Compare maps that suit the system (features=), or collect more rows: what no map expresses is not in the interval.",
+    )
+    yield replace(found, widens=widens)
 
 
-def _pairs(subject: Subject) -> SecondMap | None:
-    """Pairs themselves where they are discrete."""
-    table = pair_table(subject.prepared)
-    return None if table is None else SecondMap(table, None)
-
-
-def _wider(subject: Subject) -> SecondMap | None:
-    """Fourier features of a wider kernel, with other random numbers and the default's larger dual."""
-    rows = subject.prepared.sample.rows
-    finite = rows.actions.is_discrete
-    actions = len(rows.actions.joint().levels) if finite else 1
-    name = subject.features.partition(":")[0] if isinstance(subject.features, str) else ""
-    like = subject.prepared.num_features if name in ("auto", "fourier") else subject.num_rows // ROWS_PER_FEATURE
-    size = max(1, min(SECOND_SIZE, like) // actions)
-    state = Encoder(rows.observations)
-    action = None if finite else Encoder(rows.actions)
-    inputs = state(rows.observations)
-    if action is not None:
-        inputs = np.concatenate([inputs, action(rows.actions)], axis=1)
-    pair: list[PerAction | Joint] = []
-    for multiple in (1, DUAL_MULTIPLE):
-        base = Fourier(inputs, size * multiple, subject.prepared.random_state + SECOND_SEED, WIDER)
-        pair.append(PerAction(EncodedStates(state, base), actions) if action is None else Joint((state, action), base))
-    return SecondMap(pair[0], pair[1])
+def _other_maps(subject: Subject) -> Iterator[FeatureMap]:
+    """Fourier features, polynomials, and polynomials with splines, as large as they may be."""
+    prepared, rows = subject.prepared, subject.prepared.sample.rows
+    assert prepared.log is not None
+    assert prepared.map is not None
+    actions = len(rows.actions.joint().levels) if rows.actions.is_discrete else 1
+    most = min(OTHER_SIZE, len(rows) // ROWS_PER_COMPONENT)
+    waves = max(1, min(OTHER_SIZE, len(rows) // ROWS_PER_FEATURE) // actions)
+    for specs in ((f"fourier:{waves}",), ("polynomial:3", "polynomial:2"), ("smooth:0",)):
+        for spec in specs:
+            try:
+                made = build(
+                    spec, prepared.log, random_state=prepared.random_state + OTHER_SEED, sample=prepared.sample
+                )
+            except InputError:  # too many
+                continue
+            if made.size <= most and made.description != prepared.map.description:
+                yield made
+                break
 
 
 def _relative_ridge(subject: Subject) -> float:
@@ -98,56 +139,40 @@ def _relative_ridge(subject: Subject) -> float:
 
 
 def _fit(prepared: Prepared, other: FeatureMap, relative_ridge: float) -> Solution:
-    """The closed form in the second map."""
+    """The closed form in another map."""
     moments = run_pass(Gathering(), prepared, Running(quiet=True)).moments
     if isinstance(other, OneHot):
         return tabular.solve(moments, 0.0, other.label)
     return closed_form.solve(moments, relative_ridge * float(np.mean(moments.mean("xx"))))
 
 
-def _compared(subject: Subject, second: Prepared, found: Solution, other: FeatureMap) -> Diagnostic:
-    """Both on the same rows: the first map's estimate there is its influence series' mean away from the whole log's."""
-    sample, sampling = subject.prepared.sample, subject.sampling
-    weights = sample.rows.weights
-    weight = float(len(sample.index)) if weights is None else float(weights.sum())
-    parts = [
-        influence(second, found, part, number, len(sample.index) / weight)[0].influence
-        for block in second.data.blocks()
-        for number, part in enumerate(second.parts(block))
-    ]
-    series, here = np.concatenate(parts), subject.totals.at_sample.influence
-    correction = float(series.mean())
-    share = (weight / len(sample.index)) / (subject.facts.weight / subject.num_rows)
-    value = found.reward_rate + correction - subject.estimate.value - float(here.mean()) / share
-    deviations = series - correction - (here - here.mean()) / share
-    groups = np.searchsorted(sampling.layout.stops, sample.index, side="right")
+def _compared(subject: Subject, maps: Iterable[FeatureMap]) -> Iterator[Compared]:
+    """Those maps that tell the rate, on the same rows: the estimate there is its influence's mean away from the whole log's."""
+    prepared, sampling = subject.prepared, subject.sampling
+    rows = prepared.sample.rows
+    weight = float(len(rows)) if rows.weights is None else float(rows.weights.sum())
+    share = (weight / len(rows)) / (subject.facts.weight / subject.num_rows)
+    here = subject.totals.at_sample.influence / share
+    groups = np.searchsorted(sampling.layout.stops, prepared.sample.index, side="right")
     lengths = np.unique(groups, return_counts=True)[1]
-    difference = Sampling(sampling.rule, lengths, "").over_time().estimate(value, deviations)
-    verdict = _verdict(difference, subject.estimate.standard_error, subject.scale)
-    if found.unidentified > OPEN:
-        return finding(
-            "agreement of features",
-            None,
-            "caution",
-            f"Other features ({other.description}) leave the rate open ({found.unidentified:.2g} of it).",
-            "The log may not determine it beyond what the chosen features assume: compare more maps and ridges.",
-        )
-    return finding(
-        "agreement of features",
-        value,
-        verdict,
-        f"Other features ({other.description}) give a rate that is {value:+.3g} from this one, with a standard error of the "
-        f"difference of {difference.standard_error:.2g} and rates of size {subject.scale:.3g}.",
-        "Compare more maps and sizes; the interval does not cover what features cannot express.",
-    )
-
-
-def _verdict(difference: Estimate, error: float, scale: float) -> Verdict:
-    size = abs(difference.value)
-    clear = size > CLEAR * difference.standard_error
-    if size > max(OUTSIDE * error, LARGE * scale):
-        return "bad" if clear else "caution"
-    return "caution" if clear and size > max(OUTSIDE * error, SMALL * scale) else "ok"
+    over = replace(sampling, lengths=lengths).over_time()
+    for other in maps:
+        second = prepared.with_map(other).excerpt(rows)
+        try:
+            found = _fit(second, other, _relative_ridge(subject))
+        except InputError:  # too many levels or pairs, or pairs without data
+            continue
+        parts = [
+            influence(second, found, part, number, len(rows) / weight)[0].influence
+            for block in second.data.blocks()
+            for number, part in enumerate(second.parts(block))
+        ]
+        series = np.concatenate(parts)
+        if found.unidentified > OPEN or np.std(series) > WIDE * np.std(here):
+            continue
+        value = found.reward_rate + float(series.mean()) - subject.estimate.value - float(here.mean())
+        deviations = series - series.mean() - (here - here.mean())
+        yield Compared(other.description, over.estimate(value, deviations))
 
 
 def learned_methods(subject: Subject) -> Iterator[Diagnostic]:
@@ -173,7 +198,9 @@ def learned_methods(subject: Subject) -> Iterator[Diagnostic]:
     data = FeatureTransitions(rows.x[kept], rows.rewards[kept], rows.x_next[kept], weights=weights)
     problem = problem_of(_merged(data) if isinstance(subject.prepared.map, OneHot) else data)
     for method in METHODS:
-        yield _method(method, plug_in(problem, method, ridge=subject.ridge, lam=subject.lam))
+        with ONE_THREAD:  # products of many thin matrices: more threads wait for each other
+            found = plug_in(problem, method, ridge=subject.ridge, lam=subject.lam)
+        yield _method(method, found)
 
 
 def _merged(data: FeatureTransitions) -> FeatureTransitions:
@@ -189,8 +216,7 @@ def _merged(data: FeatureTransitions) -> FeatureTransitions:
 
 
 def _method(method: str, stability: PlugIn) -> Diagnostic:
-    name = f"{OTHERS}{method}"
-    step = stability.max_step_sampled
+    name, step = f"{OTHERS}{method}", stability.max_step_sampled
     if not stability.converges or step is None:
         return Diagnostic(
             name,

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,8 +16,7 @@ from cesaro.estimators.influence import Estimate, Sampling, autocorrelation_time
 from cesaro.estimators.moments import Moments, Rows
 from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.totals import Totals
-from cesaro.features import FeatureMap, sample_rows
-from cesaro.features.maps import Joint, PerAction
+from cesaro.features import sample_rows
 
 # Numbers of one feature matrix of the sample: 20,971 rows of 800 features, all 100,000 rows up to 167.
 SAMPLE_NUMBERS = 2**24
@@ -109,13 +107,6 @@ def gather(blocks: Iterator[Rows]) -> Rows:
 
 def _dense(features: NDArray[np.floating] | sp.csr_array) -> NDArray[np.floating]:
     return np.asarray(features.toarray()) if isinstance(features, sp.csr_array) else features
-
-
-class SecondMap(NamedTuple):
-    """Features, and an extension of them for the dual; None: they are their own dual."""
-
-    map: FeatureMap
-    extension: PerAction | Joint | None
 
 
 def spectrum(matrix: Array) -> tuple[Array, Array, Array]:

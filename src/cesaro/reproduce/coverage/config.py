@@ -14,7 +14,10 @@ CONFIDENCE = 0.95
 BATCHES = 20
 # The promise: the share of logs covered, in every cell from this many autocorrelation times and logs on.
 PROMISED, PROMISED_LENGTH, PROMISED_LOGS = (0.925, 0.97), 500, 1_000
-QUICK: dict[str, Any] = {"logs": 40, "lengths": (50, 150)}
+QUICK: dict[str, Any] = {"logs": 40, "lengths": (50, 150), "rows": (2_500,), "rows_logs": (4,), "limits": 1}
+# The promise of the default on systems with numbers: the least share of logs whose interval holds its own limit, and the truth
+# where its features hold the target's values, over all judged systems.
+PROMISED_LIMIT, PROMISED_TRUTH = 0.92, 0.9
 
 _require = partial(study.require, "coverage")
 
@@ -29,6 +32,9 @@ class Config:
         trajectories: how many equal ones a log consists of, each from the stationary law of the behavior.
         stay: probability that the sticky chain stays where it is for a step.
         ridge: of the features "ridge", which otherwise are the misfit ones.
+        rows: of logs of systems with numbers for states.
+        rows_logs: how many logs of each system, for each number of rows.
+        limits: of how many of them the limit is computed, from a very long log in the same features.
         seed: a piece's random numbers depend on the seed, its chain, its number of trajectories and its own number.
     """
 
@@ -37,18 +43,30 @@ class Config:
     trajectories: tuple[int, ...] = (1, 5, 50)
     stay: float = 0.85
     ridge: float = 0.1
+    rows: tuple[int, ...] = (2_500, 10_000, 100_000)
+    rows_logs: tuple[int, ...] = (100, 100, 16)
+    limits: int = 16
     seed: int = 0
 
     def __post_init__(self) -> None:
         study.require_sizes("coverage", self)
         _require(self.logs >= 2, "logs", "an integer ≥ 2", self.logs)
-        for name in ("lengths", "trajectories"):
+        for name in ("lengths", "trajectories", "rows"):
             value = getattr(self, name)
             right = bool(value) and value[0] >= 1 and all(a < b for a, b in pairwise(value))
             _require(right, name, "increasing integers ≥ 1", value)
+        right = len(self.rows_logs) == len(self.rows) and all(count >= 1 for count in self.rows_logs)
+        _require(right, "rows_logs", "as many integers ≥ 1 as there are rows", self.rows_logs)
+        _require(self.limits >= 0, "limits", "an integer ≥ 0", self.limits)
         _require(0 < self.stay < 1, "stay", "a number between 0 and 1", self.stay)
         _require(0 < self.ridge < math.inf, "ridge", "a finite number > 0", self.ridge)
         _require(0 <= self.seed < 2**32, "seed", "an integer from 0 to 2³² − 1", self.seed)
+
+    @property
+    def has_systems(self) -> bool:
+        """Whether the promise on systems with numbers is about these settings."""
+        default = Config()
+        return (self.rows, self.rows_logs, self.limits) == (default.rows, default.rows_logs, default.limits)
 
     @property
     def is_full(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cesaro.checks import Array
+from cesaro.reproduce.coverage import default
 from cesaro.reproduce.coverage.chains import SERIES, Known
 from cesaro.reproduce.coverage.config import PROMISED, Config, rows
 
@@ -49,12 +50,14 @@ class Result:
         problems: the chains, by name.
         estimates: by (chain, trajectories), `[lengths, series, logs]`; nan where refused.
         half_widths: the same by rule, `[lengths, series, rules, logs]`.
+        systems: the default on systems with numbers for states.
     """
 
     config: Config
     problems: dict[str, Known]
     estimates: dict[tuple[str, int], Array]
     half_widths: dict[tuple[str, int], Array]
+    systems: default.Result
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
@@ -134,4 +137,5 @@ class Result:
             "coverage_independent_contrast": span(self.contrast, "independent"),
             "is_telling": self.is_telling,
             "answered": round(min(cell.answered for cell in self.cells), 4),
+            "systems": self.systems.summary(),
         }

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions
 from cesaro.estimators import DiffLSTD, Estimate
+from cesaro.estimators.growth import NOISE
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, independent
 from cesaro.estimators.projection import COSINES, project
 from cesaro.estimators.tabular import NotIdentified
+from cesaro.features import COMPONENTS
 from cesaro.files import Arrays
 from cesaro.reproduce import study
-from cesaro.reproduce.coverage import show
+from cesaro.reproduce.coverage import default, show
 from cesaro.reproduce.coverage.chains import CHAINS, SERIES, Known, expected_features, known, quantities, simulate
 from cesaro.reproduce.coverage.config import BATCHES, CONFIDENCE, Config, command, rows
 from cesaro.reproduce.coverage.result import RULES, Result
@@ -27,7 +29,7 @@ CHUNK = 50
 
 
 def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = False, quiet: bool = False) -> Result:
-    """Run the study, or what is left of it, and leave two tables, a figure and `manifest.json` in `out`.
+    """Run the study, or what is left of it, and leave three tables, two figures and `manifest.json` in `out`.
 
     The results are the same for every number of workers, and after any interruption.
 
@@ -36,14 +38,18 @@ def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = Fals
     """
     study.check_workers(workers)
     # The pieces depend on the default rule too.
-    settings = {"study": "coverage", **asdict(config), "cosines": COSINES, "enough_clusters": ENOUGH_CLUSTERS}
+    rules = {"cosines": COSINES, "enough_clusters": ENOUGH_CLUSTERS, "noise": NOISE, "components": COMPONENTS}
+    settings = {"study": "coverage", **asdict(config), **rules}
     with study.Folder(out, settings, force=force) as work:
         problems = {name: known(name, config.stay, config.ridge) for name in CHAINS}
-        pieces = study.compute(work, _jobs(config, problems), label="coverage", workers=workers, quiet=quiet)
-        result = _result(config, problems, pieces)
+        pieces = study.compute(work, _jobs(config, problems), label="chains", workers=workers, quiet=quiet)
+        on_systems = study.compute(work, default.jobs(config), label="systems", workers=workers, quiet=quiet)
+        result = _result(config, problems, pieces, default.Result.of(config, on_systems))
         show.write_cells(result, work.file("coverage.csv"))
         show.write_series(result, work.file("series.csv"))
-        show.plot(result).savefig(work.file("coverage.png"), dpi=150, metadata={"Software": None})
+        show.write_systems(result, work.file("systems.csv"))
+        for name, figure in (("coverage.png", show.plot(result)), ("systems.png", show.plot_systems(result.systems))):
+            figure.savefig(work.file(name), dpi=150, metadata={"Software": None})
         manifest = study.manifest("coverage", asdict(config), seed=config.seed, options={}, summary=result.summary())
         work.finish({**manifest, "command": command(config)})
     return result
@@ -131,11 +137,13 @@ def _quantile(degrees_of_freedom: float) -> float:
     return Estimate(0.0, 1.0, degrees_of_freedom).interval(CONFIDENCE)[1]
 
 
-def _result(config: Config, problems: dict[str, Known], pieces: Mapping[str, Arrays]) -> Result:
+def _result(
+    config: Config, problems: dict[str, Known], pieces: Mapping[str, Arrays], systems: default.Result
+) -> Result:
     parts: dict[str, dict[tuple[str, int], Array]] = {"estimates": {}, "half_widths": {}}
     for chain in problems:
         for trajectories in config.trajectories:
             for what, by_kind in parts.items():
                 chunks = [pieces[_name(chain, trajectories, k)][what] for k in range(0, config.logs, CHUNK)]
                 by_kind[chain, trajectories] = np.concatenate(chunks, axis=-1)
-    return Result(config, problems, parts["estimates"], parts["half_widths"])
+    return Result(config, problems, parts["estimates"], parts["half_widths"], systems)

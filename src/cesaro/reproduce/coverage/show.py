@@ -1,5 +1,6 @@
 """Coverage in numbers and in a picture: CSV files, what is printed, the verdict, and the figure."""
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,17 @@ from cesaro.reproduce import study
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
+from cesaro.reproduce.coverage import default as systems
 from cesaro.reproduce.coverage.chains import CHAINS, SERIES
-from cesaro.reproduce.coverage.config import CONFIDENCE, PROMISED, PROMISED_LENGTH, PROMISED_LOGS, rows
+from cesaro.reproduce.coverage.config import (
+    CONFIDENCE,
+    PROMISED,
+    PROMISED_LENGTH,
+    PROMISED_LIMIT,
+    PROMISED_LOGS,
+    PROMISED_TRUTH,
+    rows,
+)
 from cesaro.reproduce.coverage.result import CONTRAST, RULES, Cell, Result
 
 # Series in the order of the tables: what intervals are for.
@@ -31,6 +41,11 @@ RULE_LABELS = {
     "batches": "20 batch means",
     "independent": "independent rows",
 }
+METHOD_LABELS = {
+    "default": "default",
+    "doubled": "Fourier, dual doubled",
+    "polynomial": "polynomial:2",
+}
 # Okabe and Ito's colors, which color-blind readers can tell apart; markers tell them apart in print.
 _BLUE, _RED, _GREEN = "#0072B2", "#D55E00", "#009E73"
 # Open marks of the shorter logs.
@@ -39,7 +54,7 @@ _SHORTER = ("D", "o", "s", "v")
 
 def files(result: Result) -> tuple[str, ...]:
     """The names of the files that hold the results, but for the manifest."""
-    return ("coverage.csv", "series.csv", "coverage.png")
+    return ("coverage.csv", "series.csv", "systems.csv", "coverage.png", "systems.png")
 
 
 def write_cells(result: Result, file: Path) -> None:
@@ -77,6 +92,11 @@ def write_series(result: Result, file: Path) -> None:
     study.write_csv(file, names, rows)
 
 
+def write_systems(result: Result, file: Path) -> None:
+    """A row per system, number of rows and method: coverage of limit and truth, bias, width, score and verdicts."""
+    study.write_csv(file, systems.Cell._fields, result.systems.cells)
+
+
 def print_tables(result: Result, console: "Console") -> None:
     """Coverage of the longest logs by rule, then the range for every length."""
     config, last = result.config, result.config.lengths[-1]
@@ -98,6 +118,35 @@ def print_tables(result: Result, console: "Console") -> None:
         by_kind = ([cell for cell in result.cells_at(length) if cell[:2] == kind] for kind in kinds)
         table.add_row(str(length), *(_span(cells, "default") for cells in by_kind))
     console.print(table, "", markup=False)
+    _print_systems(result.systems, console)
+
+
+def _print_systems(found: systems.Result, console: "Console") -> None:
+    """Over judged systems, by rows and method, then over those that the default was chosen on."""
+    for is_judged in (True, False):
+        kind = "judged systems" if is_judged else "systems that the default was chosen on"
+        table = study.plain_table(
+            f"Numbers for states, {kind}: coverage in %, nominal 95; the rest in gaps target - log"
+        )
+        table.add_column("rows", justify="right", no_wrap=True)
+        table.add_column("method", no_wrap=True)
+        for name in ("limit", "truth", "expressible", "bias", "half width", "score", "ok", "ok, misses"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for count in found.config.rows:
+            for method in systems.METHODS:
+                over = systems.over(found.over(method, is_judged=is_judged, rows=count))
+                shares = [_percent(over[key]) for key in ("covers_limit", "covers", "covers_expressible")]
+                numbers = [
+                    f"{over[key]:+.2f}" if key == "bias" else f"{over[key]:.2f}"
+                    for key in ("bias", "half_width", "score")
+                ]
+                said = [_percent(over[key]) for key in ("ok", "ok_misses")]
+                table.add_row(f"{count:,}", METHOD_LABELS[method], *shares, *numbers, *said)
+        console.print(table, "", markup=False)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}" if math.isfinite(share) else ""
 
 
 def verdict(result: Result) -> list[str]:
@@ -124,6 +173,7 @@ def verdict(result: Result) -> list[str]:
         lines.append(f"The study can tell formulas apart: {contrast}.")
     else:
         lines.append(f"The study proves NOTHING: {contrast}, and not below {100 * CONTRAST:g} % everywhere.")
+    lines.append(_on_systems(result.systems))
     refused = [cell for cell in result.cells if cell.answered < 1]
     if refused:
         most = min(refused, key=lambda cell: cell.answered)
@@ -133,6 +183,23 @@ def verdict(result: Result) -> list[str]:
             f"{100 * (1 - min(cell.answered for cell in result.promised)):.1f} %."
         )
     return lines
+
+
+def _on_systems(found: systems.Result) -> str:
+    default, *others = (systems.over(found.over(method, is_judged=True)) for method in systems.METHODS)
+    scores = ", ".join(
+        f"{METHOD_LABELS[name]} {other['score']:.2f}" for name, other in zip(systems.METHODS[1:], others)
+    )
+    said = (
+        f"on judged systems with numbers the default's intervals hold their limit in {_percent(default['covers_limit'])} % and "
+        f"the truth in {_percent(default['covers'])} % of logs ({_percent(default['covers_expressible'])} % where polynomials hold "
+        f"the values), interval score {default['score']:.2f} ({scores}); {_percent(default['ok'])} % are ok, of which "
+        f"{_percent(default['ok_misses'])} % miss"
+    )
+    promise = f"promised: limit {100 * PROMISED_LIMIT:g} %, truth where it can be held {100 * PROMISED_TRUTH:g} %, least score"
+    if not found.config.has_systems:
+        return f"No verdict: {said} ({promise}, but only for the full study)."
+    return f"{'As promised' if found.is_as_promised else 'NOT as promised'}, {said} ({promise})."
 
 
 def _span(cells: Iterable[Cell], rule: str) -> str:
@@ -205,3 +272,41 @@ def _draw(panel: Any, result: Result, chain: str, trajectories: int) -> None:
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(axis="y", color="0.92", linewidth=0.6)
     panel.set_axisbelow(True)
+
+
+def plot_systems(found: systems.Result) -> "Figure":
+    """Coverage of the truth and interval scores: a panel each, a line per system, judged ones above."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 6.4))
+    FigureCanvasAgg(figure)
+    figure.set_layout_engine("constrained")
+    rows = found.config.rows
+    panels = figure.subplots(2, len(rows), sharey=True, sharex="row", squeeze=False)
+    names = [*systems.JUDGED, *(s.name for s in systems.SYSTEMS if s.name not in systems.JUDGED)]
+    looks = dict(zip(systems.METHODS, ((_BLUE, "o"), (_RED, "x"), (_GREEN, "^"))))
+    for column, count in enumerate(rows):
+        for (title, key, scale), panel in zip(
+            (("truth covered, %", "covers", 100), ("interval score", "score", 1)), panels[:, column]
+        ):
+            for method, (color, marker) in looks.items():
+                cells = {cell.system: cell for cell in found.cells if (cell.rows, cell.method) == (count, method)}
+                values = [scale * getattr(cells[name], key) for name in names]
+                panel.scatter(
+                    values, range(len(names)), color=color, marker=marker, s=30, zorder=3, label=METHOD_LABELS[method]
+                )
+            panel.axhline(len(systems.JUDGED) - 0.5, color="0.5", linewidth=0.8)
+            panel.grid(axis="x", color="0.9")
+            panel.set_xlabel(title)
+            if key == "covers":
+                panel.axvline(100 * CONFIDENCE, color="0.5", linewidth=0.8)
+                panel.set_title(f"{count:,} rows", fontsize=10)
+            else:
+                panel.set_xscale("log")
+    for row in panels:
+        row[0].set_yticks(range(len(names)), names, fontsize=8)
+    panels[0, 0].invert_yaxis()
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    return figure

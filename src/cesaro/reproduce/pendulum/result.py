@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
-from cesaro.estimators.pipeline import DUAL_MULTIPLE
-from cesaro.features import AUTO_FEATURES, ROWS_PER_FEATURE
 from cesaro.files import Arrays
 from cesaro.reproduce.pendulum.config import Config
 
@@ -32,21 +30,18 @@ class Setting(NamedTuple):
 
 
 def settings(config: Config) -> tuple[Setting, ...]:
-    """The default first; a size that is the default's is not repeated."""
-    auto = max(1, min(AUTO_FEATURES, config.rows // ROWS_PER_FEATURE))
-    found = [Setting(f"default (Fourier {auto}/{DUAL_MULTIPLE * auto})")]
-    duals = {"same": 1, "auto": DUAL_MULTIPLE}
-    for dual, multiple in duals.items():
-        for size in config.maps:
-            if dual == "same" or size != auto:
-                found.append(Setting(f"Fourier {size}/{multiple * size}", f"fourier:{size}", dual))
-    size = config.maps[-1]
-    for dual, multiple in duals.items():
-        for ridge in config.ridges:
-            label = f"Fourier {size}/{multiple * size} ridge {ridge:.0e}"
-            found.append(Setting(label, f"fourier:{size}", dual, ridge))
+    """The default first; Fourier features with as many dual ones, and with twice as many."""
+    found, last = [Setting("default (smooth)")], config.maps[-1]
+    duals = (1, 2)
+    found += [_fourier(size, times) for times in duals for size in config.maps]
+    found += [_fourier(last, times, ridge) for times in duals for ridge in config.ridges]
     found += [Setting(f"polynomial {degree}", f"polynomial:{degree}") for degree in config.degrees]
     return (*found, Setting("linear", "linear"))
+
+
+def _fourier(size: int, times: int, ridge: float | str = "auto") -> Setting:
+    label = f"Fourier {size}/{times * size}" + (f" ridge {ridge:.0e}" if isinstance(ridge, float) else "")
+    return Setting(label, f"fourier:{size}", "same" if times == 1 else f"fourier:{times * size}", ridge)
 
 
 class Truth(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 
 from cesaro.errors import EvaluationWarning
 from cesaro.estimators import DiffLSTD
-from cesaro.estimators.diagnostics import worst
+from cesaro.estimators.diagnostics import widened, worst
 from cesaro.estimators.tabular import NotIdentified
 from cesaro.files import Arrays
 from cesaro.reproduce import study
@@ -88,7 +88,8 @@ def _piece(config: Config, name: str, noise: float, seed: int) -> Arrays:
             fitted = None
         piece["seconds"][i] = time.perf_counter() - start
         if fitted is not None:
-            found = (fitted.reward_rate_, fitted.standard_error_, *fitted.interval(CONFIDENCE))
+            answer = widened(fitted.estimate_, fitted.diagnostics_ if setting.is_default else ())
+            found = (answer.value, answer.standard_error, *answer.interval(CONFIDENCE))
             for key, value in zip(("estimate", "standard_error", "low", "high"), found):
                 piece[key][i] = value
             piece["identified"][i] = fitted.solution_.is_identified

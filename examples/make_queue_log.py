@@ -1,7 +1,7 @@
-"""Write queue.parquet: what two halls with ten servers each logged, a customer a minute, under rules of their own.
+"""Write queue.parquet: what twenty halls with ten servers each logged, a customer a minute, under rules of their own.
 
-Each customer offers 1 (bronze), 2 (silver), 4 (gold) or 8 (platinum) for a server. The north hall serves almost anyone, the
-south hall hardly anyone but the best, and both now and then do the opposite. The log says what was done, not why.
+Each customer offers 1 (bronze), 2 (silver), 4 (gold) or 8 (platinum) for a server. Half of the halls serve almost
+anyone, the others hardly anyone but the best, and all now and then do the opposite. The log says what was done, not why.
 """
 
 from datetime import datetime, timedelta
@@ -15,9 +15,10 @@ import cesaro as cs
 
 FILE = Path(__file__).with_name("queue.parquet")
 PRIORITIES = {"bronze": 1, "silver": 2, "gold": 4, "platinum": 8}
-ROWS = 25_000  # per hall
+ROWS = 2_500  # per hall
 # The least offer that is accepted with at most 4, at most 7, and more free servers; how often the opposite is done.
-HALLS = {"north": ((2, 1, 1), 0.15), "south": ((8, 4, 4), 0.25)}
+RULES = {"north": ((2, 1, 1), 0.15), "south": ((8, 4, 4), 0.25)}
+HALLS = {f"{side} {number}": rule for number in range(1, 11) for side, rule in RULES.items()}
 
 
 def simulate(hall: str, rng: np.random.Generator) -> dict[str, list[object]]:
@@ -40,10 +41,10 @@ def simulate(hall: str, rng: np.random.Generator) -> dict[str, list[object]]:
 
 
 def build(seed: int = 0) -> pa.Table:
-    """Both halls, interleaved in time."""
+    """All halls, interleaved in time."""
     tables = []
     for number, hall in enumerate(HALLS):
-        start = datetime(2024, 3, 1) + timedelta(seconds=30 * number)
+        start = datetime(2024, 3, 1) + timedelta(seconds=3 * number)
         times = pa.array([start + timedelta(minutes=minute) for minute in range(ROWS)], pa.timestamp("ms"))
         data = {"agent": [hall] * ROWS, "time": times, **simulate(hall, np.random.default_rng([seed, number]))}
         tables.append(pa.table(data))

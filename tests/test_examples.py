@@ -34,12 +34,12 @@ def test_the_demo_prints_the_answer_beside_the_truth(tmp_path: Path) -> None:
     assert printed
     assert first.split() == [*printed[0].replace("\\\n", "").split(), "--force"]
     assert second.split() == ["python", "examples/queue_truth.py", "demo"]
-    rate = {"value": 2.73, "standard_error": 0.014, "low": 2.70, "high": 2.76}
+    rate = {"value": 2.714, "standard_error": 0.014, "low": 2.686, "high": 2.743}
     (tmp_path / "evaluation.json").write_text(
         json.dumps({"unit": "per customer", "reward_rate": rate}), encoding="utf-8"
     )
     said = run("examples/queue_truth.py", tmp_path)
-    assert "Exact truth:  2.7266, inside the interval; the estimate is +0.2 standard errors off." in said
+    assert "Exact truth:  2.7266, inside the interval; the estimate is -0.9 standard errors off." in said
 
 
 def test_the_shipped_log_is_what_the_script_makes() -> None:
@@ -102,8 +102,7 @@ def test_the_heating_log_tells_the_exact_rate(policy: str) -> None:
     answer = cesaro.evaluate(log, str(spec), quiet=True)
     low, high = answer.interval(0.999)
     assert low < float(truth[1]) < high
-    wrong = [entry.name for entry in answer.diagnostics if entry.verdict != "ok" and not entry.is_about_others]
-    assert wrong == ["trajectories"]  # four houses are few
+    assert answer.verdict == "ok"
     if policy == "preheat":  # the page that people start with prints this answer
         rows = [line for line in str(answer).splitlines() if line.startswith(("target:", "the log itself", "diff"))]
         page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")

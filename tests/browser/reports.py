@@ -26,7 +26,7 @@ def evaluation(out: Path) -> None:
 
 
 def comparison(out: Path) -> None:
-    """Three rules and the log itself, from the other shipped log; one has a caution."""
+    """Two rules and the log itself, from the other shipped log."""
     log = cs.read(
         ROOT / "examples/heating.csv",
         observation=["temperature", "tariff"],

@@ -575,6 +575,9 @@ def test_trajectories_that_differ() -> None:
     assert found(fit(chain_log(trajectory=ids)), "trajectories").verdict == "ok"
     differ = found(fit(chain_log(trajectory=ids, offset=ids * 1.0)), "trajectories")
     assert differ.verdict == "bad"
+    short = found(fit(chain_log(trajectory=np.arange(6_000) // 300)), "trajectories")
+    assert (short.verdict, short.value) == ("ok", None)
+    assert "count as one observation each" in short.sentence
 
 
 def test_trajectories_count_as_clusters_by_their_lengths() -> None:
@@ -633,7 +636,12 @@ def test_rows_out_of_order_are_independent_for_every_error() -> None:
     assert "difference" in entry.sentence
     answer = cs.evaluate(shuffled(), [[0.4, 0.6]] * 2, quiet=True)
     assert answer.verdict == "caution"
-    assert answer.difference.degrees_of_freedom == 2_999
+    assert answer.influence is not None
+    paired = answer.influence - (rewards - rewards.mean())
+    assert answer.difference.degrees_of_freedom == 24
+    assert answer.difference.standard_error == pytest.approx(paired.std() / np.sqrt(3_000), rel=0.4)
+    compared = cs.compare(shuffled(), {"a": [[0.4, 0.6]] * 2, "b": [[0.6, 0.4]] * 2}, quiet=True)
+    assert 0 < compared.difference("a", "b").standard_error < 0.1
     asked = fit(shuffled(), standard_errors="independent")  # who asks knows how rows were drawn
     assert "order of rows" not in {entry.name for entry in diagnose(asked)}
 

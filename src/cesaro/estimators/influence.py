@@ -86,7 +86,7 @@ class Sampling:
     @cached_property
     def layout(self) -> Layout:
         """Trajectories as pieces of the series."""
-        return Layout.of(self.lengths)
+        return Layout.of(self.lengths, self.in_order)
 
     @cached_property
     def halves(self) -> tuple[Layout, Layout]:
@@ -122,9 +122,12 @@ def by_rule(rule: Rule, value: float, projection: Projection) -> Estimate:
 
 
 def independent(value: float, projection: Projection) -> Estimate:
-    """Rows drawn independently: their variance over `n`."""
-    n = projection.rows
-    return Estimate(value, float(np.sqrt(projection.squares.sum() / max(1, n - 1) / n)), max(1, n - 1))
+    """Rows drawn independently: their variance over `n`; of a difference it is known from random signs."""
+    n, squares, signs = projection.rows, float(projection.squares.sum()), projection.signs
+    rest = freedom = max(1, n - 1)
+    if np.isinf(squares) and len(signs):
+        squares, freedom = float(signs @ signs) / len(signs), min(rest, len(signs))
+    return Estimate(value, float(np.sqrt(squares / rest / n)), freedom)
 
 
 def clustered(value: float, projection: Projection) -> Estimate:

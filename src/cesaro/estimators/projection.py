@@ -1,4 +1,4 @@
-"""Sums and cosine transforms of a series over contiguous pieces of its rows, block by block."""
+"""Sums and transforms of a series over contiguous pieces of its rows, block by block."""
 
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
+from cesaro.estimators.row_hashes import mixed
 
-# Cosines of the long-run variance, over all pieces together.
-COSINES = 24
+# Cosines of the long-run variance, over all pieces together; and sums under random signs.
+COSINES = SIGNS = 24
 # Rows whose angles stand in one table.
 _TABLE = 4_096
 
@@ -22,10 +23,11 @@ class Layout:
         rows: of all pieces.
         effective: as many pieces of equal length say as much about how pieces differ.
         cosines: piece to the number of its cosine transforms, for those that are long enough.
+        in_order: whether neighboring rows may follow each other.
     """
 
-    def __init__(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
-        self.starts, self.lengths = starts, lengths
+    def __init__(self, starts: NDArray[np.int64], lengths: NDArray[np.int64], in_order: bool = True) -> None:
+        self.starts, self.lengths, self.in_order = starts, lengths, in_order
         self.stops = starts + lengths
         self.rows = int(lengths.sum())
         self.effective = self.rows**2 / max(1.0, float(lengths.astype(float) @ lengths))
@@ -35,9 +37,9 @@ class Layout:
         self.cosines = {int(j): int(used[j]) for j in np.flatnonzero(used >= least)}
 
     @staticmethod
-    def of(lengths: NDArray[np.int64]) -> "Layout":
+    def of(lengths: NDArray[np.int64], in_order: bool = True) -> "Layout":
         """Pieces that follow each other without gaps."""
-        return Layout(np.cumsum(lengths) - lengths, lengths)
+        return Layout(np.cumsum(lengths) - lengths, lengths, in_order)
 
     @staticmethod
     def between(borders: NDArray[np.int64]) -> "Layout":
@@ -57,6 +59,8 @@ class Projection:
         sums: over each piece.
         squares: sums of squares over each piece.
         cosines: piece to its first cosine transforms (orthonormal, the constant left out).
+        signs: sums over all rows under random signs, where the order of rows says nothing. Their mean square estimates the sum of
+            squares, and unlike that they are linear in the series.
     """
 
     layout: Layout
@@ -64,6 +68,7 @@ class Projection:
     sums: Array
     squares: Array
     cosines: dict[int, Array] = field(default_factory=dict)
+    signs: Array = field(default_factory=lambda: np.zeros(0))
 
     @staticmethod
     def zero(layout: Layout) -> "Projection":
@@ -81,6 +86,7 @@ class Projection:
             return
         if not len(self.sums):
             self.first, self.sums, self.squares = other.first, other.sums.copy(), other.squares.copy()
+            self.signs = other.signs
         else:
             missing = other.first + len(other.sums) - (self.first + len(self.sums))
             if missing > 0:
@@ -88,18 +94,20 @@ class Projection:
             here = slice(other.first - self.first, other.first - self.first + len(other.sums))
             self.sums[here] += other.sums
             self.squares[here] += other.squares
+            self.signs = self.signs + other.signs
         for j, piece in other.cosines.items():
             self.cosines[j] = self.cosines[j] + piece if j in self.cosines else piece
 
     def minus(self, other: "Projection") -> "Projection":
         """Of the difference of two series over the same rows; squares are not known and left at infinity."""
         cosines = {j: piece - other.cosines[j] for j, piece in self.cosines.items()}
-        return Projection(self.layout, 0, self.sums - other.sums, np.full(len(self.layout), np.inf), cosines)
+        unknown = np.full(len(self.layout), np.inf)
+        return Projection(self.layout, 0, self.sums - other.sums, unknown, cosines, self.signs - other.signs)
 
     def scaled(self, factor: float) -> "Projection":
         """Of the series times a number."""
         cosines = {j: factor * piece for j, piece in self.cosines.items()}
-        return Projection(self.layout, 0, factor * self.sums, factor**2 * self.squares, cosines)
+        return Projection(self.layout, 0, factor * self.sums, factor**2 * self.squares, cosines, factor * self.signs)
 
     @property
     def mean(self) -> float:
@@ -107,12 +115,12 @@ class Projection:
         return float(self.sums.sum()) / self.rows
 
     def centered(self, means: Array | float | None = None) -> "Projection":
-        """Of the series less its mean, or less a number per piece; cosines do not see constants."""
+        """Of the series less its mean, or less a number per piece; cosines do not see constants, and signs hardly."""
         level = np.float64(self.mean) if means is None else means
         lengths = self.layout.lengths
         with np.errstate(over="ignore", invalid="ignore"):  # a standard error that is not finite is refused later
             squares = np.maximum(self.squares - 2 * level * self.sums + level**2 * lengths, 0.0)
-        return Projection(self.layout, 0, self.sums - level * lengths, squares, self.cosines)
+        return Projection(self.layout, 0, self.sums - level * lengths, squares, self.cosines, self.signs)
 
 
 def project(layout: Layout, start: int, series: Array) -> Projection:
@@ -131,7 +139,16 @@ def project(layout: Layout, start: int, series: Array) -> Projection:
             piece = series[low[j - first] : high[j - first]]
             at = start + int(low[j - first]) - int(layout.starts[j])
             cosines[int(j)] = _cosines(piece, at, int(layout.lengths[j]), layout.cosines[j])
-    return Projection(layout, int(first), sums, squares, cosines)
+    return Projection(
+        layout, int(first), sums, squares, cosines, np.zeros(0) if layout.in_order else _signs(start, series)
+    )
+
+
+def _signs(start: int, series: Array) -> Array:
+    """Sums of rows `start`, … under signs that depend on nothing but the number of a row."""
+    rows = np.arange(start + 1, start + len(series) + 1, dtype=np.uint64)
+    bits = np.unpackbits(mixed(np.zeros_like(rows), rows).view(np.uint8).reshape(-1, 8)[:, : SIGNS // 8], axis=1)
+    return np.asarray(series.sum() - 2 * (series @ bits))
 
 
 def _cosines(series: Array, at: int, length: int, count: int) -> Array:

@@ -313,15 +313,19 @@ def trajectories(subject: Subject) -> Iterator[Diagnostic]:
         yield finding("trajectories", effective, verdict, sentence, remedy)
         return
     found = differences((subject.totals.target or subject.totals.behavior).whole)
-    p_value = 1.0 if found is None else found.p_value
-    alike = at_least(p_value, UNLIKE_CAUTION, UNLIKE_BAD)
+    p_value = None if found is None else found.p_value
+    alike: Verdict = "ok" if p_value is None else at_least(p_value, UNLIKE_CAUTION, UNLIKE_BAD)
     few: Verdict = "ok" if effective >= FEW_CLUSTERS else "caution"
     yield finding(
         "trajectories",
         p_value,
         worse(alike, few),
-        f"The {count:,} trajectories differ {'no more than' if alike == 'ok' else 'more than'} their own noise explains "
-        f"(p = {p_value:.2g})"
+        f"The {count:,} trajectories "
+        + (
+            "count as one observation each, so that the interval holds what they differ by"
+            if p_value is None
+            else f"differ {'no more than' if alike == 'ok' else 'more than'} their own noise explains (p = {p_value:.2g})"
+        )
         + (f"; by their lengths they are worth {effective:.2g} equal ones, too few to tell." if few != "ok" else "."),
         "Evaluate them one by one, or add what tells them apart; few cannot stand for others."
         if alike != "ok"

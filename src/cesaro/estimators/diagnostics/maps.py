@@ -10,7 +10,7 @@ from cesaro.engines.threads import ONE_THREAD
 from cesaro.errors import InputError
 from cesaro.estimators import closed_form, tabular
 from cesaro.estimators.closed_form import Solution
-from cesaro.estimators.diagnostics.finding import OTHERS, Diagnostic, Verdict, finding
+from cesaro.estimators.diagnostics.finding import OTHERS, Diagnostic, Verdict, finding, percent
 from cesaro.estimators.diagnostics.subject import Subject
 from cesaro.estimators.gathering import Gathering
 from cesaro.estimators.influence import Estimate
@@ -33,7 +33,7 @@ OUTSIDE, LARGE = 2.0, 0.1
 # Relative to rates: logs without noise have no standard errors.
 ROUNDING = 1e-6
 # A map says nothing that leaves so much of the rate open, or whose influence spreads so much wider than the estimate's.
-OPEN, WIDE = 0.1, 3.0
+OPEN, WIDE = 0.1, 10.0
 # Plug-in stability of every method takes seconds up to here.
 MOST_FEATURES, PLUG_IN_ROWS = 128, 20_000
 
@@ -82,7 +82,8 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
             name,
             None,
             "caution",
-            "No other feature map tells the rate nearly as well as this one: each leaves it open, or is far noisier.",
+            f"None of the other feature maps tells the rate: each leaves more than {percent(OPEN)} of it open, or is more than "
+            f"{WIDE:g} times as noisy.",
             "The log may not determine it beyond what the chosen features assume: compare more maps and ridges.",
         )
         return
@@ -94,16 +95,17 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
     verdict: Verdict = "ok" if not clear else "bad" if far else "caution"
     shown = max(clear, key=lambda one: abs(one.difference.value)) if clear else max(compared, key=lambda one: one.size)
     moved = shown.difference
-    others = f"{len(compared)} maps of other kinds" if len(compared) > 1 else "Another map"
     found = finding(
         name,
         moved.value,
         verdict,
-        f"{others} {'agree' if len(compared) > 1 else 'agrees'} up to noise; at most, {shown.what} give a rate that is "
-        f"{moved.value:+.3g} from this one, with a standard error of the difference of {moved.standard_error:.2g}."
-        if not clear
-        else f"{shown.what[0].upper()}{shown.what[1:]} give a rate that is {moved.value:+.3g} from this one, with a standard "
-        f"error of the difference of {moved.standard_error:.2g}: beyond noise, so that the interval reaches there.",
+        f"Other features ({shown.what}) give a rate that is {moved.value:+.3g} from this one, with a standard error of the "
+        f"difference of {moved.standard_error:.2g}: "
+        + (
+            f"noise explains it, as for each of the {len(compared)} maps that were compared."
+            if not clear
+            else "more than noise explains, so that the interval reaches there."
+        ),
         "Compare maps that suit the system (features=), or collect more rows: what no map expresses is not in the interval.",
     )
     yield replace(found, widens=widens)

@@ -254,7 +254,7 @@ def with_coverage(result: Result, config: Config, default: float, naive: float) 
             for k, share in enumerate((default, default, naive)):
                 width[:, :, k, : round(share * config.logs)] = 2
             estimates[chain, trajectories], halves[chain, trajectories] = values, width
-    return Result(config, result.problems, estimates, halves)
+    return Result(config, result.problems, estimates, halves, replace(result.systems, config=config))
 
 
 def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:

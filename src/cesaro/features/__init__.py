@@ -159,7 +159,7 @@ def _count(name: str, argument: str) -> int | None:
     if not argument.isascii() or not argument.isdigit() or name == "linear":
         raise InputError(f"features must be '{name}' or '{name}:<whole number>'. Got '{name}:{argument}'.")
     # Python reads no numbers of thousands of digits; twenty are too many already.
-    return checks.count(f"N in {name}:N", int(argument[:20]), high=MAX_DENSE)
+    return checks.count(f"N in {name}:N", int(argument[:20]), low=0 if name == "smooth" else 1, high=MAX_DENSE)
 
 
 def _unreadable(spec: Any) -> Callable[[str], str]:

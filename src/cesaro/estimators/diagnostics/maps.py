@@ -102,7 +102,7 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
         f"Other features ({shown.what}) give a rate that is {moved.value:+.3g} from this one, with a standard error of the "
         f"difference of {moved.standard_error:.2g}: "
         + (
-            f"noise explains it, as for each of the {len(compared)} maps that were compared."
+            f"noise explains it. Maps compared: {len(compared)}."
             if not clear
             else "more than noise explains, so that the interval reaches there."
         ),

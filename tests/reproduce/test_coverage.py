@@ -29,7 +29,14 @@ coverage_run: Any = import_module("cesaro.reproduce.coverage.run")
 pytestmark = pytest.mark.slow
 
 Array = NDArray[np.float64]
-SETTINGS: dict[str, Any] = {"logs": 12, "lengths": (40, 120), "trajectories": (1, 30)}
+SETTINGS: dict[str, Any] = {
+    "logs": 12,
+    "lengths": (40, 120),
+    "trajectories": (1, 30),
+    "rows": (400,),
+    "rows_logs": (1,),
+    "limits": 0,
+}
 SMALL = Config(**SETTINGS)
 
 
@@ -196,6 +203,8 @@ def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
         "coverage.png",
         "manifest.json",
         "series.csv",
+        "systems.csv",
+        "systems.png",
     ]
     with (out / "coverage.csv").open(encoding="utf-8", newline="") as stream:
         found = list(csv.DictReader(stream))
@@ -232,7 +241,7 @@ def test_results_do_not_depend_on_workers_and_stored_pieces_are_kept(
     run(SMALL, tmp_path / "out", workers=1, quiet=True)
     assert all(computed.count(done) == 1 for done in computed[:2])
     assert len(set(computed)) == 4
-    for name in ("coverage.csv", "series.csv"):
+    for name in ("coverage.csv", "series.csv", "systems.csv"):
         assert (tmp_path / "out" / name).read_bytes() == (small[1] / name).read_bytes()
 
 
@@ -254,7 +263,7 @@ def with_coverage(result: Result, config: Config, default: float, naive: float) 
             for k, share in enumerate((default, default, naive)):
                 width[:, :, k, : round(share * config.logs)] = 2
             estimates[chain, trajectories], halves[chain, trajectories] = values, width
-    return Result(config, result.problems, estimates, halves, replace(result.systems, config=config))
+    return Result(config, result.problems, estimates, halves, result.systems)
 
 
 def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
@@ -262,7 +271,8 @@ def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
     good = with_coverage(small[0], config, 0.95, 0.4)
     assert not good.outside
     assert good.is_telling
-    first, second = show.verdict(good)
+    first, second, third = show.verdict(good)
+    assert third.startswith("No verdict: on judged systems")
     assert first.startswith("As promised, default intervals cover 95.0-95.0 % of 1,000 logs in 60 cells at 500 auto")
     assert "The study can tell formulas apart: independent rows cover 40.0-40.0 %" in second
     for share in (0.925, 0.97):

@@ -251,7 +251,9 @@ def wide(path: str) -> float:
     """Peak memory of a whole evaluation with many features, MiB."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cs.evaluate(read_log(path), controller, features=f"fourier:{WIDE}", quiet=True)
+        cs.evaluate(
+            read_log(path), controller, features=f"fourier:{WIDE}", dual_features=f"fourier:{2 * WIDE}", quiet=True
+        )
     return peak()
 
 

@@ -251,3 +251,37 @@ def test_stages_are_shown_on_a_terminal_only(
     out, err = capsys.readouterr()
     assert out == ""
     assert "reading" in err
+
+
+def test_an_answer_reaches_to_features_that_disagree_beyond_noise() -> None:
+    """A parabola of the state in linear features: the interval of the limit misses the truth, the answer's does not."""
+    rng = np.random.default_rng(0)
+    rows = 6_000
+    x, u = np.zeros(rows + 1), rng.normal(size=rows)
+    for t in range(rows):
+        x[t + 1] = 0.7 * x[t] + 0.5 * u[t] + 0.3 * rng.normal()
+    log = cs.Transitions(x[:-1], u, x[:-1] ** 2, x[1:])
+    policies = {
+        "one": lambda x, rng: 1 + 0.3 * rng.normal(size=len(x)),
+        "zero": lambda x, rng: 0.3 * rng.normal(size=len(x)),
+    }
+    truth = (0.5 / 0.3) ** 2 + (0.3**2 + (0.5 * 0.3) ** 2) / (1 - 0.7**2)
+    found = cs.compare(log, policies, features="linear", quiet=True)
+    answer = found.evaluations["one"]
+    low, high = answer.interval()
+    assert low <= truth <= high
+    assert not answer.estimator.interval()[0] <= truth <= answer.estimator.interval()[1]
+    assert answer.verdict == "bad"
+    entry = next(entry for entry in answer.diagnostics if entry.name == "agreement of features")
+    assert max(entry.widens) > 0
+    assert (answer.target.below, answer.target.above) == entry.widens
+    assert (answer.difference.below, answer.difference.above) == (answer.target.below, answer.target.above)
+    written = answer.to_dict()["reward_rate"]
+    assert (written["widened_below"], written["widened_above"]) == (answer.target.below, answer.target.above)
+    other = found.evaluations["zero"].target
+    apart = found.differences["one", "zero"]
+    assert apart.below == pytest.approx(answer.target.below + other.above)
+    assert apart.above == pytest.approx(answer.target.above + other.below)
+    default = cs.evaluate(log, policies["one"], quiet=True)
+    assert default.interval()[0] <= truth <= default.interval()[1]
+    assert "widened_below" not in default.to_dict()["reward_rate"] or default.verdict != "ok"

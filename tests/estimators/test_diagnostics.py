@@ -410,7 +410,7 @@ def test_agreement_of_features() -> None:
     )
     assert entry.verdict == "bad"
     assert entry.value == pytest.approx(2.83 - 4.05, abs=0.3)
-    assert entry.widens == (-entry.value, 0.0)
+    assert entry.widens == pytest.approx((-(entry.value or 0.0), 0.0))
 
 
 def test_agreement_with_the_pairs_themselves() -> None:

@@ -189,3 +189,14 @@ def test_a_certain_number_has_certain_p_values() -> None:
     assert Estimate(1.0, 0.0, 5).p_value() == 0.0
     assert Estimate(-1.0, 0.0, 5).p_value() == 1.0
     assert Estimate(2.0, 1.0, 5).negative().p_value() == pytest.approx(1 - Estimate(2.0, 1.0, 5).p_value())
+
+
+def test_an_interval_reaches_to_other_estimates() -> None:
+    plain, wide = Estimate(2.0, 0.5, 1e6), Estimate(2.0, 0.5, 1e6, below=1.5, above=0.25)
+    low, high = plain.interval()
+    assert wide.interval() == pytest.approx((low - 1.5, high + 0.25))
+    assert wide.negative().interval() == pytest.approx((-high - 0.25, -low + 1.5))
+    assert wide.p_value() == pytest.approx(Estimate(0.5, 0.5, 1e6).p_value())
+    assert wide.negative().p_value() == pytest.approx(Estimate(-0.5, 0.5, 1e6).p_value())
+    assert Estimate(1.0, 0.5, 9, below=1.5).p_value() == 0.5
+    assert np.isnan(Estimate(np.nan, 0.5, 9, below=1.5).p_value())

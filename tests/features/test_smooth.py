@@ -78,7 +78,7 @@ def test_splines_are_of_inputs_with_many_values_and_linear_beyond_them() -> None
 
 def test_the_rate_does_not_lean_towards_the_log() -> None:
     """Of 95 % intervals on 12 logs fewer than 9 cover with probability 2e-4; the mean error is within 4 standard errors."""
-    fits = [fit("smooth", cs.Transitions(*linear_gaussian(seed))) for seed in range(12)]
+    fits = [fit("auto", cs.Transitions(*linear_gaussian(seed))) for seed in range(12)]
     covered = sum(low <= TRUTH <= high for low, high in (one.interval() for one in fits))
     errors = np.array([one.reward_rate_ - TRUTH for one in fits])
     assert covered >= 9
@@ -100,7 +100,7 @@ def test_irrelevant_columns_and_finite_actions() -> None:
         x[t + 1, 0] += 0.4 * (a[t] - 1)
     r = np.exp(-2 * (x[:-1, 0] - 1) ** 2) - 0.1 * abs(a - 1)
     policy = Finite([0, 1, 2], lambda o: softmax(o[:, 0], 3, 0.7, 0.3))
-    found = cs.DiffLSTD("smooth", quiet=True).fit(cs.Transitions(x[:-1], a, r, x[1:]), policy)
+    found = cs.DiffLSTD(quiet=True).fit(cs.Transitions(x[:-1], a, r, x[1:]), policy)
     low, high = found.interval()
     assert low <= 0.5812 <= high
     assert high - low < 0.05
@@ -110,6 +110,8 @@ def test_noise_decides_and_a_number_is_kept() -> None:
     log = cs.Transitions(*linear_gaussian(0))
     assert fit("smooth:7", log).features_.count("7 leading Fourier components") == 1
     assert "20 leading Fourier components" in fit("smooth", log).features_
+    assert "20 leading Fourier components" in fit("auto", log).features_
+    assert "Fourier" not in fit("smooth:0", log).features_
     few = cs.Transitions(*linear_gaussian(0, 200))
     assert "Fourier" not in fit("splines", few).features_
 

@@ -73,8 +73,8 @@ def result(low: float, high: float, verdict: str = "ok", limit: float = math.nan
         ends = {"low": system.truth - low * gap, "high": system.truth + high * gap}
         values = {"estimate": system.truth, **ends, **{f"answer_{key}": end for key, end in ends.items()}}
         values |= {"limit": system.truth + limit * gap, "limit_error": 0.0}
-        found[system.name, 500] = {key: np.full((len(METHODS), 10), value) for key, value in values.items()}
-        found[system.name, 500]["verdict"] = np.full(10, VERDICTS.index(verdict))
+        arrays: dict[str, Any] = {key: np.full((len(METHODS), 10), value) for key, value in values.items()}
+        found[system.name, 500] = {**arrays, "verdict": np.full(10, VERDICTS.index(verdict))}
     return Result(CONFIG, found)
 
 

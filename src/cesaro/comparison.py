@@ -48,30 +48,48 @@ class Comparison:
 
     @property
     def ranking(self) -> list[Evaluation]:
-        """The evaluations, highest rate first."""
-        return sorted(self.evaluations.values(), key=lambda evaluation: -evaluation.reward_rate)
+        """The evaluations whose verdict is not bad, highest rate first; an answer that is bad has no rank."""
+        fine = [evaluation for evaluation in self.evaluations.values() if evaluation.verdict != "bad"]
+        return sorted(fine, key=lambda evaluation: -evaluation.reward_rate)
+
+    @property
+    def unranked(self) -> list[Evaluation]:
+        """The evaluations whose verdict is bad, in the order given."""
+        return [evaluation for evaluation in self.evaluations.values() if evaluation.verdict == "bad"]
+
+    @property
+    def listed(self) -> list[Evaluation]:
+        """All evaluations as reports list them: the ranking, and then those without a rank."""
+        return [*self.ranking, *self.unranked]
 
     def ranked_differences(self) -> dict[tuple[str, str], Estimate]:
-        """All paired differences, the better policy first: the best against all others, then the second, and so on."""
-        names = [evaluation.name for evaluation in self.ranking]
+        """All paired differences, the better policy first: the best against all others, then the second, and so on.
+
+        Policies whose verdict is bad come last, in the order given.
+        """
+        names = [evaluation.name for evaluation in self.listed]
         return {(a, b): self.difference(a, b) for a, b in combinations(names, 2)}
 
     @cached_property
     def adjusted(self) -> dict[tuple[str, str], float]:
-        """Two-sided p-values of `ranked_differences`, adjusted by Holm's rule for how many there are; NaN without an interval."""
+        """Two-sided p-values of `ranked_differences`, adjusted by Holm's rule for how many there are.
+
+        NaN where there is no interval, and where the verdict on one of the two policies is bad: such a p-value means nothing.
+        """
         chances = {pair: _two_sided(found) for pair, found in self.ranked_differences().items()}
         known = sorted((pair for pair, p in chances.items() if np.isfinite(p)), key=lambda pair: chances[pair])
         result, least = dict.fromkeys(chances, float("nan")), 0.0
         for place, pair in enumerate(known):
             least = max(least, min(1.0, (len(known) - place) * chances[pair]))
             result[pair] = least
-        return result
+        bad = {evaluation.name for evaluation in self.unranked}
+        return {pair: float("nan") if bad & set(pair) else chance for pair, chance in result.items()}
 
     def beyond_noise(self, a: str, b: str) -> bool | None:
         """Whether the rates of a and b differ by more than noise explains, with all comparisons counted (Holm's rule).
 
         However many policies are alike, the chance that any of them is claimed to differ is at most 1 − confidence. None where
-        the difference has no standard error.
+        the difference has no standard error, or the verdict on one of the two is bad.
         """
         self.difference(a, b)  # refuses unknown names
         chance = self.adjusted.get((a, b), self.adjusted.get((b, a), float("nan")))
@@ -112,6 +130,7 @@ class Comparison:
             "cesaro": __version__,
             "evaluations": [evaluation.to_dict() for evaluation in self.evaluations.values()],
             "ranking": [evaluation.name for evaluation in self.ranking],
+            "unranked": [evaluation.name for evaluation in self.unranked],
             "differences": [
                 {
                     "policy": a,

@@ -62,6 +62,7 @@ class Evaluation:
         estimator: the fitted estimator, for values and more.
         is_logged: whether the policy is what the log did, so that there is no difference to speak of.
         run: when it was made, versions, and the command that repeats it where there was one.
+        cost: the column of costs, where rewards are minus its entries (`cesaro.read(…, cost=…)`); None: the log holds rewards.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Evaluation:
     estimator: Estimator = field(repr=False)
     is_logged: bool = False
     run: dict[str, Any] = field(default_factory=dict, repr=False)
+    cost: str | None = None
 
     @property
     def reward_rate(self) -> float:
@@ -160,6 +162,7 @@ class Evaluation:
             "cesaro": __version__,
             "policy": self.name,
             "unit": self.unit,
+            "cost": self.cost,
             "confidence": self.confidence,
             "reward_rate": to_numbers(self.target, self.confidence),
             "behavior_rate": to_numbers(self.behavior, self.confidence),
@@ -265,6 +268,7 @@ def evaluate(
         estimator=estimator,
         is_logged=target.is_logged,
         run=run_info(),
+        cost=opened.schema.roles["reward"].columns[0] if opened.schema.settings.cost else None,
     )
 
 

@@ -333,7 +333,7 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
 
 
 def _fails(evaluation: Any, fail_on: str | None) -> bool:
-    return evaluation.verdict == "bad" and fail_on is not None or evaluation.verdict == fail_on
+    return fail_on is not None and evaluation.verdict in ("bad", fail_on)
 
 
 def _repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:

@@ -292,8 +292,8 @@ def _parts_that_never_meet(
     if len(few) == len(parts) - 1 and counts[0] >= FEW_ROWS:
         each, it = ("the small part", "it") if len(few) == 1 else (f"the {len(few)} small parts", "them")
         remedy = (
-            f"so few rows may lead only to themselves by chance: drop the rows of {each}, merge {it} with states alike, or collect "
-            f"more data there, until the log shows how the target leaves {it}"
+            f"so few rows may lead only to themselves by chance: drop the rows of {each}, merge {it} with states alike, or "
+            f"collect more data there, until the log shows how the target leaves {it}"
         )
     else:
         remedy = "evaluate each part alone, on a log of its rows only, or collect data that lead from one to the other"

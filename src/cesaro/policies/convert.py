@@ -16,6 +16,7 @@ from cesaro.fingerprints import file_fingerprint, fingerprint
 from cesaro.policies import actor, python_file, stable_baselines, tables
 from cesaro.policies.base import Finite, Policy, Sampler, default_name
 from cesaro.policies.onnx_model import OnnxModel
+from cesaro.policies.rule import PREFIX, Rule
 from cesaro.policies.shipped import actor_path, shipped
 from cesaro.policies.words import Constant, Logged, Uniform
 
@@ -101,7 +102,12 @@ def _check_not_name(before: str, after: str, text: str) -> None:
     """A path with an `=` that is no file, where what follows the `=` is one, was meant as a name."""
     marks = [mark for mark in "/\\:" if mark in before]
     meant = after.strip() in ("uniform", "logged") or _is_file(_file_part(after.strip()).expanduser())
-    if after and meant and not before.startswith("constant:") and not _is_file(_file_part(text.strip()).expanduser()):
+    if (
+        after
+        and meant
+        and not before.startswith(("constant:", PREFIX))
+        and not _is_file(_file_part(text.strip()).expanduser())
+    ):
         raise InputError(
             f"--policy NAME=SPEC must have a name without {marks[0]!r}. Got {before.strip()!r}; call it "
             f"{re.sub(r'[/:]|' + re.escape(chr(92)), '-', before.strip())!r}, or check the path if {text.strip()!r} is a file."
@@ -115,6 +121,8 @@ def _from_text(text: str, name: str | None, trust: bool) -> Policy:
         return Logged()
     if text.startswith("constant:"):
         return Constant(text.removeprefix("constant:"))
+    if text.startswith(PREFIX):
+        return Rule(text.removeprefix(PREFIX))
     if text == "shipped":
         raise InputError(
             "policy 'shipped' must name its environment, which a log does not tell. Got 'shipped'; write one of "

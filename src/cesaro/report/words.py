@@ -94,8 +94,8 @@ def _difference_sentence(evaluation: Evaluation, decimals: int | None, verbs: "_
     low_end, high_end = difference.interval(evaluation.confidence)
     clear = "" if low_end > 0 or high_end < 0 else ", which noise alone may explain"
     return (
-        f"{said}{clear}: if both {verbs.past} the same, a log like this would show a difference that large, in one direction or the "
-        f"other, {_one_in(chance)} (two-sided p {_equals(chance)})."
+        f"{said}{clear}: if both {verbs.past} the same, a log like this would show a difference that large, in one direction or "
+        f"the other, {_one_in(chance)} (two-sided p {_equals(chance)})."
     )
 
 

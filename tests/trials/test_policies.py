@@ -16,7 +16,8 @@ NOT_ONE = (
 NO_SHAPE = "Policy 'f' must give probabilities of shape [2, 2]: a row per observation, a column per action"
 NO_NUMBER = "'p.csv', line 2: a probability must be a number between 0 and 1. Got {}."
 NO_HEADER = (
-    "'p.csv' must have the header state,action,probability, or state,action, or state and then one column per action"
+    "'p.csv' must have columns of what the policy sees ('state'), and then action, or action and probability, or a column per "
+    "action"
 )
 NO_WORD = "policy must be uniform, logged, constant:<action>, shipped:<environment>, file.py:name, or a file that ends in .csv"
 NO_FILE = "is no file that can be found; check the path of the policy."
@@ -239,11 +240,15 @@ TABLES = [
     table("a header alone", "'p.csv' has a header and no rows; add a line for each state.", TABLE[:25]),
     table(
         "another header",
-        f"{NO_HEADER}, separated by commas. Got 'state,action,chance'.",
+        f"{NO_HEADER}, separated by commas. Got the header 'state,action,chance'.",
         TABLE.replace("probability", "chance"),
     ),
-    table("no header", f"{NO_HEADER}, separated by commas. Got 'a,go,0.5'.", TABLE[25:]),
-    table("semicolons", f"{NO_HEADER}, separated by commas. Got 'state;action;probability'.", TABLE.replace(",", ";")),
+    table("no header", f"{NO_HEADER}, separated by commas. Got the header 'a,go,0.5'.", TABLE[25:]),
+    table(
+        "semicolons",
+        f"{NO_HEADER}, separated by commas. Got the header 'state;action;probability'.",
+        TABLE.replace(",", ";"),
+    ),
     table("a row too short", "'p.csv', line 6: must have 3 fields as the header. Got 2.", f"{TABLE}a,go\n"),
     table(
         "Latin-1",
@@ -273,7 +278,7 @@ TABLES = [
         "has the actions ' go', ' stay', and the log log.csv has 'go', 'stay': labels",
         TABLE.replace(",", ", "),
     ),
-    Trial("the log itself", says="Got 'state,action,reward'.", policy="log.csv"),
+    Trial("the log itself", says="Got the header 'state,action,reward'.", policy="log.csv"),
     Trial(
         "letters of two signs",
         {"log.csv": text().replace("stay", "é"), "p.csv": TABLE.replace("stay", "e\u0301")},

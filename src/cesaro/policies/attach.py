@@ -12,7 +12,7 @@ from cesaro.errors import InputError
 from cesaro.policies import labels
 from cesaro.policies.base import LogInfo, Policy, count, draw, place
 from cesaro.policies.convert import policy as as_policy
-from cesaro.policies.observed import Observations, named
+from cesaro.policies.observed import Observations, columns, named
 from cesaro.policies.words import Fixed
 from cesaro.text import Sentence, Wording
 
@@ -162,11 +162,11 @@ class Attached:
         return codes
 
     def _probabilities(self, observations: Observations) -> Array:
-        given: Array = self._asked(self.policy.probabilities, named(observations, self._log.columns))
+        given: Array = self._asked(self.policy.probabilities, named(observations, self._log.names))
         return given
 
     def _drawn(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
-        values: NDArray[Any] = self._asked(self.policy.sample, named(observations, self._log.columns), rng)
+        values: NDArray[Any] = self._asked(self.policy.sample, named(observations, self._log.names), rng)
         return values
 
     def _asked(self, method: Callable[..., Any], *arguments: Any) -> Any:
@@ -269,12 +269,17 @@ def _info(log: Any) -> LogInfo:
         "vector": "vectors of numbers",
         "named": f"the columns {', '.join(observations.names)}",
     }[observations.form]
+    labelled = zip(observations.names, observations.columns)
+    levels = {name: column.levels for name, column in labelled if not isinstance(column, np.ndarray)}
     return LogInfo(
         log.name,
         log.action_levels,
         width,
         states,
         what,
-        columns=observations.names,
-        action_columns=tuple(first.actions.names),
+        columns={
+            name: levels.get(name, np.empty(0)) for name in columns(named(observations.plain(), observations.names))
+        },
+        names=observations.names,
+        action_columns=first.actions.names,
     )

@@ -1,9 +1,9 @@
 """What a policy is: finite actions with probabilities, or a sampler."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,9 @@ class LogInfo:
 
     `actions` are the labels of discrete actions (None: continuous, of `width` numbers), `states` the labels of a lone
     discrete observation, those at `s'` included (None: the observation is something else, see `observation`), `low` and
-    `high` the bounds of continuous actions (None: unknown, as in a log), `kind` is "log" or "environment", for messages, and
-    `columns` and `action_columns` are the names of what is seen and done, where it has names.
+    `high` the bounds of continuous actions (None: unknown, as in a log), and `kind` is "log" or "environment", for messages.
+    Of what has names, `columns` are the observation columns, each with its labels (an empty array of floats: numbers), `names`
+    what an array of them is called, and `action_columns` the names of what was done.
     """
 
     name: str
@@ -38,7 +39,8 @@ class LogInfo:
     low: Array | None = None
     high: Array | None = None
     kind: str = "log"
-    columns: tuple[str, ...] = ()
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
     action_columns: tuple[str, ...] = ()
 
 

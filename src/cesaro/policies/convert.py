@@ -216,9 +216,11 @@ def _from_object(x: Any, name: str | None) -> Policy:
     if isinstance(x, Mapping):
         return tables.from_mapping(x, name=name or "table")
     if type(x).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow"):
+        if type(x).__name__ in ("DataFrame", "Table"):
+            return tables.from_frame(x, name=name or "table")
         raise InputError(
             f"policy must not be a {type(x).__name__}, whose labels would be lost. "
-            "Got one; pass a mapping {state: {action: probability}}, in pandas frame.to_dict(orient='index')."
+            "Got one; pass a mapping {state: action}, in pandas series.to_dict(), or a data frame with a column per role."
         )
     if hasattr(x, "probabilities"):
         if not hasattr(x, "actions"):

@@ -71,7 +71,7 @@ class Rule(Policy):
 
     def bind(self, log: LogInfo) -> Policy:
         bound = copy.copy(self)
-        bound._columns = log.columns
+        bound._columns = tuple(log.columns)
         bound._labels = {}
         bound._check_choice(self._tree, log)
         return bound

@@ -19,7 +19,7 @@ NO_HEADER = (
     "'p.csv' must have columns of what the policy sees ('state'), and then action, or action and probability, or a column per "
     "action"
 )
-NO_WORD = "policy must be uniform, logged, constant:<action>, shipped:<environment>, file.py:name, or a file that ends in .csv"
+NO_WORD = "policy must be uniform, logged, constant:<action>, rule:<expression>, shipped:<environment>, file.py:name, or a file"
 NO_FILE = "is no file that can be found; check the path of the policy."
 
 
@@ -96,8 +96,8 @@ FUNCTIONS = [
         "class f:",
         "    def __init__(self, x): pass",
     ),
-    python("a number", "policy must be a table [S, A], a mapping, a function … Got a int.", "f = 3"),
-    python("a module", "policy must be a table [S, A], a mapping, a function … Got a module.", "f = np"),
+    python("a number", "policy must be a table [S, A], a mapping, a data frame, a function … Got a int.", "f = 3"),
+    python("a module", "policy must be a table [S, A], a mapping, a data frame, a function … Got a module.", "f = np"),
     python(
         "a path",
         "must be a function, an object, a class or a table. Got '/etc/passwd'; name another",
@@ -333,7 +333,7 @@ WORDS = [
     Trial(
         "a pickle",
         {**log(), "p.pkl": b"cos\nsystem\n(S'touch ran'\ntR."},
-        "'p.pkl' is a pickle file, which runs code when it is",
+        "'p.pkl' is a pickled object, and loading it runs the code inside; if you trust who made it, pass trust=True (--trust",
         policy="p.pkl",
     ),
     Trial(

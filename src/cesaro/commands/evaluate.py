@@ -57,7 +57,8 @@ Policies = Annotated[
     list[str],
     typer.Option(
         metavar="[NAME=]SPEC",
-        help="uniform, constant:ACTION, logged, shipped:ENV, file.py:NAME, or a .csv, .onnx, .safetensors or .zip file.",
+        help="uniform, constant:ACTION, logged, 'rule:on if temperature < 19 else off', shipped:ENV, file.py:NAME, or a .csv, "
+        ".onnx, .safetensors, .joblib or .zip file.",
     ),
 ]
 Observation = Annotated[list[str] | None, _column("What the policy sees; may be repeated; 'obs_*' is a vector.")]

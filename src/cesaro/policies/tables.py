@@ -144,7 +144,7 @@ class _Form(NamedTuple):
     keys: list[int]
     action: int | None = None
     probability: int | None = None
-    wide: list[int] = []
+    wide: tuple[int, ...] = ()
 
 
 class WrittenTable(Policy):
@@ -225,15 +225,15 @@ class WrittenTable(Policy):
             return _Form(keys, action, chance)
         if keys and action is None and chance is None and rest:
             if labelled and (is_known or (len(labelled) == len(rest) and not self._is_action(header[keys[0]], log))):
-                return _Form(keys, wide=rest)
+                return _Form(keys, wide=tuple(rest))
             if len(rest) == 1 and not labelled:
                 return _Form(keys, rest[0])
         if len(log.columns) <= 1 and log.states is None and log.kind == "log":
             raise self._not_discrete(log)
         seen = ", ".join(map(repr, log.columns)) or "state"
         raise InputError(
-            f"{self._source} must have columns of what the policy sees ({seen}), and then action, or action and probability, or a "
-            f"column per action, separated by commas. Got the header {','.join(header)[:200]!r}."
+            f"{self._source} must have columns of what the policy sees ({seen}), and then action, or action and probability, or "
+            f"a column per action, separated by commas. Got the header {','.join(header)[:200]!r}."
         )
 
     def _is_action(self, text: str, log: LogInfo) -> bool:
@@ -320,8 +320,8 @@ def from_mapping(mapping: Mapping[Any, Any], *, name: str) -> Table:
     widths = {len(state) if isinstance(state, tuple) else 0 for state in mapping}
     if len(widths) > 1 or widths & {1}:
         raise InputError(
-            f"Policy {name!r} must have states of one form: a label, or as many labels each, (19, 'low'), as there are observation "
-            f"columns. Got states of {', '.join(str(width or 1) for width in sorted(widths))} labels."
+            f"Policy {name!r} must have states of one form: a label, or as many labels each, (19, 'low'), as there are "
+            f"observation columns. Got states of {', '.join(str(width or 1) for width in sorted(widths))} labels."
         )
     entries = []
     for key, row in mapping.items():
@@ -341,7 +341,7 @@ def from_mapping(mapping: Mapping[Any, Any], *, name: str) -> Table:
 
 
 def from_frame(frame: Any, *, name: str) -> WrittenTable:
-    """A pandas or Polars frame or a pyarrow table in one of the forms of `from_csv`; a pandas index with names counts as columns."""
+    """A frame of pandas or Polars or a pyarrow table, in a form of `from_csv`; a pandas index with names counts as columns."""
     library = type(frame).__module__.partition(".")[0]
     if library == "pandas":
         frame = frame.reset_index() if any(part is not None for part in frame.index.names) else frame
@@ -356,7 +356,7 @@ def from_frame(frame: Any, *, name: str) -> WrittenTable:
 
 
 def from_csv(path: Path, *, name: str) -> WrittenTable:
-    """A CSV file with columns of what the policy sees, named as the log names them (one column: as you like, or `state`), and then
+    """A CSV file with columns of what the policy sees, named as in the log (a single one: `state`, or as you like), and then
 
     - `action` and `probability`: a line per pair; pairs without a line have probability zero;
     - `action`: a line per state, whose action is certain;

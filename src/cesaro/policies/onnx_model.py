@@ -25,7 +25,6 @@ _COLUMNS = {
     **_FLOATS,
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
-    "tensor(bool)": np.bool_,
     "tensor(string)": object,
 }
 # More columns than this are no list of actions.
@@ -135,8 +134,8 @@ class OnnxModel(Policy):
             seen = dict(zip(self._inputs, seen.values()))
         if missing := [name for name in self._inputs if name not in seen]:
             raise InputError(
-                f"'{self._path}' has an input for each of the columns {', '.join(map(repr, self._inputs))}. Got no {missing[0]!r} "
-                f"among those that the policy sees, {', '.join(map(repr, seen))}; give it as an observation column as well."
+                f"'{self._path}' has an input for each of the columns {', '.join(map(repr, self._inputs))}. Got no "
+                f"{missing[0]!r} among those that the policy sees, {', '.join(map(repr, seen))}; give it as an observation column as well."
             )
         found = {}
         for name, one in self._inputs.items():

@@ -135,7 +135,8 @@ class OnnxModel(Policy):
         if missing := [name for name in self._inputs if name not in seen]:
             raise InputError(
                 f"'{self._path}' has an input for each of the columns {', '.join(map(repr, self._inputs))}. Got no "
-                f"{missing[0]!r} among those that the policy sees, {', '.join(map(repr, seen))}; give it as an observation column as well."
+                f"{missing[0]!r} among those that the policy sees, {', '.join(map(repr, seen))}; give it as an "
+                "observation column as well."
             )
         found = {}
         for name, one in self._inputs.items():

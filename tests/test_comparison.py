@@ -1,6 +1,8 @@
 """Ranking, and which differences are beyond noise."""
 
+import pickle
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,3 +148,38 @@ def test_costs_are_compared_as_costs(found: cs.Comparison) -> None:
     text = str(replace(found, evaluations=evaluations))
     assert text.startswith("'high' has the lowest cost: -")
     assert "Minus 'bill' per step, in the long run (higher is better)" in text
+
+
+def test_frames(found: cs.Comparison) -> None:
+    shown = with_verdicts(found, high="bad")
+    rates = shown.to_frame()
+    assert rates["policy"].tolist() == ["middle", "low", "high"]
+    assert rates["rank"].fillna(0).tolist() == [1, 2, 0]
+    assert rates["reward_rate"].tolist() == [one.reward_rate for one in shown.listed]
+    differences = shown.to_frame("differences")
+    assert differences[["policy", "minus"]].values.tolist() == [list(pair) for pair in shown.ranked_differences()]
+    assert differences["beyond_noise"].tolist() == [True, None, None]
+    assert set(shown.to_frame("diagnostics")["policy"]) == {"low", "middle", "high"}
+    high = found.evaluations["high"]
+    row = high.to_frame().iloc[0]
+    assert (row["reward_rate_low"], row["reward_rate_high"]) == high.interval()
+    assert high.to_frame("diagnostics")["name"].tolist() == [entry.name for entry in high.diagnostics]
+    with pytest.raises(cs.InputError, match=r"of must be one of rates, diagnostics\. Got 'values'"):
+        high.to_frame("values")
+
+
+def choose(seen: Any) -> Any:
+    return seen["observation"] % 2
+
+
+def test_answers_can_be_pickled() -> None:
+    rng = np.random.default_rng(0)
+    log = cs.Transitions(rng.integers(0, 3, 500), rng.integers(0, 2, 500), rng.normal(size=500))
+    answer = cs.compare(log, {"mine": choose, "rule": "rule:1 if observation > 1 else 0"}, quiet=True)
+    again = pickle.loads(pickle.dumps(answer))
+    assert str(again) == str(answer)
+    assert again.to_dict() == answer.to_dict()
+    seen = np.array([0, 1, 2])
+    assert again.evaluations["mine"].estimator.predict(seen, seen % 2) == pytest.approx(
+        answer.evaluations["mine"].estimator.predict(seen, seen % 2), nan_ok=True
+    )

@@ -14,7 +14,18 @@ import numpy as np
 from cesaro import __version__
 from cesaro.errors import InputError
 from cesaro.estimators.influence import Estimate
-from cesaro.evaluation import Evaluation, as_log, evaluate, paired_difference, reject_columns, target_series, to_numbers
+from cesaro.evaluation import (
+    Evaluation,
+    as_log,
+    evaluate,
+    finding_rows,
+    paired_difference,
+    rates_row,
+    reject_columns,
+    target_series,
+    to_frame,
+    to_numbers,
+)
 from cesaro.files import holding
 
 COMPARISON_SCHEMA = "cesaro-comparison/1"
@@ -122,6 +133,31 @@ class Comparison:
         from cesaro.report.text import comparison_text
 
         return comparison_text(self)
+
+    def to_frame(self, of: str = "rates") -> Any:
+        """A pandas frame.
+
+        Args:
+            of: "rates": a row per policy as `Evaluation.to_frame` gives it, in the order of `listed`, with its rank (none where
+                the verdict is bad); "differences": a row per pair; or "diagnostics": a row per finding on a policy.
+        """
+        ranks = {one.name: rank for rank, one in enumerate(self.ranking, 1)}
+        return to_frame(
+            of,
+            rates=lambda: [{"rank": ranks.get(one.name), **rates_row(one)} for one in self.listed],
+            differences=self._difference_rows,
+            diagnostics=lambda: [row for one in self.listed for row in finding_rows(one)],
+        )
+
+    def _difference_rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "policy": a, "minus": b, "difference": found.value, "standard_error": found.standard_error,
+                **dict(zip(("low", "high"), found.interval(self.confidence))),
+                "adjusted_p": self.adjusted[a, b], "beyond_noise": self.beyond_noise(a, b),
+            }
+            for (a, b), found in self.ranked_differences().items()
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; `p_one_sided` of `policy` minus `minus` as in `Evaluation.to_dict`."""

@@ -152,9 +152,13 @@ class Comparison:
     def _difference_rows(self) -> list[dict[str, Any]]:
         return [
             {
-                "policy": a, "minus": b, "difference": found.value, "standard_error": found.standard_error,
+                "policy": a,
+                "minus": b,
+                "difference": found.value,
+                "standard_error": found.standard_error,
                 **dict(zip(("low", "high"), found.interval(self.confidence))),
-                "adjusted_p": self.adjusted[a, b], "beyond_noise": self.beyond_noise(a, b),
+                "adjusted_p": self.adjusted[a, b],
+                "beyond_noise": self.beyond_noise(a, b),
             }
             for (a, b), found in self.ranked_differences().items()
         ]

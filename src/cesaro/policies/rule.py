@@ -145,17 +145,15 @@ class Rule(Policy):
         raise InputError(f"A rule must be at most {_DEEPEST} parts deep. Got {self._shown}; {_INSTEAD}.")
 
     def _check_part(self, node: ast.AST) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(node, ast.expr) and not isinstance(child, (ast.expr, *_PARTS)):
-                meant = _MEANT.get(type(child))
-                remedy = f"write {meant}" if meant else _INSTEAD
-                raise self.wrong(node, "a rule must not use this operator", remedy)
-        if not isinstance(node, ast.expr):
+        if not isinstance(node, ast.expr):  # an operator, which is checked with what it joins
             return
         if not isinstance(node, _PARTS):
-            raise self.wrong(
-                node, "a rule must consist of if-else, comparisons, arithmetic, numbers, text and names", _INSTEAD
-            )
+            rule = "a rule must consist of if-else, comparisons, arithmetic, numbers, text and names"
+            raise self.wrong(node, rule, _INSTEAD)
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, (ast.expr, *_PARTS)):
+                meant = _MEANT.get(type(child))
+                raise self.wrong(node, "a rule must not use this operator", f"write {meant}" if meant else _INSTEAD)
         if isinstance(node, ast.Constant) and not isinstance(node.value, bool | int | float | str):
             raise self.wrong(node, "a value must be a number or text", "write a number, or text in quotes")
         if isinstance(node, ast.Compare):

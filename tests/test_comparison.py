@@ -9,7 +9,7 @@ import pytest
 
 import cesaro as cs
 from cesaro.estimators import Estimate
-from cesaro.estimators.diagnostics import Diagnostic
+from cesaro.estimators.diagnostics import Diagnostic, Verdict
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_unknown_names_are_refused(found: cs.Comparison) -> None:
         found.beyond_noise("high", "other")
 
 
-def with_verdicts(found: cs.Comparison, **verdicts: str) -> cs.Comparison:
+def with_verdicts(found: cs.Comparison, **verdicts: Verdict) -> cs.Comparison:
     """The same policies, some of them with one finding of this verdict."""
     evaluations = {
         name: replace(

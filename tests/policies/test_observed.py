@@ -69,6 +69,8 @@ def test_the_observation_is_named_however_the_rows_were_cut(features: str) -> No
 
 # One column, or several: the same names
 
+RNG = np.random.default_rng(0)
+
 
 def by_name(seen: Any) -> Any:
     return np.where(seen["x"] > 1, "go", "stop")
@@ -93,7 +95,7 @@ def test_a_policy_finds_its_column_however_many_there_are(function: Any, observa
     attached = attach(function, log)
     assert attached.sample(seen, np.random.default_rng(0)).tolist() == [1, 0, 0]
     probabilities = Finite(["go", "stop"], lambda seen: np.column_stack([seen["x"] > 1, seen["x"] <= 1]).astype(float))
-    assert attach(probabilities, log).probabilities(seen).tolist() == [[0, 1], [1, 0], [1, 0]]
+    assert np.asarray(attach(probabilities, log).probabilities(seen)).tolist() == [[0, 1], [1, 0], [1, 0]]
 
 
 def test_vectors_have_names_too() -> None:
@@ -101,10 +103,10 @@ def test_vectors_have_names_too() -> None:
         {"obs_0": [0.0, 2.0], "obs_1": [1.0, 3.0], "action": [0, 1], "reward": [0.0, 0.0]}, observation="obs_*"
     )
     seen = next(iter(log.blocks())).observations.plain()
-    assert attach(lambda seen: (seen["obs_1"] > seen[:, 0]).astype(int), log).sample(seen, None).tolist() == [1]
+    assert attach(lambda seen: (seen["obs_1"] > seen[:, 0]).astype(int), log).sample(seen, RNG).tolist() == [1]
     listed = cs.Transitions(np.zeros((3, 2)), [0, 1, 0], np.zeros(3))
     assert (
-        attach(lambda seen: seen["observation"][:, 0].astype(int), listed).sample(np.zeros((3, 2)), None).tolist()
+        attach(lambda seen: seen["observation"][:, 0].astype(int), listed).sample(np.zeros((3, 2)), RNG).tolist()
         == [0] * 3
     )
 

@@ -422,7 +422,11 @@ def classifier(path: Path, *, zipmap: bool, actions: str | None = None) -> NDArr
     """A linear classifier of "go" and "stop" with the nodes and names of skl2onnx; its scores are returned as a matrix."""
     matrix = np.arange(6, dtype=np.float32).reshape(2, 3) / 3 - 0.9
     label, scores = ("output_label", "scores") if zipmap else ("label", "probabilities")
-    made_of = {"classlabels_strings": ["go", "stop"], "coefficients": matrix.ravel().tolist(), "intercepts": [0.0, 0.0]}
+    made_of: dict[str, Any] = {
+        "classlabels_strings": ["go", "stop"],
+        "coefficients": matrix.ravel().tolist(),
+        "intercepts": [0.0, 0.0],
+    }
     nodes = [
         helper.make_node(
             "LinearClassifier", ["X"], [label, scores], domain="ai.onnx.ml", post_transform="SOFTMAX", **made_of

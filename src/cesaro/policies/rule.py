@@ -201,8 +201,9 @@ class Rule(Policy):
             return self._quoted.get(node.id, node.id)
         if isinstance(node, ast.Constant):
             return str(node.value)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant) and isinstance(node.op, ast.USub):
-            return f"-{node.operand.value}"
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+            number = node.operand.value
+            return f"-{number}" if isinstance(number, int | float) else None
         return None
 
     def _check_names(self, node: ast.expr) -> None:

@@ -345,13 +345,13 @@ def from_frame(frame: Any, *, name: str) -> WrittenTable:
     library = type(frame).__module__.partition(".")[0]
     if library == "pandas":
         frame = frame.reset_index() if any(part is not None for part in frame.index.names) else frame
-        columns = {str(column): frame[column].tolist() for column in frame.columns}
+        header = [str(column) for column in frame.columns]
+        columns = [frame.iloc[:, place].tolist() for place in range(len(header))]
     elif library == "polars":
-        columns = frame.to_dict(as_series=False)
+        header, columns = list(frame.columns), [column.to_list() for column in frame.get_columns()]
     else:
-        columns = frame.to_pydict()
-    header = [column if isinstance(column, str) else str(column) for column in columns]
-    rows = [(number, list(cells)) for number, cells in enumerate(zip(*columns.values()))]
+        header, columns = list(frame.column_names), [column.to_pylist() for column in frame.columns]
+    rows = [(number, list(cells)) for number, cells in enumerate(zip(*columns))]
     return WrittenTable(f"Policy {name!r}", header, rows, name=name, is_text=False)
 
 

@@ -146,8 +146,8 @@ def comparison_sentences(comparison: Comparison) -> Iterable[str]:
         within = f" ({percent(log.confidence)} interval {low} to {high})" if log.behavior.standard_error >= 0 else ""
         past = _VERBS[log.cost is not None].past
         yield f"What is known is what the log itself {past}: {logged} {log.unit or 'per step'}{within}."
-    if names := [one.name for one in ranked if one.verdict == "caution"]:
-        yield f"Noise is not all: read the cautions on {_listed(names)} below."
+    if doubted := [one.name for one in ranked if one.verdict == "caution"]:
+        yield f"Noise is not all: read the cautions on {_listed(doubted)} below."
 
 
 def _is_bad(entry: Diagnostic) -> bool:

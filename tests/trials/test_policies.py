@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from .table import Files, Trial, log, rows, text
@@ -51,6 +52,20 @@ def probabilities(name: str, says: str, given: str, actions: str = "['go', 'stay
 def table(name: str, says: str, content: str | bytes, **more: Any) -> Trial:
     """A policy in p.csv."""
     return Trial(name, {**log(), "p.csv": content}, says, policy="p.csv", **more)
+
+
+def classifier(*actions: Any) -> Callable[[Path], object]:
+    """A fitted pipeline that takes the first action in state a and the other in state b."""
+
+    def write(file: Path) -> None:
+        import joblib
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import OneHotEncoder
+        from sklearn.tree import DecisionTreeClassifier
+
+        joblib.dump(make_pipeline(OneHotEncoder(), DecisionTreeClassifier()).fit([["a"], ["b"]], actions), file)
+
+    return write
 
 
 FUNCTIONS = [
@@ -356,10 +371,70 @@ WORDS = [
         policy="p.zip",
         options="--trust",
     ),
+    Trial(
+        "a pickle that is none, trusted",
+        {**log(), "p.joblib": b"no pickle"},
+        "'p.joblib' cannot be loaded (…); save the model again, with joblib.dump and the installed versions.",
+        policy="p.joblib",
+        options="--trust",
+    ),
+    Trial(
+        "a label that the log does not know",
+        {**log(), "p.joblib": classifier("go", "fly")},
+        "Policy 'p' chooses the action 'fly' at the observation b, and the log log.csv holds only 'go', 'stay'; the log",
+        policy="p.joblib",
+        options="--trust",
+    ),
+    Trial(
+        "no label that the log knows",
+        {**log(), "p.joblib": classifier(0, 1)},
+        "Policy 'p' knows the classes 0, 1 (integers), and the log log.csv has the actions 'go', 'stay' (text): none is the same",
+        policy="p.joblib",
+        options="--trust",
+    ),
+    Trial(
+        "a state that the classifier does not know",
+        {"log.csv": text(state=["a", "b", "c"] * 8), "p.joblib": classifier("go", "stay")},
+        "Policy 'p' failed with ValueError: Found unknown categories ['c'] in column 0 during transform;",
+        policy="p.joblib",
+        options="--trust",
+    ),
     Trial("a packed table", {**log(), "p.csv.gz": b""}, NO_WORD, policy="p.csv.gz"),
     Trial("a name of markup", rate=0.5, policy="[red]x=constant:go"),
     Trial("a name of two lines", rate=0.5, policy="a\nb=constant:go"),
 ]
+RULES = [
+    Trial("a rule", rate=0.5, policy="rule:go if state == 'a' else 'go'"),
+    Trial("no expression", says="rule: must hold an expression. Got none; a rule is ACTION if", policy="rule:"),
+    Trial("no else", says="cannot be read at character 19 of the rule, ''", policy="rule:go if state == 'a'"),
+    Trial(
+        "one equals sign",
+        says="cannot be read at character 12…; equality is ==.",
+        policy="rule:go if state = 'a' else stay",
+    ),
+    Trial("no quotes", says="Got 'a' at character 16 of the rule; name one", policy="rule:go if state == a else stay"),
+    Trial(
+        "another action",
+        says="must be an action of … Got 'fly' at character 1 of",
+        policy="rule:fly if state == 'a' else go",
+    ),
+    Trial(
+        "another column",
+        says="Got 'stat' at character 7 of the rule; write state",
+        policy="rule:go if stat == 'a' else go",
+    ),
+    Trial("text and number", says="not of text and a number. Got 'state < 3'", policy="rule:go if state < 3 else stay"),
+    Trial("code", says="a rule must consist of", policy="rule:open('ran', 'w').write('x')"),
+    Trial("code in a name", says="put text in quotes", policy="rule:go if `__import__('os')` == 1 else stay"),
+    Trial(
+        "a number without end", says="arithmetic must give finite numbers", policy="rule:go if 9**9**9**9 > 1 else stay"
+    ),
+]
+
+
+@rows(RULES)
+def test_rules(trial: Trial, attempt: Callable[[Trial], None]) -> None:
+    attempt(trial)
 
 
 @rows(FUNCTIONS)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cesaro.data import Transitions
 from cesaro.errors import InputError
 from cesaro.policies import attach, policy
+from cesaro.policies.tables import States
 
 
 def log(observations: Any, actions: Any, next_observations: Any = None) -> Transitions:
@@ -162,6 +163,13 @@ def test_states_of_several_columns_in_a_mapping() -> None:
         attach({("a", "b"): "go"}, TEXT)
     with pytest.raises(InputError, match=r"must have states of one form.* Got states of 1, 2 labels"):
         policy({("a", "b"): "go", "a": "go"})
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=20, unique=True), st.integers(0, 2**32 - 1))
+def test_states_of_several_columns_are_found_as_in_a_dict(states: list[tuple[int, ...]], seed: int) -> None:
+    rows = {state: row for row, state in enumerate(states)}
+    seen = np.random.default_rng(seed).integers(0, 5, (30, 3))
+    assert States(states).codes(list(seen.T)).tolist() == [rows.get(tuple(one), -1) for one in seen.tolist()]
 
 
 def test_frames() -> None:

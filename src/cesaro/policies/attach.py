@@ -278,7 +278,8 @@ def _info(log: Any) -> LogInfo:
         states,
         what,
         columns={
-            name: levels.get(name, np.empty(0)) for name in columns(named(observations.plain(), observations.names))
+            name: levels.get(name, np.empty(0))
+            for name in columns(named(observations.take(slice(0, 1)).plain(), observations.names))
         },
         names=observations.names,
         action_columns=first.actions.names,

@@ -100,33 +100,34 @@ class Table(Policy):
 
 
 class States:
-    """The states of a table: a label, or one label for each of several columns."""
+    """The states of a table, all different: a label, or one label for each of several columns."""
 
     def __init__(self, states: Sequence[tuple[Any, ...]]) -> None:
         self.width = len(states[0])
-        parts = [dict.fromkeys(labels.key(state[k]) for state in states) for k in range(self.width)]
-        named = [{labels.key(state[k]): state[k] for state in states} for k in range(self.width)]
-        self.columns = tuple(labels.Index(names[key] for key in keys) for keys, names in zip(parts, named))
-        codes = self._joint([np.array([column.find(s[k]) for s in states]) for k, column in enumerate(self.columns)])
-        self._order = np.argsort(codes, kind="stable")
-        self._sorted = codes[self._order]
+        found = [{labels.key(label): label for label in column} for column in zip(*states)]
+        self.columns = tuple(labels.Index(by_key.values()) for by_key in found)
+        # With every further column, the numbers of the combinations that occur so far; the last are the rows of the table.
+        self._joints: list[NDArray[np.int64]] = []
+        rows = [np.array([index.find(label) for label in column]) for index, column in zip(self.columns, zip(*states))]
+        codes = rows[0]
+        for index, own in zip(self.columns[1:], rows[1:]):
+            joint, codes = np.unique(codes * len(index) + own, return_inverse=True)
+            self._joints.append(joint)
+        self._rows = np.argsort(codes)
 
     def __fingerprint__(self) -> Any:
-        return self.columns, self._order, self._sorted
+        return self.columns, self._joints, self._rows
 
     def codes(self, columns: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
         """The number of each row's state; -1 where it is none of them."""
-        own = [index.codes(np.asarray(column)) for index, column in zip(self.columns, columns)]
-        joint = self._joint(own)
-        at = np.minimum(np.searchsorted(self._sorted, joint), len(self._sorted) - 1)
-        known = (self._sorted[at] == joint) & np.all([codes >= 0 for codes in own], axis=0)
-        return np.where(known, self._order[at], -1)
-
-    def _joint(self, codes: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-        result = np.zeros(len(codes[0]), dtype=np.int64)
-        for column, own in zip(self.columns, codes):
-            result = result * len(column) + own
-        return result
+        first, *others = (index.codes(np.asarray(column)) for index, column in zip(self.columns, columns))
+        if not others:
+            return first
+        for index, own, joint in zip(self.columns[1:], others, self._joints):
+            sought = np.where((first < 0) | (own < 0), -1, first * len(index) + own)
+            place = np.minimum(np.searchsorted(joint, sought), len(joint) - 1)
+            first = np.where(joint[place] == sought, place, -1)
+        return np.where(first < 0, -1, self._rows[first])
 
 
 class Entry(NamedTuple):

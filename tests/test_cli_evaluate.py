@@ -91,7 +91,18 @@ def test_one_json_document_and_nothing_else(log: Path, tmp_path: Path) -> None:
     found = json.loads(result.stdout)
     assert found["schema"] == "cesaro-evaluation/1"
     assert found.keys() == {
-        *("schema", "cesaro", "policy", "unit", "confidence", "reward_rate", "behavior_rate", "difference", "covers"),
+        *(
+            "schema",
+            "cesaro",
+            "policy",
+            "unit",
+            "cost",
+            "confidence",
+            "reward_rate",
+            "behavior_rate",
+            "difference",
+            "covers",
+        ),
         *("verdict", "diagnostics", "settings", "log", "warnings", "run"),
     }
     rate = found["reward_rate"]

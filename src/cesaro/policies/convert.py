@@ -4,7 +4,7 @@ import copy
 import os
 import re
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,8 @@ def policy(x: Any, *, name: str | None = None, trust: bool = False) -> Policy:
 def _named(made: Policy, name: str) -> Policy:
     """A copy with another name; objects of the user's own stay as they are."""
     made = copy.copy(made)
-    made.name = name
+    with suppress(AttributeError):  # a name that its class does not let others choose
+        made.name = name
     return made
 
 

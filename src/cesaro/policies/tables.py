@@ -175,36 +175,35 @@ class WrittenTable(Policy):
     def probabilities(self, observations: Observations) -> Array:
         raise InputError(f"{self._who} needs a log to read its labels; use cesaro.policies.attach(policy, log).")
 
-    def sample(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
-        return self.probabilities(observations)
-
     def bind(self, log: LogInfo) -> Policy:
-        form = self._form(log)
-        columns = tuple(self._header[key] for key in form.keys)
-        is_named = set(columns) <= set(log.columns)
-        if len(columns) == 1 and len(log.columns) <= 1 and log.states is None:
+        form, is_lone = self._form(log), len(log.columns) <= 1
+        if is_lone and log.states is None:
             raise self._not_discrete(log)
-        known = [log.columns[column] if is_named else log.states for column in columns]
+        columns = () if is_lone else tuple(self._header[key] for key in form.keys)
+        made = _build(self._source, self._entries(form, log), self.name, _TEXT_TOLERANCE, self._where, columns)
+        if is_lone:
+            made.check_complete(log)
+        return made
+
+    def _entries(self, form: _Form, log: LogInfo) -> list[Entry]:
+        columns = [self._header[key] for key in form.keys]
+        known = [log.columns.get(column, log.states) for column in columns]
         states = [dict[Any, Any]() for _ in columns]
         actions: dict[Any, Any] = {}
         entries = []
         for line, cells in self._rows:
             state = tuple(
-                self._read(read, cells[key], levels, line, "state" if len(columns) == 1 else column)
+                self._read(read, cells[key], levels, line, _STATE if len(columns) == 1 else column)
                 for key, column, levels, read in zip(form.keys, columns, known, states)
             )
-            if form.wide:
-                chances = [(self._header[place], self._probability(line, cells[place])) for place in form.wide]
-                found = [(self._action(actions, action, log, line, True), chance) for action, chance in chances]
-            else:
+            for place in form.wide:
+                action = self._action(actions, self._header[place], log, line, True)
+                entries.append(Entry(state, action, self._probability(line, cells[place]), line))
+            if form.action is not None:
                 chance = 1.0 if form.probability is None else self._probability(line, cells[form.probability])
-                assert form.action is not None
-                found = [(self._action(actions, cells[form.action], log, line, self._is_text), chance)]
-            entries += [Entry(state, action, chance, line) for action, chance in found]
-        made = _build(self._source, entries, self.name, _TEXT_TOLERANCE, self._where, columns if is_named else ())
-        if len(columns) == 1 and len(log.columns) <= 1:
-            made.check_complete(log)
-        return made
+                action = self._action(actions, cells[form.action], log, line, self._is_text)
+                entries.append(Entry(state, action, chance, line))
+        return entries
 
     def _form(self, log: LogInfo) -> _Form:
         """By the names of columns: those of the log are the state, and the others the action, or a column per action."""

@@ -275,7 +275,7 @@ def _deserved(error: float) -> int:
 
 
 def number(value: float, error: float, common: int | None, signed: bool) -> str:
-    sign = "+" if signed else ""
+    sign, value = "+" if signed else "", value + 0.0  # a cost of zero is not written as -0
     if not math.isfinite(value):
         return "none"
     if common is not None and abs(value) < _LARGE:

@@ -58,6 +58,15 @@ def test_one_column_with_and_without_its_name() -> None:
         assert labels(attach(model, LONE), LONE) == wanted[:-1].tolist()
 
 
+def test_names_that_differ_are_never_taken_by_their_place() -> None:
+    model = DecisionTreeClassifier().fit(FRAME.assign(tariff=1.0), ACTION)
+    other = cs.Transitions({"tariff": np.ones(12), "temp": FRAME["temperature"]}, ACTION, np.zeros(12))
+    with pytest.raises(InputError, match=r"Got no 'temperature'; .* or rename the log's column"):
+        attach(model, other)
+    vectors = cs.Transitions(FRAME.assign(tariff=1.0).to_numpy(), ACTION, np.zeros(12))  # entries without names
+    assert labels(attach(model, vectors), vectors) == model.predict(FRAME.assign(tariff=1.0))[:-1].tolist()
+
+
 def test_a_regressor_gives_amounts() -> None:
     model = LinearRegression().fit(FRAME[["temperature"]], 2 * FRAME["temperature"] + 1)
     found = attach(model, AMOUNTS).sample(seen(AMOUNTS), RNG)

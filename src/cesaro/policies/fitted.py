@@ -33,22 +33,22 @@ class FittedModel(Policy):
         self._classes = getattr(model, "classes_", None)
 
     def bind(self, log: LogInfo) -> Policy:
+        has_names = len(log.names) == len(log.columns) > 0  # else they are the entries of a column of vectors
         missing = [column for column in self._names if column not in log.columns]
-        if self._names and len(missing) < len(self._names):  # where none is there, columns are taken by their place
-            for column in missing:
-                raise InputError(
-                    Sentence(
-                        "{who} was fitted on the columns {names}, and the policy sees {seen} of the log {log}. Got no {column}; "
-                        "{give} {observation} as well.",
-                        who=self._who,
-                        names=", ".join(map(repr, self._names)),
-                        seen=", ".join(map(repr, log.columns)),
-                        log=log.name,
-                        column=repr(column),
-                        give=GIVE,
-                        observation=argument("observation", column),
-                    )
+        if missing and has_names:
+            raise InputError(
+                Sentence(
+                    "{who} was fitted on the columns {names}, and the policy sees {seen} of the log {log}. Got no {column}; {give} "
+                    "{observation} as well, or rename the log's column.",
+                    who=self._who,
+                    names=", ".join(map(repr, self._names)),
+                    seen=", ".join(map(repr, log.columns)),
+                    log=log.name,
+                    column=repr(missing[0]),
+                    give=GIVE,
+                    observation=argument("observation", missing[0]),
                 )
+            )
         if log.actions is None:
             return self
         bound = copy.copy(self)

@@ -38,8 +38,8 @@ class FittedModel(Policy):
         if missing and has_names:
             raise InputError(
                 Sentence(
-                    "{who} was fitted on the columns {names}, and the policy sees {seen} of the log {log}. Got no {column}; {give} "
-                    "{observation} as well, or rename the log's column.",
+                    "{who} was fitted on the columns {names}, and the policy sees {seen} of the log {log}. Got no {column}; "
+                    "{give} {observation} as well, or rename the log's column.",
                     who=self._who,
                     names=", ".join(map(repr, self._names)),
                     seen=", ".join(map(repr, log.columns)),

@@ -154,6 +154,12 @@ def test_one_column_may_have_any_name(tmp_path: Path) -> None:
     np.testing.assert_array_equal(wide, EXACT)
 
 
+def test_a_column_that_is_taken_for_another_is_named(tmp_path: Path) -> None:
+    words = "the log's entries of 'observation', for which 'tariff' is taken, are integers, and 'low' is none"
+    with pytest.raises(InputError, match=words):
+        attach(write(tmp_path, "tariff,action\nlow,1\n"), NUMBERS)
+
+
 def test_states_of_several_columns_in_a_mapping() -> None:
     rules = {(18, "low"): "on", (18, "high"): "off", (20.5, "low"): {"off": 0.75, "on": 0.25}}
     np.testing.assert_array_equal(attach(rules, HEATING).probabilities(SEEN), HEATED)
@@ -285,7 +291,7 @@ def test_text_is_read_as_the_log_has_it(tmp_path: Path) -> None:
         ("state,0,1\n0,1,0\n0.0,1,0\n", "line 3: state 0 and action 0 occur twice"),
         ("state,action\n0,0\n0,1\n1,0\n2,0\n", r"state 0 must sum to one\. Got 2"),
         ("state,0,1\n0,1,0\n1,1,0\n", "state 2 in the log"),
-        ("state,action\n0,go\n", "line 2: the log's actions are integers, and 'go' is none; write the actions as"),
+        ("state,action\n0,go\n", "line 2: the log's actions are integers, and 'go' is none; write them as"),
         ("state,action\na,0\n", "line 2: the log's states are integers, and 'a' is none"),
         ('state,action\n"0,0\n', "cannot be read as CSV"),
     ],

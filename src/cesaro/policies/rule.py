@@ -213,11 +213,11 @@ class Rule(Policy):
                 seen = self._columns or ()
                 close = difflib.get_close_matches(name, seen, n=1)
                 meant = f"write {close[0]} if that was meant" if close else "name one of these"
-                known = ", ".join(map(repr, seen)) or "it has no names"
+                known = ", ".join(map(repr, seen)) or "here they have no names"
                 raise self.wrong(
                     part,
                     f"a name in a condition must be a column that the policy sees: {known}",
-                    f"{meant}, or put text in quotes",
+                    f"{meant}, or put text in quotes" if seen else _INSTEAD,
                 )
 
     def _start(self, node: ast.expr) -> int:

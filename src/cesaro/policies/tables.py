@@ -188,13 +188,17 @@ class WrittenTable(Policy):
     def _entries(self, form: _Form, log: LogInfo) -> list[Entry]:
         columns = [self._header[key] for key in form.keys]
         known = [log.columns.get(column, log.states) for column in columns]
+        called = [f"entries of {column!r}" for column in columns]
+        if columns[0] not in log.columns:  # the only one, which may have any name
+            taken = "".join(f" of {name!r}, for which {columns[0]!r} is taken," for name in log.columns)
+            called = ["states" if columns[0] == _STATE else f"entries{taken}"]
         states = [dict[Any, Any]() for _ in columns]
         actions: dict[Any, Any] = {}
         entries = []
         for line, cells in self._rows:
             state = tuple(
-                self._read(read, cells[key], levels, line, _STATE if len(columns) == 1 else column)
-                for key, column, levels, read in zip(form.keys, columns, known, states)
+                self._read(read, cells[key], levels, line, what)
+                for key, what, levels, read in zip(form.keys, called, known, states)
             )
             for place in form.wide:
                 action = self._action(actions, self._header[place], log, line, True)
@@ -243,7 +247,7 @@ class WrittenTable(Policy):
         label = labels.read(text, log.actions)
         return label is not None and labels.Index(log.actions).find(label) >= 0
 
-    def _read(self, read: dict[Any, Any], cell: Any, levels: Any, line: int, field: str) -> Any:
+    def _read(self, read: dict[Any, Any], cell: Any, levels: Any, line: int, what: str) -> Any:
         """The label or number of the log that a cell stands for; each is read once."""
         if not self._is_text:
             return labels.native(cell)
@@ -251,7 +255,7 @@ class WrittenTable(Policy):
             read[cell] = labels.read(cell, levels)
             if read[cell] is None:
                 kind = labels.kind(levels) if len(levels) else "numbers"
-                raise self._unreadable(line, field, cell, kind)
+                raise self._unreadable(line, what, cell, kind)
         return read[cell]
 
     def _action(self, read: dict[Any, Any], cell: Any, log: LogInfo, line: int, is_text: bool) -> Any:
@@ -263,7 +267,7 @@ class WrittenTable(Policy):
             else:
                 read[cell], kind = labels.read(cell, log.actions), labels.kind(log.actions)
             if read[cell] is None:
-                raise self._unreadable(line, _ACTION, cell, kind)
+                raise self._unreadable(line, "actions", cell, kind)
         return read[cell]
 
     def _probability(self, line: int, cell: Any) -> float:
@@ -282,11 +286,9 @@ class WrittenTable(Policy):
             else self._source
         )
 
-    def _unreadable(self, line: int, field: str, text: str, kind: str) -> InputError:
-        plural = f"{field}s are" if field in (_STATE, _ACTION) else f"entries of {field!r} are"
-        what = f"the {field}s" if field in (_STATE, _ACTION) else "them"
+    def _unreadable(self, line: int, what: str, text: str, kind: str) -> InputError:
         return InputError(
-            f"{self._where(line)}: the log's {plural} {kind}, and {text!r} is none; write {what} as the log does."
+            f"{self._where(line)}: the log's {what} are {kind}, and {text!r} is none; write them as the log does."
         )
 
     def _not_discrete(self, log: LogInfo) -> InputError:

@@ -91,7 +91,18 @@ def test_one_json_document_and_nothing_else(log: Path, tmp_path: Path) -> None:
     found = json.loads(result.stdout)
     assert found["schema"] == "cesaro-evaluation/1"
     assert found.keys() == {
-        *("schema", "cesaro", "policy", "unit", "confidence", "reward_rate", "behavior_rate", "difference", "covers"),
+        *(
+            "schema",
+            "cesaro",
+            "policy",
+            "unit",
+            "cost",
+            "confidence",
+            "reward_rate",
+            "behavior_rate",
+            "difference",
+            "covers",
+        ),
         *("verdict", "diagnostics", "settings", "log", "warnings", "run"),
     }
     rate = found["reward_rate"]
@@ -511,3 +522,48 @@ def test_help_says_what_a_log_and_the_automatic_ridge_are() -> None:
     said = " ".join(re.sub(r"[^\w\s:;,.'-]", " ", cesaro("evaluate", "--help").stdout).split())
     assert "a folder or pattern of Parquet, CSV or Arrow files" in said
     assert "auto: none for the closed form; for learned methods on our own features 1e-6 of the features' mean" in said
+
+
+# Verdicts for scheduled jobs, and costs
+
+
+@pytest.mark.parametrize(
+    ("verdict", "fail_on", "code"),
+    [("ok", "caution", 0), ("caution", "bad", 0), ("caution", "caution", 3), ("bad", "caution", 3), ("bad", "bad", 3)],
+)
+def test_fail_on_exits_with_3(
+    log: Path, monkeypatch: pytest.MonkeyPatch, verdict: str, fail_on: str, code: int
+) -> None:
+    monkeypatch.setattr("cesaro.evaluation.Evaluation.verdict", property(lambda _: verdict))
+    assert cesaro("evaluate", log, *POLICY, *COLUMNS, "--quiet", "--fail-on", fail_on).exit_code == code
+
+
+def test_fail_on_comes_after_the_document_and_the_folder(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cesaro.evaluation.Evaluation.verdict", property(lambda _: "bad"))
+    given = (log, *POLICY, *COLUMNS, "--quiet", "--json", "--fail-on", "bad")
+    failed = cesaro("evaluate", *given, "--out", tmp_path / "answer")
+    assert (failed.exit_code, json.loads(failed.stdout)["verdict"]) == (3, "bad")
+    assert sorted(os.listdir(tmp_path / "answer")) == FILES
+    assert failed.stderr.endswith("--fail-on bad: the verdict on 'uniform' is bad.\n")
+    several = cesaro("compare", *given, "--policy", "constant:go")
+    assert (several.exit_code, json.loads(several.stdout)["ranking"]) == (3, [])
+
+
+def test_a_log_of_costs_speaks_of_costs(tmp_path: Path) -> None:
+    costs = table()
+    costs = costs.append_column("bill", pa.array([0.0 - value for value in costs["earned"].to_pylist()]))
+    file = tmp_path / "log.parquet"
+    pq.write_table(costs, file)
+    given = ("evaluate", file, *POLICY, "--observation", "state", "--action", "done", "--quiet")
+    rewards, bills = cesaro(*given, "--reward", "earned", "--json"), cesaro(*given, "--cost", "bill", "--json")
+    one, other = json.loads(rewards.stdout), json.loads(bills.stdout)
+    assert (one["cost"], other["cost"]) == (None, "bill")
+    assert other["reward_rate"] == one["reward_rate"]
+    assert 'A reward is minus "bill"' in " ".join(other["log"]["notes"])
+    text = " ".join(cesaro(*given, "--cost", "bill").stdout.split())
+    assert "'uniform' would cost -0." in text
+    assert "than the log cost" in text or "from what the log cost" in text
+    streamed = cesaro(*given, "--cost", "bill", "--json", "--stream")
+    assert json.loads(streamed.stdout)["reward_rate"] == other["reward_rate"]

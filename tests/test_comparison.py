@@ -1,12 +1,15 @@
 """Ranking, and which differences are beyond noise."""
 
+import pickle
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import cesaro as cs
 from cesaro.estimators import Estimate
+from cesaro.estimators.diagnostics import Diagnostic, Verdict
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +96,90 @@ def test_equal_rates_are_said_to_be_equal(found: cs.Comparison) -> None:
 def test_unknown_names_are_refused(found: cs.Comparison) -> None:
     with pytest.raises(cs.InputError, match="two different names among"):
         found.beyond_noise("high", "other")
+
+
+def with_verdicts(found: cs.Comparison, **verdicts: Verdict) -> cs.Comparison:
+    """The same policies, some of them with one finding of this verdict."""
+    evaluations = {
+        name: replace(
+            one, diagnostics=(Diagnostic("order of rows", None, verdicts[name], "The rows are out of order."),)
+        )
+        if name in verdicts
+        else one
+        for name, one in found.evaluations.items()
+    }
+    return replace(found, evaluations=evaluations)
+
+
+def test_answers_that_are_bad_have_no_rank(found: cs.Comparison) -> None:
+    shown = with_verdicts(found, high="bad")
+    assert [one.name for one in shown.ranking] == ["middle", "low"]
+    assert [one.name for one in shown.listed] == ["middle", "low", "high"]
+    assert shown.beyond_noise("high", "low") is None
+    assert shown.beyond_noise("middle", "low")
+    document = shown.to_dict()
+    assert (document["ranking"], document["unranked"]) == (["middle", "low"], ["high"])
+    text = str(shown)
+    assert text.startswith("'middle' has the highest rate of those that can be ranked: ")
+    assert "'high' has no rank, because the verdict is bad (order of rows)" in text
+    assert "The lead over 'low' is beyond noise." in text
+    assert "Of all 3 differences, 1 is beyond noise." in text
+
+
+def test_nothing_is_ranked_where_every_answer_is_bad(found: cs.Comparison) -> None:
+    shown = with_verdicts(found, low="bad", middle="bad", high="bad")
+    assert shown.to_dict()["ranking"] == []
+    assert not any(entry["beyond_noise"] for entry in shown.to_dict()["differences"])
+    for text in (str(shown), shown._repr_html_()):
+        assert "No ranking: the verdict on every policy is bad" in text
+        assert "What is known is what the log itself earned: " in text
+        assert not any(claim in text for claim in ("highest", "The lead", ">yes<", " yes\n", "From best"))
+
+
+def test_one_answer_that_is_not_bad_is_no_winner(found: cs.Comparison) -> None:
+    text = str(with_verdicts(found, middle="bad", high="bad"))
+    assert text.startswith("No ranking: 'low' alone has an answer that is not bad, ")
+    assert "highest" not in text
+
+
+def test_costs_are_compared_as_costs(found: cs.Comparison) -> None:
+    """The rates 2, 1 and 0 of rewards that are minus a cost are the costs −2, −1 and 0, of which the first is the lowest."""
+    evaluations = {name: replace(one, cost="bill") for name, one in found.evaluations.items()}
+    text = str(replace(found, evaluations=evaluations))
+    assert text.startswith("'high' has the lowest cost: -")
+    assert "Minus 'bill' per step, in the long run (higher is better)" in text
+
+
+def test_frames(found: cs.Comparison) -> None:
+    shown = with_verdicts(found, high="bad")
+    rates = shown.to_frame()
+    assert rates["policy"].tolist() == ["middle", "low", "high"]
+    assert rates["rank"].fillna(0).tolist() == [1, 2, 0]
+    assert rates["reward_rate"].tolist() == [one.reward_rate for one in shown.listed]
+    differences = shown.to_frame("differences")
+    assert differences[["policy", "minus"]].values.tolist() == [list(pair) for pair in shown.ranked_differences()]
+    assert differences["beyond_noise"].tolist() == [True, None, None]
+    assert set(shown.to_frame("diagnostics")["policy"]) == {"low", "middle", "high"}
+    high = found.evaluations["high"]
+    row = high.to_frame().iloc[0]
+    assert (row["reward_rate_low"], row["reward_rate_high"]) == high.interval()
+    assert high.to_frame("diagnostics")["name"].tolist() == [entry.name for entry in high.diagnostics]
+    with pytest.raises(cs.InputError, match=r"of must be one of rates, diagnostics\. Got 'values'"):
+        high.to_frame("values")
+
+
+def choose(seen: Any) -> Any:
+    return seen["observation"] % 2
+
+
+def test_answers_can_be_pickled() -> None:
+    rng = np.random.default_rng(0)
+    log = cs.Transitions(rng.integers(0, 3, 500), rng.integers(0, 2, 500), rng.normal(size=500))
+    answer = cs.compare(log, {"mine": choose, "rule": "rule:1 if observation > 1 else 0"}, quiet=True)
+    again = pickle.loads(pickle.dumps(answer))
+    assert str(again) == str(answer)
+    assert again.to_dict() == answer.to_dict()
+    seen = np.array([0, 1, 2])
+    assert again.evaluations["mine"].estimator.predict(seen, seen % 2) == pytest.approx(
+        answer.evaluations["mine"].estimator.predict(seen, seen % 2), nan_ok=True
+    )

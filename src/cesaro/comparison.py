@@ -14,7 +14,18 @@ import numpy as np
 from cesaro import __version__
 from cesaro.errors import InputError
 from cesaro.estimators.influence import Estimate
-from cesaro.evaluation import Evaluation, as_log, evaluate, paired_difference, reject_columns, target_series, to_numbers
+from cesaro.evaluation import (
+    Evaluation,
+    as_log,
+    evaluate,
+    finding_rows,
+    paired_difference,
+    rates_row,
+    reject_columns,
+    target_series,
+    to_frame,
+    to_numbers,
+)
 from cesaro.files import holding
 
 COMPARISON_SCHEMA = "cesaro-comparison/1"
@@ -48,30 +59,48 @@ class Comparison:
 
     @property
     def ranking(self) -> list[Evaluation]:
-        """The evaluations, highest rate first."""
-        return sorted(self.evaluations.values(), key=lambda evaluation: -evaluation.reward_rate)
+        """The evaluations whose verdict is not bad, highest rate first; an answer that is bad has no rank."""
+        fine = [evaluation for evaluation in self.evaluations.values() if evaluation.verdict != "bad"]
+        return sorted(fine, key=lambda evaluation: -evaluation.reward_rate)
+
+    @property
+    def unranked(self) -> list[Evaluation]:
+        """The evaluations whose verdict is bad, in the order given."""
+        return [evaluation for evaluation in self.evaluations.values() if evaluation.verdict == "bad"]
+
+    @property
+    def listed(self) -> list[Evaluation]:
+        """All evaluations as reports list them: the ranking, and then those without a rank."""
+        return [*self.ranking, *self.unranked]
 
     def ranked_differences(self) -> dict[tuple[str, str], Estimate]:
-        """All paired differences, the better policy first: the best against all others, then the second, and so on."""
-        names = [evaluation.name for evaluation in self.ranking]
+        """All paired differences, the better policy first: the best against all others, then the second, and so on.
+
+        Policies whose verdict is bad come last, in the order given.
+        """
+        names = [evaluation.name for evaluation in self.listed]
         return {(a, b): self.difference(a, b) for a, b in combinations(names, 2)}
 
     @cached_property
     def adjusted(self) -> dict[tuple[str, str], float]:
-        """Two-sided p-values of `ranked_differences`, adjusted by Holm's rule for how many there are; NaN without an interval."""
+        """Two-sided p-values of `ranked_differences`, adjusted by Holm's rule for how many there are.
+
+        NaN where there is no interval, and where the verdict on one of the two policies is bad: such a p-value means nothing.
+        """
         chances = {pair: _two_sided(found) for pair, found in self.ranked_differences().items()}
         known = sorted((pair for pair, p in chances.items() if np.isfinite(p)), key=lambda pair: chances[pair])
         result, least = dict.fromkeys(chances, float("nan")), 0.0
         for place, pair in enumerate(known):
             least = max(least, min(1.0, (len(known) - place) * chances[pair]))
             result[pair] = least
-        return result
+        bad = {evaluation.name for evaluation in self.unranked}
+        return {pair: float("nan") if bad & set(pair) else chance for pair, chance in result.items()}
 
     def beyond_noise(self, a: str, b: str) -> bool | None:
         """Whether the rates of a and b differ by more than noise explains, with all comparisons counted (Holm's rule).
 
         However many policies are alike, the chance that any of them is claimed to differ is at most 1 − confidence. None where
-        the difference has no standard error.
+        the difference has no standard error, or the verdict on one of the two is bad.
         """
         self.difference(a, b)  # refuses unknown names
         chance = self.adjusted.get((a, b), self.adjusted.get((b, a), float("nan")))
@@ -105,6 +134,35 @@ class Comparison:
 
         return comparison_text(self)
 
+    def to_frame(self, of: str = "rates") -> Any:
+        """A pandas frame.
+
+        Args:
+            of: "rates": a row per policy as `Evaluation.to_frame` gives it, in the order of `listed`, with its rank (none where
+                the verdict is bad); "differences": a row per pair; or "diagnostics": a row per finding on a policy.
+        """
+        ranks = {one.name: rank for rank, one in enumerate(self.ranking, 1)}
+        return to_frame(
+            of,
+            rates=lambda: [{"rank": ranks.get(one.name), **rates_row(one)} for one in self.listed],
+            differences=self._difference_rows,
+            diagnostics=lambda: [row for one in self.listed for row in finding_rows(one)],
+        )
+
+    def _difference_rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "policy": a,
+                "minus": b,
+                "difference": found.value,
+                "standard_error": found.standard_error,
+                **dict(zip(("low", "high"), found.interval(self.confidence))),
+                "adjusted_p": self.adjusted[a, b],
+                "beyond_noise": self.beyond_noise(a, b),
+            }
+            for (a, b), found in self.ranked_differences().items()
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; `p_one_sided` of `policy` minus `minus` as in `Evaluation.to_dict`."""
         return {
@@ -112,6 +170,7 @@ class Comparison:
             "cesaro": __version__,
             "evaluations": [evaluation.to_dict() for evaluation in self.evaluations.values()],
             "ranking": [evaluation.name for evaluation in self.ranking],
+            "unranked": [evaluation.name for evaluation in self.unranked],
             "differences": [
                 {
                     "policy": a,

@@ -3,7 +3,7 @@
 import inspect
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from cesaro.estimators.base import Estimator
 from cesaro.estimators.diagnostics import Diagnostic, widened, worst
 from cesaro.estimators.influence import Estimate, check_confidence
 from cesaro.estimators.projection import Projection
+from cesaro.lazy import pandas
 from cesaro.linear import METHODS
 from cesaro.policies import policy as as_policy
 from cesaro.progress import stage
@@ -62,6 +63,7 @@ class Evaluation:
         estimator: the fitted estimator, for values and more.
         is_logged: whether the policy is what the log did, so that there is no difference to speak of.
         run: when it was made, versions, and the command that repeats it where there was one.
+        cost: the column of costs, where rewards are minus its entries (`cesaro.read(…, cost=…)`); None: the log holds rewards.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Evaluation:
     estimator: Estimator = field(repr=False)
     is_logged: bool = False
     run: dict[str, Any] = field(default_factory=dict, repr=False)
+    cost: str | None = None
 
     @property
     def reward_rate(self) -> float:
@@ -150,6 +153,15 @@ class Evaluation:
 
         return evaluation_text(self)
 
+    def to_frame(self, of: str = "rates") -> Any:
+        """A pandas frame.
+
+        Args:
+            of: "rates": one row with the policy, the rates of target, log and difference, each with its standard error and
+                interval (`reward_rate`, `reward_rate_low`, …), and the verdict; or "diagnostics": a row per finding.
+        """
+        return to_frame(of, rates=lambda: [rates_row(self)], diagnostics=lambda: finding_rows(self))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values, with the schema's version; what is not known is None.
 
@@ -160,6 +172,7 @@ class Evaluation:
             "cesaro": __version__,
             "policy": self.name,
             "unit": self.unit,
+            "cost": self.cost,
             "confidence": self.confidence,
             "reward_rate": to_numbers(self.target, self.confidence),
             "behavior_rate": to_numbers(self.behavior, self.confidence),
@@ -266,7 +279,34 @@ def evaluate(
         estimator=estimator,
         is_logged=target.is_logged,
         run=run_info(),
+        cost=opened.schema.roles["reward"].columns[0] if opened.schema.settings.cost else None,
     )
+
+
+def to_frame(of: Any, **parts: Callable[[], list[dict[str, Any]]]) -> Any:
+    """A pandas frame of one of the parts, from its rows."""
+    if of not in parts:
+        raise InputError(f"of must be one of {', '.join(parts)}. Got {of!r}.")
+    return pandas().DataFrame(parts[of]())
+
+
+def rates_row(evaluation: Evaluation) -> dict[str, Any]:
+    """An evaluation as a row of a frame."""
+    row: dict[str, Any] = {"policy": evaluation.name}
+    for name, estimate in (
+        ("reward_rate", evaluation.target),
+        ("behavior_rate", evaluation.behavior),
+        ("difference", evaluation.difference),
+    ):
+        low, high = estimate.interval(evaluation.confidence)
+        row |= {name: estimate.value, f"{name}_standard_error": estimate.standard_error}
+        row |= {f"{name}_low": low, f"{name}_high": high}
+    return {**row, "verdict": evaluation.verdict, "log": evaluation.log["name"], "rows": evaluation.log["rows"]}
+
+
+def finding_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """The findings on a policy as rows of a frame."""
+    return [{"policy": evaluation.name, **vars(entry)} for entry in evaluation.diagnostics]
 
 
 def target_series(estimator: Estimator) -> Projection | None:

@@ -1,9 +1,19 @@
-"""Public names that are imported when they are first used, so that a package costs nothing to import."""
+"""What is imported when it is first used: public names, so that a package costs nothing to import, and pandas."""
 
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
+
+from cesaro.errors import InputError
+
+
+def pandas() -> Any:
+    """The package, which only those need who ask for a data frame."""
+    try:
+        return import_module("pandas")
+    except ImportError:
+        raise InputError("to_frame() needs pandas; install it with: pip install pandas.") from None
 
 
 def lazily(package: str, exports: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -163,10 +163,20 @@ def shapes(observations: Any) -> str:
 
 
 def copied(observations: Any) -> Any:
-    """Fresh arrays: a policy that works in place must not change the log."""
+    """Fresh arrays, of the kind they are: a policy that works in place must not change the log."""
     if isinstance(observations, dict):
         return {name: np.array(column) for name, column in observations.items()}
-    return np.array(observations)
+    return np.array(observations, subok=True)
+
+
+class _Sampler:
+    """A function as `f(observations, rng)`; unlike one that is defined on the way it can be pickled where the function can."""
+
+    def __init__(self, function: Function, *, by_name: bool) -> None:
+        self.function, self.by_name = function, by_name
+
+    def __call__(self, observations: Any, rng: Any) -> Any:
+        return self.function(observations, rng=rng) if self.by_name else self.function(observations)
 
 
 def sampler(who: str, function: Function) -> tuple[Function, bool]:
@@ -193,7 +203,7 @@ def sampler(who: str, function: Function) -> tuple[Function, bool]:
             f"Got ({', '.join(map(str, parameters))}); wrap it: def f(observations, rng): return …"
         )
     if by_name:
-        return lambda observations, rng: function(observations, rng=rng), False
+        return _Sampler(function, by_name=True), False
     if len(required) == 2:
         return function, False
-    return lambda observations, rng: function(observations), True
+    return _Sampler(function, by_name=False), True

@@ -36,6 +36,26 @@ def test_parts_that_never_meet_are_refused() -> None:
         cs.DiffLSTD(quiet=True).fit(log, "constant:0")
 
 
+def test_the_refusal_tells_how_small_a_part_is_and_what_to_do_about_it() -> None:
+    """A cell of 3 rows that loop on themselves; of 20 rows elsewhere, half lead there: 13 of 223 rows end in it."""
+    rng = np.random.default_rng(1)
+    state = np.repeat([0, 9, 5], [200, 3, 20])
+    after = np.concatenate([np.zeros(200), np.full(3, 9), np.tile([0, 9], 10)]).astype(int)
+    log = cs.Transitions(state, np.zeros(223, dtype=int), rng.normal(size=223), after)
+    with pytest.raises(NotIdentified) as refused:
+        cs.DiffLSTD(quiet=True).fit(log, "constant:0")
+    said = str(refused.value)
+    assert (
+        "2 separate parts that never meet, 200 rows around (0, 0) (94 % of the target's time), 3 rows around (9, 0)"
+        in said
+    )
+    assert (
+        "(5.8 % of the target's time); so few rows may lead only to themselves by chance: drop the rows of the small"
+        in said
+    )
+    assert "merge it with states alike, or collect more data there" in said
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_parts_with_odd_shares_are_refused_too(seed: int) -> None:
     """Thirds and sevenths do not sum to one exactly: rounding must not pass for a rare way out."""

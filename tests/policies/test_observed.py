@@ -3,11 +3,13 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import cesaro as cs
 from cesaro.errors import InputError
-from cesaro.policies import Finite
+from cesaro.policies import Finite, attach
 from cesaro.policies.base import place
 
 
@@ -63,3 +65,81 @@ def test_the_observation_is_named_however_the_rows_were_cut(features: str) -> No
     ) as caught:
         cs.evaluate(log, broken, features=features, quiet=True)
     assert "row " not in str(caught.value).partition("Got")[2]
+
+
+# One column, or several: the same names
+
+RNG = np.random.default_rng(0)
+
+
+def by_name(seen: Any) -> Any:
+    return np.where(seen["x"] > 1, "go", "stop")
+
+
+def of_pandas(seen: "pd.DataFrame") -> Any:
+    return seen["x"].map(lambda x: "go" if x > 1 else "stop")
+
+
+def of_polars(seen: pl.DataFrame) -> Any:
+    return seen.select(pl.when(pl.col("x") > 1).then(pl.lit("go")).otherwise(pl.lit("stop"))).to_series()
+
+
+COLUMNS = {"x": [0.5, 1.5, 2.5, 0.0], "y": ["a", "b", "a", "b"], "action": ["go", "stop"] * 2, "reward": [0.0] * 4}
+
+
+@pytest.mark.parametrize("observation", ["x", ["x"], ["x", "y"], ["x", "reward"]])
+@pytest.mark.parametrize("function", [by_name, of_pandas, of_polars])
+def test_a_policy_finds_its_column_however_many_there_are(function: Any, observation: Any) -> None:
+    log = cs.read({**COLUMNS, "earned": [1.0] * 4}, observation=observation, reward="earned")
+    seen = next(iter(log.blocks())).observations.plain()
+    attached = attach(function, log)
+    assert attached.sample(seen, np.random.default_rng(0)).tolist() == [1, 0, 0]
+    probabilities = Finite(["go", "stop"], lambda seen: np.column_stack([seen["x"] > 1, seen["x"] <= 1]).astype(float))
+    assert np.asarray(attach(probabilities, log).probabilities(seen)).tolist() == [[0, 1], [1, 0], [1, 0]]
+
+
+def test_vectors_have_names_too() -> None:
+    log = cs.read(
+        {"obs_0": [0.0, 2.0], "obs_1": [1.0, 3.0], "action": [0, 1], "reward": [0.0, 0.0]}, observation="obs_*"
+    )
+    seen = next(iter(log.blocks())).observations.plain()
+    assert attach(lambda seen: (seen["obs_1"] > seen[:, 0]).astype(int), log).sample(seen, RNG).tolist() == [1]
+    listed = cs.Transitions(np.zeros((3, 2)), [0, 1, 0], np.zeros(3))
+    assert (
+        attach(lambda seen: seen["observation"][:, 0].astype(int), listed).sample(np.zeros((3, 2)), RNG).tolist()
+        == [0] * 3
+    )
+
+
+def test_old_policies_get_an_array_that_acts_as_one() -> None:
+    """Arithmetic, masks, views and work in place are those of a plain array, and the log stays as it is."""
+    log = cs.Transitions(np.array([0.5, 1.5, 2.5]), ["go", "stop", "go"], np.zeros(3))
+    kinds = []
+
+    def old(seen: Any) -> Any:
+        kinds.extend([type(seen + 1), type(seen > 1), type(np.where(seen > 1, 1, 0)), type(seen.max())])
+        seen *= 2
+        assert len(seen) == 3
+        assert seen.tolist() == [1.0, 3.0, 5.0]
+        return ["go" if float(one) > 2 else "stop" for one in seen]
+
+    seen = np.array([0.5, 1.5, 2.5])
+    assert attach(old, log).sample(seen, np.random.default_rng(0)).tolist() == [1, 0, 0]
+    assert seen.tolist() == [0.5, 1.5, 2.5]
+    assert kinds == [np.ndarray, np.ndarray, np.ndarray, np.float64]
+
+
+def test_a_column_that_is_not_there_is_named() -> None:
+    log = cs.read({**COLUMNS}, observation="x")
+    with pytest.raises(InputError, match=r"IndexError .*: no column 'z' among the log's observations, 'x';"):
+        attach(lambda seen: seen["z"], log).sample(np.zeros(2), np.random.default_rng(0))
+    with pytest.raises(
+        InputError, match="it must accept the log's observations, a pandas frame with the columns 'x', 'y'"
+    ):
+        attach(lambda_of_frame, cs.read(COLUMNS, observation=["x", "y"])).sample(
+            {"x": np.zeros(2), "y": np.array(["a", "b"])}, np.random.default_rng(0)
+        )
+
+
+def lambda_of_frame(seen: pd.DataFrame) -> Any:
+    return seen["z"]

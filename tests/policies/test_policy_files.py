@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import save_file
 
+import cesaro as cs
 from cesaro.data import Transitions
 from cesaro.errors import InputError
 from cesaro.policies import attach, policy, save_actor
@@ -321,7 +322,7 @@ def test_onnx_probabilities_that_are_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"inputs": 2}, r"one float input of shape \[n, d\]\. Got x tensor\(float\) \['n', 3\], x1 "),
+        ({"inputs": 2}, r"one float input of shape \[n, d\], or one .* Got x tensor\(float\) \['n', 3\], x1 "),
         ({"rows": 4}, "a fixed first axis of 4; export the model with a dynamic batch axis"),
         ({"output": "logits", "actions": "[0, 1, 2]"}, r"a JSON list of the labels\. Got '\[0, 1, 2\]'"),
         ({"output": "logits", "actions": "go, stop"}, "Got 'go, stop'"),
@@ -412,3 +413,82 @@ def test_json_of_bounds_is_exact(tmp_path: Path) -> None:
     made = policy(path)
     assert made.low is not None
     assert made.low.tolist() == json.loads(json.dumps(low))
+
+
+# Classifiers as skl2onnx writes them
+
+
+def classifier(path: Path, *, zipmap: bool, actions: str | None = None) -> NDArray[Any]:
+    """A linear classifier of "go" and "stop" with the nodes and names of skl2onnx; its scores are returned as a matrix."""
+    matrix = np.arange(6, dtype=np.float32).reshape(2, 3) / 3 - 0.9
+    label, scores = ("output_label", "scores") if zipmap else ("label", "probabilities")
+    made_of: dict[str, Any] = {
+        "classlabels_strings": ["go", "stop"],
+        "coefficients": matrix.ravel().tolist(),
+        "intercepts": [0.0, 0.0],
+    }
+    nodes = [
+        helper.make_node(
+            "LinearClassifier", ["X"], [label, scores], domain="ai.onnx.ml", post_transform="SOFTMAX", **made_of
+        )
+    ]
+    outputs = [helper.make_tensor_value_info(label, TensorProto.STRING, [None])]
+    if zipmap:
+        nodes.append(
+            helper.make_node(
+                "ZipMap", [scores], ["output_probability"], domain="ai.onnx.ml", classlabels_strings=["go", "stop"]
+            )
+        )
+        entry = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+        outputs.append(helper.make_value_info("output_probability", helper.make_sequence_type_proto(entry)))
+    else:
+        outputs.append(helper.make_tensor_value_info(scores, TensorProto.FLOAT, [None, 2]))
+    inputs = [helper.make_tensor_value_info("X", TensorProto.FLOAT, [None, 3])]
+    graph = helper.make_graph(nodes, "classifier", inputs, outputs)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    if actions is not None:
+        helper.set_model_props(made, {"actions": actions})
+    onnx.save(made, path)
+    return matrix
+
+
+def test_onnx_classifiers_act_by_their_labels(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    matrix = classifier(path, zipmap=True)
+    np.testing.assert_array_equal(probabilities(path, TEXT), np.eye(2)[np.argmax(X @ matrix.T, axis=1)])
+    classifier(path, zipmap=False)
+    with pytest.warns(
+        cs.EvaluationWarning, match=r"gives labels \(label\) and probabilities: the policy takes its labels"
+    ):
+        np.testing.assert_array_equal(probabilities(path, TEXT), np.eye(2)[np.argmax(X @ matrix.T, axis=1)])
+    classifier(path, zipmap=False, actions='["go", "stop"]')
+    np.testing.assert_allclose(probabilities(path, TEXT), softmax(X @ matrix.T), atol=1e-6)
+
+
+def test_onnx_with_an_input_per_column(tmp_path: Path) -> None:
+    """Text to text, beside a number that is not used: the inputs have the names of columns, as pipelines on frames have."""
+    node = helper.make_node(
+        "LabelEncoder",
+        ["tariff"],
+        ["output_label"],
+        domain="ai.onnx.ml",
+        keys_strings=["low", "high"],
+        values_strings=["go", "stop"],
+    )
+    inputs = [
+        helper.make_tensor_value_info("temperature", TensorProto.FLOAT, [None, 1]),
+        helper.make_tensor_value_info("tariff", TensorProto.STRING, [None, 1]),
+    ]
+    outputs = [helper.make_tensor_value_info("output_label", TensorProto.STRING, [None, 1])]
+    graph = helper.make_graph([node], "encoder", inputs, outputs)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 2)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "model.onnx")
+    seen = {"tariff": np.array(["low", "high", "low"], dtype=object), "temperature": np.array([1.0, 2.0, 3.0])}
+    log = Transitions(seen, ["go", "stop", "go"], np.zeros(3))
+    assert attach(tmp_path / "model.onnx", log).sample(seen, RNG).tolist() == [0, 1, 0]
+    without = {"tariff": seen["tariff"], "x": seen["temperature"]}
+    with pytest.raises(
+        InputError, match="Got no 'temperature' among those that the policy sees, 'tariff', 'x'; give it"
+    ):
+        attach(tmp_path / "model.onnx", Transitions(without, ["go", "stop", "go"], np.zeros(3))).sample(without, RNG)

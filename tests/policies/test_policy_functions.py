@@ -224,7 +224,7 @@ class space: inner = staticmethod(last)
     ):
         made = policy(f"{file}:{name}")
         assert made.actions == actions
-        assert made.name == ("probabilities" if name == "finite" else name)
+        assert made.name == name
     np.testing.assert_array_equal(policy(f"{file}:last").sample(STATES, RNG), STATES)
     assert policy(f"{file}:finite", name="f").name == "f"
 
@@ -265,11 +265,11 @@ def test_other_paths(tmp_path: Path) -> None:
         (f"{tmp_path}/missing.py:f", r"missing\.py' is no file that can be found"),
         (f"{tmp_path}/folder.py:f", "is no file that can be found"),
         (f"{tmp_path}/policy.py", r"must be followed by the name to use from it, as in policy\.py:choose"),
-        (f"{tmp_path}/model.pkl", "runs code when it is loaded"),
+        (f"{tmp_path}/model.pt", "runs code when it is loaded"),
         (f"{tmp_path}/model.pt", "runs code when it is loaded"),
         (
             "Uniform",
-            r"policy must be uniform, logged, constant:<action>, shipped:<environment>, file\.py:name, .* Got 'Uniform'",
+            r"policy must be uniform, logged, constant:<action>, rule:<expression>, shipped:<environment>, .* Got 'Uniform'",
         ),
         ("", "policy must be uniform"),
         ("constant:", "must name an action"),
@@ -279,7 +279,7 @@ def test_other_paths(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=words):
             policy(spec)
     with pytest.raises(InputError, match="never read"):
-        policy(tmp_path / "model.joblib", trust=True)
+        policy(tmp_path / "model.ckpt", trust=True)
 
 
 def test_modules_beside_the_file(tmp_path: Path) -> None:

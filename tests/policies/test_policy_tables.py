@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cesaro.data import Transitions
 from cesaro.errors import InputError
 from cesaro.policies import attach, policy
+from cesaro.policies.tables import States
 
 
 def log(observations: Any, actions: Any, next_observations: Any = None) -> Transitions:
@@ -116,13 +117,119 @@ def test_broken_mappings(mapping: dict[Any, Any], words: str) -> None:
         policy(mapping)
 
 
-def test_frames_are_refused() -> None:
+# Several columns, and any names
+
+
+HEATING = Transitions(
+    {"temperature": [18.0, 20.5, 18.0], "tariff": ["low", "low", "high"]},
+    ["on", "off", "off"],
+    np.zeros(3),
+    {"temperature": [20.5, 18.0, 18.0], "tariff": ["low", "high", "low"]},
+)
+SEEN = {"temperature": np.array([18.0, 18.0, 20.5]), "tariff": np.array(["high", "low", "low"], dtype=object)}
+HEATED = [[1, 0], [0, 1], [0.75, 0.25]]  # off, on
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "temperature,tariff,action,probability\n18,low,on,1\n18,high,off,1\n20.5,low,off,.75\n20.5,low,on,.25\n",
+        "tariff,temperature,off,on\nlow,18.0,0,1\nhigh,18.0,1,0\nlow,20.5,0.75,0.25\n",
+        "tariff,heater,temperature,prob\nlow,on,18.0,1\nhigh,off,18.0,1\nlow,off,20.5,0.75\nlow,on,20.5,0.25\n",
+    ],
+)
+def test_tables_over_several_columns(text: str, tmp_path: Path) -> None:
+    np.testing.assert_array_equal(attach(write(tmp_path, text), HEATING).probabilities(SEEN), HEATED)
+
+
+def test_a_table_need_not_look_at_every_column(tmp_path: Path) -> None:
+    attached = attach(write(tmp_path, "tariff,whatever I do\nlow,on\nhigh,off\n"), HEATING)
+    np.testing.assert_array_equal(attached.probabilities(SEEN), [[1, 0], [0, 1], [0, 1]])
+
+
+def test_one_column_may_have_any_name(tmp_path: Path) -> None:
+    found = attach(write(tmp_path, "where,what\na,stop\nb,go\n"), TEXT).probabilities(np.array(["a", "b"]))
+    np.testing.assert_array_equal(found, [[0, 1], [1, 0]])
+    wide = attach(write(tmp_path, "s,1,0\n0,.5,.5\n1,0,1\n2,.75,.25\n"), NUMBERS).probabilities(np.array([0, 1, 2]))
+    np.testing.assert_array_equal(wide, EXACT)
+
+
+def test_a_column_that_is_taken_for_another_is_named(tmp_path: Path) -> None:
+    words = "the log's entries of 'observation', for which 'tariff' is taken, are integers, and 'low' is none"
+    with pytest.raises(InputError, match=words):
+        attach(write(tmp_path, "tariff,action\nlow,1\n"), NUMBERS)
+
+
+def test_states_of_several_columns_in_a_mapping() -> None:
+    rules = {(18, "low"): "on", (18, "high"): "off", (20.5, "low"): {"off": 0.75, "on": 0.25}}
+    np.testing.assert_array_equal(attach(rules, HEATING).probabilities(SEEN), HEATED)
+    with pytest.raises(
+        InputError, match=r"a table whose states have 2 labels each, and the log has one column of labels"
+    ):
+        attach({("a", "b"): "go"}, TEXT)
+    with pytest.raises(InputError, match=r"must have states of one form.* Got states of 1, 2 labels"):
+        policy({("a", "b"): "go", "a": "go"})
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=20, unique=True), st.integers(0, 2**32 - 1))
+def test_states_of_several_columns_are_found_as_in_a_dict(states: list[tuple[int, ...]], seed: int) -> None:
+    rows = {state: row for row, state in enumerate(states)}
+    seen = np.random.default_rng(seed).integers(0, 5, (30, 3))
+    assert States(states).codes(list(seen.T)).tolist() == [rows.get(tuple(one), -1) for one in seen.tolist()]
+
+
+def test_frames() -> None:
     import pandas as pd
     import polars as pl
+    import pyarrow as pa
 
-    for frame in (pd.DataFrame(EXACT), pd.Series([0, 1]), pl.DataFrame({"state": [0]})):
-        with pytest.raises(InputError, match="whose labels would be lost"):
-            policy(frame)
+    columns = {
+        "tariff": ["low", "high", "low"],
+        "temperature": [18.0, 18.0, 20.5],
+        "off": [0.0, 1.0, 0.75],
+        "on": [1.0, 0.0, 0.25],
+    }
+    for frame in (pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns)):
+        np.testing.assert_array_equal(attach(frame, HEATING).probabilities(SEEN), HEATED)
+    indexed = pd.DataFrame(columns).set_index(["tariff", "temperature"])
+    np.testing.assert_array_equal(attach(indexed, HEATING).probabilities(SEEN), HEATED)
+    certain = pd.DataFrame({"seen": [0, 1, 2], "action": [1, 0, 1]})
+    np.testing.assert_array_equal(attach(certain, NUMBERS).probabilities(np.array([0, 1, 2])), [[0, 1], [1, 0], [0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"0": [0.5, 0.5, 1], "1": [0.5, 0.5, 0]}, "must have columns of what the policy sees"),
+        ({"state": [0, 1], "action": [0, None]}, "'table', row 1: column 'action' is empty"),
+        ({"state": [0, 1], "action": [0, 1], "p": [1, 2]}, "'table', row 1: a probability must be a number .* Got 2"),
+        ({"state": ["0", "1", "2"], "action": [0, 1, 0]}, "integers never match text"),
+        ({"state": [0, 1, 2], "action": ["0", "1", "0"]}, "labels are compared as they are"),
+        ({"state": [], "action": []}, "has a header and no rows"),
+    ],
+)
+def test_broken_frames(columns: dict[str, list[Any]], words: str) -> None:
+    import pandas as pd
+
+    with pytest.raises(InputError, match=words):
+        attach(pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in columns.items()}), NUMBERS)
+
+
+def test_a_series_is_refused() -> None:
+    import pandas as pd
+
+    with pytest.raises(InputError, match="whose labels would be lost"):
+        policy(pd.Series([0, 1]))
+
+
+def test_a_state_of_several_columns_without_a_row(tmp_path: Path) -> None:
+    attached = attach(write(tmp_path, "temperature,tariff,action\n18,low,on\n"), HEATING)
+    with pytest.raises(
+        InputError, match=r"must have a row for every state, and \(18\.0, 'high'\) .* has none; add the row"
+    ):
+        attached.probabilities(SEEN)
+    with pytest.raises(InputError, match="line 2: the log's entries of 'temperature' are numbers, and 'warm' is none"):
+        attach(write(tmp_path, "temperature,tariff,action\nwarm,low,on\n"), HEATING)
 
 
 # CSV
@@ -165,12 +272,13 @@ def test_text_is_read_as_the_log_has_it(tmp_path: Path) -> None:
     [
         ("", "is empty"),
         ("state,action,probability\n", "a header and no rows"),
-        ("state;action;probability\n0;0;1\n", "must have the header"),
-        ("action,probability\n0,1\n", "must have the header"),
-        ("state,action,probability,note\n0,0,1,x\n", "must have the header"),
-        ("state,probability\n0,1\n", "must have the header"),
+        ("state;action;probability\n0;0;1\n", "must have columns of what the policy sees"),
+        ("action,probability\n0,1\n", "must have columns of what the policy sees"),
+        ("state,action,probability,note\n0,0,1,x\n", "must have columns of what the policy sees"),
+        ("state,probability\n0,1\n", "must have columns of what the policy sees"),
         ("0,0.5,0.5\n1,1,0\n", "name every column once"),
-        ("s,0,1\n0,1,0\n", "must have the header"),
+        ("0,1\n0,1\n1,1\n2,0\n", "must have columns of what the policy sees"),
+        ("s,t,0\n0,1,0\n", "must have columns of what the policy sees"),
         ("state,0,0\n0,1,0\n", "name every column once"),
         ("state,0,\n0,1,0\n", "name every column once"),
         ("state,0,1\n0,1\n", r"table\.csv', line 2: must have 3 fields as the header\. Got 2"),
@@ -183,7 +291,7 @@ def test_text_is_read_as_the_log_has_it(tmp_path: Path) -> None:
         ("state,0,1\n0,1,0\n0.0,1,0\n", "line 3: state 0 and action 0 occur twice"),
         ("state,action\n0,0\n0,1\n1,0\n2,0\n", r"state 0 must sum to one\. Got 2"),
         ("state,0,1\n0,1,0\n1,1,0\n", "state 2 in the log"),
-        ("state,action\n0,go\n", "line 2: the log's actions are integers, and 'go' is none; write the actions as"),
+        ("state,action\n0,go\n", "line 2: the log's actions are integers, and 'go' is none; write them as"),
         ("state,action\na,0\n", "line 2: the log's states are integers, and 'a' is none"),
         ('state,action\n"0,0\n', "cannot be read as CSV"),
     ],
@@ -203,8 +311,12 @@ def test_unreadable_csv(tmp_path: Path) -> None:
         policy(tmp_path / "missing.csv")
     with pytest.raises(InputError, match="needs a log"):
         policy(write(tmp_path, "state,action\n0,1\n")).probabilities(np.array([0]))
-    with pytest.raises(InputError, match=r"table\.csv' holds a row for each state, and the log .* vectors of numbers"):
+    with pytest.raises(InputError, match=r"must have columns of what the policy sees \('observation_0', "):
         attach(path, log(np.zeros((2, 3)), [0, 1]))
+    with pytest.raises(
+        InputError, match=r"table\.csv' holds a row for each state, and the log .* one column of numbers"
+    ):
+        attach(path, log(np.zeros(2), [0, 1]))
 
 
 @given(st.text(max_size=60) | st.text(alphabet='state,cioprbly01."\n\r ', max_size=60))

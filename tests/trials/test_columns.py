@@ -90,7 +90,8 @@ LABELS = [
     Trial(
         "two parts that never meet",
         log(state=ids("a", "b"), trajectory=ids("1", "2")),
-        "falls into 2 separate parts that never meet, such as (a, go) and (b, go); evaluate each part alone",
+        "falls into 2 separate parts that never meet, 11 rows around (a, go) (50 % of the target's time), 11 rows around (b, go) "
+        "(50 % of the target's time); evaluate each part alone, on a log of its rows only",
     ),
 ]
 NUMBERS = [

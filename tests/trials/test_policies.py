@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from .table import Files, Trial, log, rows, text
@@ -16,9 +17,10 @@ NOT_ONE = (
 NO_SHAPE = "Policy 'f' must give probabilities of shape [2, 2]: a row per observation, a column per action"
 NO_NUMBER = "'p.csv', line 2: a probability must be a number between 0 and 1. Got {}."
 NO_HEADER = (
-    "'p.csv' must have the header state,action,probability, or state,action, or state and then one column per action"
+    "'p.csv' must have columns of what the policy sees ('state'), and then action, or action and probability, or a column per "
+    "action"
 )
-NO_WORD = "policy must be uniform, logged, constant:<action>, shipped:<environment>, file.py:name, or a file that ends in .csv"
+NO_WORD = "policy must be uniform, logged, constant:<action>, rule:<expression>, shipped:<environment>, file.py:name, or a file"
 NO_FILE = "is no file that can be found; check the path of the policy."
 
 
@@ -50,6 +52,20 @@ def probabilities(name: str, says: str, given: str, actions: str = "['go', 'stay
 def table(name: str, says: str, content: str | bytes, **more: Any) -> Trial:
     """A policy in p.csv."""
     return Trial(name, {**log(), "p.csv": content}, says, policy="p.csv", **more)
+
+
+def classifier(*actions: Any) -> Callable[[Path], object]:
+    """A fitted pipeline that takes the first action in state a and the other in state b."""
+
+    def write(file: Path) -> None:
+        import joblib
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import OneHotEncoder
+        from sklearn.tree import DecisionTreeClassifier
+
+        joblib.dump(make_pipeline(OneHotEncoder(), DecisionTreeClassifier()).fit([["a"], ["b"]], actions), file)
+
+    return write
 
 
 FUNCTIONS = [
@@ -95,8 +111,8 @@ FUNCTIONS = [
         "class f:",
         "    def __init__(self, x): pass",
     ),
-    python("a number", "policy must be a table [S, A], a mapping, a function … Got a int.", "f = 3"),
-    python("a module", "policy must be a table [S, A], a mapping, a function … Got a module.", "f = np"),
+    python("a number", "policy must be a table [S, A], a mapping, a data frame, a function … Got a int.", "f = 3"),
+    python("a module", "policy must be a table [S, A], a mapping, a data frame, a function … Got a module.", "f = np"),
     python(
         "a path",
         "must be a function, an object, a class or a table. Got '/etc/passwd'; name another",
@@ -239,11 +255,15 @@ TABLES = [
     table("a header alone", "'p.csv' has a header and no rows; add a line for each state.", TABLE[:25]),
     table(
         "another header",
-        f"{NO_HEADER}, separated by commas. Got 'state,action,chance'.",
+        f"{NO_HEADER}, separated by commas. Got the header 'state,action,chance'.",
         TABLE.replace("probability", "chance"),
     ),
-    table("no header", f"{NO_HEADER}, separated by commas. Got 'a,go,0.5'.", TABLE[25:]),
-    table("semicolons", f"{NO_HEADER}, separated by commas. Got 'state;action;probability'.", TABLE.replace(",", ";")),
+    table("no header", f"{NO_HEADER}, separated by commas. Got the header 'a,go,0.5'.", TABLE[25:]),
+    table(
+        "semicolons",
+        f"{NO_HEADER}, separated by commas. Got the header 'state;action;probability'.",
+        TABLE.replace(",", ";"),
+    ),
     table("a row too short", "'p.csv', line 6: must have 3 fields as the header. Got 2.", f"{TABLE}a,go\n"),
     table(
         "Latin-1",
@@ -273,7 +293,7 @@ TABLES = [
         "has the actions ' go', ' stay', and the log log.csv has 'go', 'stay': labels",
         TABLE.replace(",", ", "),
     ),
-    Trial("the log itself", says="Got 'state,action,reward'.", policy="log.csv"),
+    Trial("the log itself", says="Got the header 'state,action,reward'.", policy="log.csv"),
     Trial(
         "letters of two signs",
         {"log.csv": text().replace("stay", "é"), "p.csv": TABLE.replace("stay", "e\u0301")},
@@ -328,7 +348,7 @@ WORDS = [
     Trial(
         "a pickle",
         {**log(), "p.pkl": b"cos\nsystem\n(S'touch ran'\ntR."},
-        "'p.pkl' is a pickle file, which runs code when it is",
+        "'p.pkl' is a pickled object, and loading it runs the code inside; if you trust who made it, pass trust=True (--trust",
         policy="p.pkl",
     ),
     Trial(
@@ -351,10 +371,70 @@ WORDS = [
         policy="p.zip",
         options="--trust",
     ),
+    Trial(
+        "a pickle that is none, trusted",
+        {**log(), "p.joblib": b"no pickle"},
+        "'p.joblib' cannot be loaded (…); save the model again, with joblib.dump and the installed versions.",
+        policy="p.joblib",
+        options="--trust",
+    ),
+    Trial(
+        "a label that the log does not know",
+        {**log(), "p.joblib": classifier("go", "fly")},
+        "Policy 'p' chooses the action 'fly' at the observation b, and the log log.csv holds only 'go', 'stay'; the log",
+        policy="p.joblib",
+        options="--trust",
+    ),
+    Trial(
+        "no label that the log knows",
+        {**log(), "p.joblib": classifier(0, 1)},
+        "Policy 'p' knows the classes 0, 1 (integers), and the log log.csv has the actions 'go', 'stay' (text): none is the same",
+        policy="p.joblib",
+        options="--trust",
+    ),
+    Trial(
+        "a state that the classifier does not know",
+        {"log.csv": text(state=["a", "b", "c"] * 8), "p.joblib": classifier("go", "stay")},
+        "Policy 'p' failed with ValueError: Found unknown categories ['c'] in column 0 during transform;",
+        policy="p.joblib",
+        options="--trust",
+    ),
     Trial("a packed table", {**log(), "p.csv.gz": b""}, NO_WORD, policy="p.csv.gz"),
     Trial("a name of markup", rate=0.5, policy="[red]x=constant:go"),
     Trial("a name of two lines", rate=0.5, policy="a\nb=constant:go"),
 ]
+RULES = [
+    Trial("a rule", rate=0.5, policy="rule:go if state == 'a' else 'go'"),
+    Trial("no expression", says="rule: must hold an expression. Got none; a rule is ACTION if", policy="rule:"),
+    Trial("no else", says="cannot be read at character 19 of the rule, ''", policy="rule:go if state == 'a'"),
+    Trial(
+        "one equals sign",
+        says="cannot be read at character 12…; equality is ==.",
+        policy="rule:go if state = 'a' else stay",
+    ),
+    Trial("no quotes", says="Got 'a' at character 16 of the rule; name one", policy="rule:go if state == a else stay"),
+    Trial(
+        "another action",
+        says="must be an action of … Got 'fly' at character 1 of",
+        policy="rule:fly if state == 'a' else go",
+    ),
+    Trial(
+        "another column",
+        says="Got 'stat' at character 7 of the rule; write state",
+        policy="rule:go if stat == 'a' else go",
+    ),
+    Trial("text and number", says="not of text and a number. Got 'state < 3'", policy="rule:go if state < 3 else stay"),
+    Trial("code", says="a rule must consist of", policy="rule:open('ran', 'w').write('x')"),
+    Trial("code in a name", says="put text in quotes", policy="rule:go if `__import__('os')` == 1 else stay"),
+    Trial(
+        "a number without end", says="arithmetic must give finite numbers", policy="rule:go if 9**9**9**9 > 1 else stay"
+    ),
+]
+
+
+@rows(RULES)
+def test_rules(trial: Trial, attempt: Callable[[Trial], None]) -> None:
+    attempt(trial)
 
 
 @rows(FUNCTIONS)

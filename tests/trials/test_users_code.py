@@ -153,7 +153,7 @@ LOADING = [
     ),
     python(
         "a policy of its own class",
-        "Policy 'mine' failed with SystemExit at p.py, line 5.",
+        "Policy 'f' failed with SystemExit at p.py, line 5.",
         "from cesaro.policies import Policy",
         "class P(Policy):",
         "    name = 'mine'",

@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 # What `cesaro.read` takes, by the names of the options.
 _ROLES = (
     *("observation", "action", "reward", "next_observation", "trajectory", "time", "terminated", "truncated"),
-    *("weight", "available"),
+    *("weight", "available", "cost"),
 )
 _LOG_SETTINGS = ("reward_lag", "on_termination", "on_truncation", "skip_bad_files", "stream")
 # What goes to the estimator as it is, where it is given.
 _ESTIMATOR_SETTINGS = ("dual_features", "standard_errors", "draws", "approximator", "checkpoint", "address")
 # They change where an answer goes or how it is computed, not what it is.
-_ELSEWHERE = ("out", "force", "json", "quiet", "checkpoint", "engine", "address", "stream")
+_ELSEWHERE = ("out", "force", "json", "quiet", "fail_on", "checkpoint", "engine", "address", "stream")
+
+
+# Of an answer whose verdict `--fail-on` does not accept; 2 refuses an input, and 1 is for what the machine did.
+VERDICT_EXIT = 3
 
 
 def _option(panel: str, help: str, *names: str, metavar: str | None = None, default: str | bool = False) -> Any:
@@ -53,12 +57,14 @@ Policies = Annotated[
     list[str],
     typer.Option(
         metavar="[NAME=]SPEC",
-        help="uniform, constant:ACTION, logged, shipped:ENV, file.py:NAME, or a .csv, .onnx, .safetensors or .zip file.",
+        help="uniform, constant:ACTION, logged, 'rule:on if temperature < 19 else off', shipped:ENV, file.py:NAME, or a .csv, "
+        ".onnx, .safetensors, .joblib or .zip file.",
     ),
 ]
 Observation = Annotated[list[str] | None, _column("What the policy sees; may be repeated; 'obs_*' is a vector.")]
 Action = Annotated[list[str] | None, _column("What was done; may be repeated where it is several numbers.")]
 Reward = Annotated[str | None, _column("What it earned.")]
+Cost = Annotated[str | None, _column("What it cost, in the place of --reward: the answer speaks of costs.")]
 NextObservation = Annotated[list[str] | None, _column("What was seen next; else that of the next row.")]
 Trajectory = Annotated[str | None, _column("Which rows belong together: an agent, a machine, an episode.")]
 Time = Annotated[str | None, _column("Orders the rows of a trajectory and shows gaps; else the order of the file.")]
@@ -169,6 +175,10 @@ Out = Annotated[
 ]
 Force = Annotated[bool, _option(_OUTPUT, "Replace the folder of an earlier answer.", "--force")]
 Json = Annotated[bool, _option(_OUTPUT, "Print one JSON document instead of text.", "--json")]
+FailOn = Annotated[
+    str | None,
+    _option(_OUTPUT, "Exit with code 3 on this verdict or a worse one, after the answer.", metavar="bad|caution"),
+]
 Quiet = Annotated[bool, _option(_OUTPUT, "No progress bar.", "--quiet")]
 
 
@@ -178,6 +188,7 @@ def evaluate(
     observation: Observation = None,
     action: Action = None,
     reward: Reward = None,
+    cost: Cost = None,
     next_observation: NextObservation = None,
     trajectory: Trajectory = None,
     time: Time = None,
@@ -211,6 +222,7 @@ def evaluate(
     out: Out = None,
     force: Force = False,
     json: Json = False,
+    fail_on: FailOn = None,
     quiet: Quiet = False,
 ) -> None:
     """What would this policy earn per step, in the long run? The answer from a log, with its interval and what to check."""
@@ -223,6 +235,7 @@ def compare(
     observation: Observation = None,
     action: Action = None,
     reward: Reward = None,
+    cost: Cost = None,
     next_observation: NextObservation = None,
     trajectory: Trajectory = None,
     time: Time = None,
@@ -256,6 +269,7 @@ def compare(
     out: Out = None,
     force: Force = False,
     json: Json = False,
+    fail_on: FailOn = None,
     quiet: Quiet = False,
 ) -> None:
     """Several policies on one log, with all paired differences: repeat --policy."""
@@ -271,6 +285,8 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
     with one_line_errors(resumes=resumes), ExitStack() as held:
         settings = _settings(given)
         kinds, roles, gap = _kinds(given["kind"] or ()), _roles(given), _gap(given["gap"])
+        if given["fail_on"] not in (None, "bad", "caution"):
+            raise InputError(f"--fail-on must be bad or caution. Got {given['fail_on']!r}.")
         if not several and len(given["policy"]) > 1:
             raise InputError(f"evaluate takes one --policy. Got {len(given['policy'])}; for several: cesaro compare.")
         if several and len(given["policy"]) < 2:
@@ -310,6 +326,15 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
             beside = ", ".join(name for name in names[1:] if not name.endswith(".png"))
             where = given["out"] / names[0]
             output.echo(f"Report: {where} (beside it: {beside}, {pictures} pictures)", aside=given["json"])
+    failed = [one for one in (answer.evaluations.values() if several else [answer]) if _fails(one, given["fail_on"])]
+    if failed:
+        verdicts = ", ".join(f"{one.name!r} is {one.verdict}" for one in failed)
+        output.echo(f"--fail-on {given['fail_on']}: the verdict on {verdicts}.", aside=True)
+        raise typer.Exit(VERDICT_EXIT)
+
+
+def _fails(evaluation: Any, fail_on: str | None) -> bool:
+    return fail_on is not None and evaluation.verdict in ("bad", fail_on)
 
 
 def _repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:
@@ -414,8 +439,8 @@ def _roles(given: dict[str, Any]) -> dict[str, Any]:
         roles[role] = names[0] if isinstance(names, list) and len(names) == 1 else names or None
     for role in given["ignore"] or ():
         found = role.replace("-", "_")
-        if found not in _ROLES or found in ("observation", "action", "reward"):
-            optional = ", ".join(_ROLES[3:])
+        if found not in _ROLES or found in ("observation", "action", "reward", "cost"):
+            optional = ", ".join(_ROLES[3:-1])
             hint = "; for that column: --ignore terminated --ignore truncated" if role in ("done", "dones") else ""
             raise InputError(f"--ignore must be one of {optional}. Got {role!r}{hint}.")
         if roles[found] is not None:

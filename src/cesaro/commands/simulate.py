@@ -18,7 +18,7 @@ Policy = Annotated[
     typer.Option(
         metavar="SPEC",
         help="shipped (the actor that comes with cesaro for ENV), uniform, constant:ACTION, file.py:NAME, or a .csv, "
-        ".onnx, .safetensors or .zip file.",
+        ".onnx, .safetensors, .joblib or .zip file.",
     ),
 ]
 Steps = Annotated[int, typer.Option(help="Steps, over all streams.", show_default=False)]

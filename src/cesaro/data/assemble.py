@@ -248,6 +248,8 @@ class Assembly:
         """
         kept = np.flatnonzero(found.keep)
         rewards = self._rewards(order, kept)
+        if self.outline.settings.cost:
+            rewards = 0.0 - rewards  # a cost of zero is a reward of zero, not of minus zero
         weights = self._weights(order)
         observations, next_values = self._observations(order, found)
         actions, available = self._actions(order)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ def read(
     truncated: Given = None,
     weight: Given = None,
     available: Given = None,
+    cost: str | None = None,
     kinds: Mapping[str, str] | None = None,
     reward_lag: int = 0,
     on_termination: str | None = None,
@@ -65,6 +67,8 @@ def read(
         next_observation: like `observation`, in the same order. Without it the next row of the trajectory is the next
             observation.
         reward: the column of what a step earned.
+        cost: in the place of `reward`, the column of what a step cost. A reward is then minus its entry, so that a higher rate
+            is better as ever; reports speak of costs.
         trajectory: the column of ids that say which rows belong together.
         time: the column that orders the rows of a trajectory and shows gaps.
         terminated: the column of flags: the episode ended with this row by itself.
@@ -100,11 +104,23 @@ def read(
     """
     if not isinstance(skip_bad_files, bool):
         raise InputError(f"skip_bad_files must be True or False. Got {skip_bad_files!r}.")
+    if cost is not None and reward is not None:
+        raise InputError(
+            Sentence(
+                "{cost} and {reward} exclude each other: an outcome is to be as low or as high as possible. Got {costs} and "
+                "{rewards}; leave out one of the two.",
+                cost=argument("cost"),
+                reward=argument("reward"),
+                costs=repr(cost),
+                rewards=repr(reward),
+            )
+        )
     opened = _open(source, skip_bad_files)
     given: dict[str, Given] = {
         "observation": observation,
         "action": action,
         "reward": reward,
+        "cost": cost,
         "next_observation": next_observation,
         "trajectory": trajectory,
         "time": time,
@@ -118,8 +134,15 @@ def read(
     else:
         fixed = dict(opened.roles)
     given = {role: fixed.get(role) if value is None else value for role, value in given.items()}
+    if cost is not None:
+        given["reward"] = None
     settings = check_settings(opened.name, reward_lag, on_termination, on_truncation, gap, opened.options)
+    settings = replace(settings, cost=cost is not None)
     roles, notes = find_roles(opened.name, opened.names, given)
+    if cost is not None:
+        notes.append(
+            f'A reward is minus "{roles.reward}": a cost of 2 per step is a rate of -2, and a higher rate is better.'
+        )
     used = (*roles.observation.columns, *roles.action.columns)
     known = {column: kind for column, kind in opened.kinds.items() if column in used}
     chosen = known | check_kinds(opened.name, kinds, roles)

@@ -80,7 +80,7 @@ class _Finder:
     def find(self) -> tuple[Roles, list[str]]:
         observation = self._chosen("observation")
         action = self._chosen("action")
-        reward = self._single("reward")
+        reward = self._single("reward" if self.given.get("cost") is None else "cost")
         if observation is None or action is None or reward is None:
             found = {"observation": observation, "action": action, "reward": reward}
             raise self._unknown([role for role, chosen in found.items() if chosen is None])

@@ -20,12 +20,14 @@ class Settings:
         reward_lag: rows between a transition and its reward.
         on_termination, on_truncation: what an episode's last row becomes.
         gap: a step of more than this many median steps of its trajectory cuts it; None: none does.
+        cost: whether the column of rewards holds costs, so that a reward is minus its entry.
     """
 
     reward_lag: int = 0
     on_termination: OnTermination = "restart"
     on_truncation: OnTruncation = "keep"
     gap: float | None = GAP
+    cost: bool = False
 
 
 def check_settings(

@@ -31,6 +31,10 @@ ACCIDENT = 0.01
 # The rate is identified although the target leaves the data, if it does so less than once in a thousand steps: as much of the
 # rate's unit vector may lie in the null space of the equations elsewhere.
 LEAK = 1e-3
+# A part of the log with fewer rows than this that leads only to itself may do so by chance.
+FEW_ROWS = 30
+# Parts of the log that a refusal describes.
+_DESCRIBED = 3
 # From this share of the logged pairs on, a target that runs into pairs without data is not the target in the log any more.
 LOST = 0.5
 # Sparse elimination of so many pairs takes seconds at worst.
@@ -75,7 +79,7 @@ def solve(moments: Moments, ridge: float, label: Callable[[int], str]) -> Soluti
     chain = sp.csr_array(step + identity)
     chain.data[np.abs(chain.data) < 1e-12] = 0.0  # P̂ − I + I leaves rounding where there was no transition
     chain.eliminate_zeros()
-    inside = _structure(chain, shares, logged, label)
+    inside = _structure(chain, shares, logged, label, moments.rows)
     if inside is None:
         leaking = _leaking(chain, rewards, shares, logged)
         if leaking is None:
@@ -196,7 +200,7 @@ def _leaking(chain: sp.csr_array, rewards: Array, shares: Array, logged: NDArray
 
 
 def _structure(
-    chain: sp.csr_array, shares: Array, logged: NDArray[np.intp], label: Callable[[int], str]
+    chain: sp.csr_array, shares: Array, logged: NDArray[np.intp], label: Callable[[int], str], rows: int
 ) -> NDArray[np.intp] | None:
     """Rows of `chain` (logged pairs) that end in the one closed class and nowhere else; None where there is no closed class."""
     size = len(shares)
@@ -217,11 +221,8 @@ def _structure(
     main = int(np.argmax(information))
     others = 1 - information[main] / information.sum()
     if others > ACCIDENT:
-        second = members[int(np.argsort(-information, kind="stable")[1])]
-        raise NotIdentified(
-            f"The log does not identify one rate: under this policy it falls into {len(members)} separate parts that never "
-            f"meet, such as {label(members[main][0])} and {label(second[0])}; evaluate each part alone, or take a ridge."
-        )
+        parts = [members[k] for k in np.argsort(-information, kind="stable")]
+        raise NotIdentified(_parts_that_never_meet(chain, shares, logged, parts, label, rows))
     row_of = np.full(size, -1)
     row_of[logged] = np.arange(len(logged))
     astray = np.concatenate([unknown, *(pairs for k, pairs in enumerate(members) if k != main)])
@@ -229,7 +230,7 @@ def _structure(
     inside = row_of[np.flatnonzero(has_data & ~strays)]
     if len(unknown):
         lost = float(shares[strays & has_data].sum())
-        if lost > LOST and _absorbed(chain, shares, logged, members[main]) < 1 - LOST:
+        if lost > LOST and _absorbed(chain, shares, logged, [members[main]])[0] < 1 - LOST:
             raise NotIdentified(
                 _no_data(chain, shares, label, f"{lost:.0%} of the logged rows lead to pairs without data")
             )
@@ -270,21 +271,52 @@ def _ancestors(square: sp.csr_array, targets: NDArray[np.intp]) -> NDArray[np.bo
     return found
 
 
-def _absorbed(chain: sp.csr_array, shares: Array, logged: NDArray[np.intp], target: NDArray[np.intp]) -> float:
-    """Where the log's rows end under the policy: the share that has reached the closed class rather than a pair without data."""
+def _parts_that_never_meet(
+    chain: sp.csr_array,
+    shares: Array,
+    logged: NDArray[np.intp],
+    parts: list[NDArray[np.intp]],
+    label: Callable[[int], str],
+    rows: int,
+) -> str:
+    """Why the log tells more than one rate: how large the parts are, how much of its time the target spends in each, a remedy."""
+    counts = [round(rows * float(shares[pairs].sum())) for pairs in parts]
+    time = _absorbed(chain, shares, logged, parts)
+    described = [
+        f"{count:,} {'row' if count == 1 else 'rows'} around {label(pairs[np.argmax(shares[pairs])])} "
+        f"({spent:.2g} % of the target's time)"
+        for pairs, count, spent in zip(parts[:_DESCRIBED], counts, 100 * time)
+    ]
+    more = f" and {len(parts) - _DESCRIBED} more" if len(parts) > _DESCRIBED else ""
+    few = [count for count in counts[1:] if count < FEW_ROWS]
+    if len(few) == len(parts) - 1 and counts[0] >= FEW_ROWS:
+        each, it = ("the small part", "it") if len(few) == 1 else (f"the {len(few)} small parts", "them")
+        remedy = (
+            f"so few rows may lead only to themselves by chance: drop the rows of {each}, merge {it} with states alike, or "
+            f"collect more data there, until the log shows how the target leaves {it}"
+        )
+    else:
+        remedy = "evaluate each part alone, on a log of its rows only, or collect data that lead from one to the other"
+    return (
+        f"The log does not identify one rate: under this policy it falls into {len(parts)} separate parts that never meet, "
+        f"{', '.join(described)}{more}; {remedy}. A small ridge (ridge=1e-6, --ridge 1e-6) answers anyway."
+    )
+
+
+def _absorbed(chain: sp.csr_array, shares: Array, logged: NDArray[np.intp], parts: list[NDArray[np.intp]]) -> Array:
+    """Where the log's rows end under the policy: the share that has reached each closed class rather than a pair without data."""
     size = len(shares)
     mass = shares.copy()
     settled = np.ones(size, dtype=bool)
     settled[logged] = False
-    settled[target] = True
+    settled[np.concatenate(parts)] = True
     square = _scatter(chain, logged, size)
     for _ in range(10_000):
         moving = np.where(settled, 0.0, mass)
         if moving.sum() < 1e-3:
             break
         mass = np.where(settled, mass, 0.0) + square.T @ moving
-    inside = float(mass[target].sum())
-    return inside / float(mass[settled].sum())
+    return np.array([mass[pairs].sum() for pairs in parts]) / mass[settled].sum()
 
 
 def _without_data(chain: sp.csr_array, shares: Array) -> NDArray[np.intp]:

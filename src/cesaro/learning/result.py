@@ -13,6 +13,7 @@ from cesaro import checks
 from cesaro.checks import Array
 from cesaro.errors import CesaroError, InputError
 from cesaro.files import chosen, read_arrays, write_arrays
+from cesaro.lazy import pandas
 from cesaro.learning.settings import Setting
 
 if TYPE_CHECKING:
@@ -143,10 +144,6 @@ class Sweep:
 
     def to_frame(self) -> Any:
         """A pandas frame with a row per setting, seed and record."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise InputError("to_frame() needs pandas; install it with: pip install pandas.") from None
         count, seeds, records = self.reward_rate.shape
         columns: dict[str, Any] = {
             name: np.repeat([setting[name] for setting in self.settings], seeds * records) for name in self.settings[0]
@@ -155,7 +152,7 @@ class Sweep:
         columns["samples"] = np.tile(self.samples, count * seeds)
         columns["reward_rate"] = self.reward_rate.ravel()
         columns["diverged_at"] = np.repeat(self.diverged_at.ravel(), records)
-        return pd.DataFrame(columns)
+        return pandas().DataFrame(columns)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one `.npz` file, whole or not at all."""

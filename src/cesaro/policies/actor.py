@@ -17,7 +17,8 @@ from scipy.special import expit
 from cesaro import checks, documents, files
 from cesaro.checks import Array
 from cesaro.errors import InputError
-from cesaro.policies.base import Observations, Policy, matrix
+from cesaro.policies.base import Policy, matrix
+from cesaro.policies.observed import Observations
 
 FORMAT = "cesaro-actor/1"
 ACTIVATIONS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {

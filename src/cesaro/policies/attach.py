@@ -10,8 +10,9 @@ from cesaro import checks, user_code
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies import labels
-from cesaro.policies.base import LogInfo, Observations, Policy, count, draw, place
+from cesaro.policies.base import LogInfo, Policy, count, draw, place
 from cesaro.policies.convert import policy as as_policy
+from cesaro.policies.observed import Observations, columns, named
 from cesaro.policies.words import Fixed
 from cesaro.text import Sentence, Wording
 
@@ -161,11 +162,11 @@ class Attached:
         return codes
 
     def _probabilities(self, observations: Observations) -> Array:
-        given: Array = self._asked(self.policy.probabilities, observations)
+        given: Array = self._asked(self.policy.probabilities, named(observations, self._log.names))
         return given
 
     def _drawn(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
-        values: NDArray[Any] = self._asked(self.policy.sample, observations, rng)
+        values: NDArray[Any] = self._asked(self.policy.sample, named(observations, self._log.names), rng)
         return values
 
     def _asked(self, method: Callable[..., Any], *arguments: Any) -> Any:
@@ -189,8 +190,17 @@ class Attached:
         differ = f" ({other}; {labels.native(label)!r} is of another type: {own})" if own != other else ""
         remedy = "convert its actions to the log's labels" if differ else "leave out actions that were never logged"
         return InputError(
-            f"{self._who} {verb} the action {labels.native(label)!r} {where}, and the log {self._log.name} holds "
-            f"only {labels.show(self._levels.labels)}{differ}; {remedy}."
+            Sentence(
+                "{who} {verb} the action {label} {where}, and the log {log} holds only {levels}{differ}; {remedy}.",
+                who=self._who,
+                verb=verb,
+                label=repr(labels.native(label)),
+                where=where,
+                log=self._log.name,
+                levels=labels.show(self._levels.labels),
+                differ=differ,
+                remedy=self.policy._unknown_remedy or remedy,
+            )
         )
 
     def _continuous(self, observations: Observations, rng: np.random.Generator) -> Array:
@@ -259,4 +269,18 @@ def _info(log: Any) -> LogInfo:
         "vector": "vectors of numbers",
         "named": f"the columns {', '.join(observations.names)}",
     }[observations.form]
-    return LogInfo(log.name, log.action_levels, width, states, what)
+    labelled = zip(observations.names, observations.columns)
+    levels = {name: column.levels for name, column in labelled if not isinstance(column, np.ndarray)}
+    return LogInfo(
+        log.name,
+        log.action_levels,
+        width,
+        states,
+        what,
+        columns={
+            name: levels.get(name, np.empty(0))
+            for name in columns(named(observations.take(slice(0, 1)).plain(), observations.names))
+        },
+        names=observations.names,
+        action_columns=first.actions.names,
+    )

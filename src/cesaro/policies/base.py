@@ -1,9 +1,9 @@
 """What a policy is: finite actions with probabilities, or a sampler."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from cesaro import checks, user_code
 from cesaro.checks import Array
 from cesaro.errors import InputError
-from cesaro.policies import labels
+from cesaro.policies import labels, observed
+from cesaro.policies.observed import Observations
 from cesaro.text import visible
-
-Observations = Any  # what `Values.plain()` gives: an array [n] or [n, d], or a dict of arrays [n]
 
 _WORD = re.compile(r"[^\W\d_](?:[\w .-]*[\w.-])?")
 _LONGEST, _LONGEST_VALUE, _MOST_NUMBERS = 160, 40, 24
@@ -28,6 +27,8 @@ class LogInfo:
     `actions` are the labels of discrete actions (None: continuous, of `width` numbers), `states` the labels of a lone
     discrete observation, those at `s'` included (None: the observation is something else, see `observation`), `low` and
     `high` the bounds of continuous actions (None: unknown, as in a log), and `kind` is "log" or "environment", for messages.
+    Of what has names, `columns` are the observation columns, each with its labels (an empty array of floats: numbers), `names`
+    what an array of them is called, and `action_columns` the names of what was done.
     """
 
     name: str
@@ -38,6 +39,9 @@ class LogInfo:
     low: Array | None = None
     high: Array | None = None
     kind: str = "log"
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    action_columns: tuple[str, ...] = ()
 
 
 class Policy:
@@ -59,6 +63,8 @@ class Policy:
     is_logged: bool = False
     _float_hint = ""
     _file = ""  # the fingerprint of the file that it came from
+    _library: str | None = None  # of the data frame that it asks for
+    _unknown_remedy: str = ""  # what to do about an action that the log does not have
     _imports: Callable[[], AbstractContextManager[Any]] = staticmethod(nullcontext)
 
     def probabilities(self, observations: Observations) -> Array:
@@ -93,7 +99,7 @@ class Policy:
         return user_code.call(
             lambda error: (
                 f"{self._who} failed with {error}; it must accept the log's observations, "
-                f"{user_code.shapes(observations)}."
+                f"{observed.described(observations, self._library)}."
             ),
             among_modules,
         )
@@ -133,6 +139,7 @@ class Finite(Policy):
         self.actions = check_actions(self._who, actions)
         if not callable(function):
             raise InputError(f"{self._who} must have a function that gives probabilities. Got {function!r}.")
+        self._library = observed.frame_library(function)
         self._function, plain = user_code.sampler(f"The probabilities of policy {self.name!r}", function)
         if not plain:
             raise InputError(
@@ -145,7 +152,7 @@ class Finite(Policy):
         return check_probabilities(self._who, given, observations, self.actions)
 
     def _numbers(self, observations: Observations) -> NDArray[Any]:
-        raw = self._function(user_code.copied(observations), None)
+        raw = self._function(observed.given(observations, self._library), None)
         return as_probabilities(self._who, raw, observations, self.actions)
 
 
@@ -163,6 +170,7 @@ class Sampler(Policy):
         self, function: Callable[..., Any], *, name: str | None = None, low: Any = None, high: Any = None
     ) -> None:
         self.name = default_name(function) if name is None else name
+        self._library = observed.frame_library(function)
         self._function, self.deterministic = user_code.sampler(self._who, function)
         self.low = None if low is None else check_bound(self._who, "low", low)
         self.high = None if high is None else check_bound(self._who, "high", high)
@@ -172,7 +180,7 @@ class Sampler(Policy):
         return drawn
 
     def _sample(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
-        raw = self._function(user_code.copied(observations), rng)
+        raw = self._function(observed.given(observations, self._library), rng)
         if raw is None:
             raise InputError(f"{self._who} must return one action per observation. Got None; add a return statement.")
         if np.ma.isMaskedArray(raw) and np.ma.getmaskarray(raw).any():

@@ -4,7 +4,7 @@ import copy
 import os
 import re
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,18 @@ import numpy as np
 from cesaro import user_code
 from cesaro.errors import InputError
 from cesaro.fingerprints import file_fingerprint, fingerprint
-from cesaro.policies import actor, python_file, stable_baselines, tables
+from cesaro.policies import actor, fitted, python_file, stable_baselines, tables
 from cesaro.policies.base import Finite, Policy, Sampler, default_name
 from cesaro.policies.onnx_model import OnnxModel
+from cesaro.policies.rule import PREFIX, Rule
 from cesaro.policies.shipped import actor_path, shipped
 from cesaro.policies.words import Constant, Logged, Uniform
 
-_PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt", ".dill")
+_PICKLES = (".joblib", ".pkl", ".pickle")
+_TORCH = (".pt", ".pth", ".ckpt", ".dill")
 _FORMS = (
-    "uniform, logged, constant:<action>, shipped:<environment>, file.py:name, or a file that ends in .csv, .onnx, "
-    ".safetensors or .zip (Stable-Baselines3)"
+    "uniform, logged, constant:<action>, rule:<expression>, shipped:<environment>, file.py:name, or a file that ends in .csv, "
+    ".onnx, .safetensors, .joblib (scikit-learn) or .zip (Stable-Baselines3)"
 )
 
 
@@ -33,19 +35,25 @@ def policy(x: Any, *, name: str | None = None, trust: bool = False) -> Policy:
         x: one of
 
             - a table `[S, A]` of probabilities for states 0 … S−1 and actions 0 … A−1;
-            - a mapping `{state: {action: probability}}` or `{state: action}`;
+            - a mapping `{state: {action: probability}}` or `{state: action}`, where a state of several columns is a tuple;
+            - a pandas or Polars frame or a pyarrow table, with columns of what the policy sees and then `action`, or `action`
+              and `probability`, or a column per action;
             - a function `f(observations, rng)` that draws one action per observation, or `f(observations)` that has no
-              randomness; for probabilities use `cesaro.policies.Finite(actions, function)`;
+              randomness; for probabilities use `cesaro.policies.Finite(actions, function)`. Where the annotation of its
+              first parameter is `pandas.DataFrame` (or `polars.DataFrame`), it gets one;
+            - a fitted classifier or regressor of scikit-learn, which acts as its `predict` says;
             - an object with `actions` and `probabilities(observations)`, or with `sample(observations, rng)`, or a class of
               such objects that takes no arguments;
             - the words "uniform", "constant:<action>", "logged", and "shipped:<environment>" for actors that come with cesaro,
               such as "shipped:Hopper-v5";
-            - a path: `file.py:name`, a `.csv` table, an `.onnx` model, an actor in `.safetensors`, a
-              Stable-Baselines3 `.zip`.
+            - an expression, "rule:on if temperature < 19 else off", which is parsed and never run as code;
+            - a path: `file.py:name`, a `.csv` table, an `.onnx` model, an actor in `.safetensors`, a scikit-learn model in
+              `.joblib` or `.pkl`, a Stable-Baselines3 `.zip`.
         name: how results call it; by default what `x` suggests.
         trust: allow files that run pickled code when they are loaded.
 
-    Observations are the log's own columns: an array, or a dict of arrays for named columns.
+    Observations are the log's own columns, and `observations["temperature"]` is one of them in every case: several are a dict
+    of arrays, and a single one, or a vector, is an array that knows its names.
 
     Example:
         >>> import numpy as np
@@ -62,8 +70,13 @@ def policy(x: Any, *, name: str | None = None, trust: bool = False) -> Policy:
         made = _from_file(Path(os.fspath(x)), name, trust)
     else:
         made = _from_users(x, name)
-    if name is not None and made.name != name:
-        made = copy.copy(made)
+    return made if name is None or made.name == name else _named(made, name)
+
+
+def _named(made: Policy, name: str) -> Policy:
+    """A copy with another name; objects of the user's own stay as they are."""
+    made = copy.copy(made)
+    with suppress(AttributeError):  # a name that its class does not let others choose
         made.name = name
     return made
 
@@ -101,7 +114,12 @@ def _check_not_name(before: str, after: str, text: str) -> None:
     """A path with an `=` that is no file, where what follows the `=` is one, was meant as a name."""
     marks = [mark for mark in "/\\:" if mark in before]
     meant = after.strip() in ("uniform", "logged") or _is_file(_file_part(after.strip()).expanduser())
-    if after and meant and not before.startswith("constant:") and not _is_file(_file_part(text.strip()).expanduser()):
+    if (
+        after
+        and meant
+        and not before.startswith(("constant:", PREFIX))
+        and not _is_file(_file_part(text.strip()).expanduser())
+    ):
         raise InputError(
             f"--policy NAME=SPEC must have a name without {marks[0]!r}. Got {before.strip()!r}; call it "
             f"{re.sub(r'[/:]|' + re.escape(chr(92)), '-', before.strip())!r}, or check the path if {text.strip()!r} is a file."
@@ -115,6 +133,8 @@ def _from_text(text: str, name: str | None, trust: bool) -> Policy:
         return Logged()
     if text.startswith("constant:"):
         return Constant(text.removeprefix("constant:"))
+    if text.startswith(PREFIX):
+        return Rule(text.removeprefix(PREFIX))
     if text == "shipped":
         raise InputError(
             "policy 'shipped' must name its environment, which a log does not tell. Got 'shipped'; write one of "
@@ -135,14 +155,14 @@ def _file_part(text: str) -> Path:
 
 def _from_file(path: Path, name: str | None, trust: bool) -> Policy:
     suffix, called = path.suffix.lower(), name or path.stem
-    if suffix in _PICKLES:
+    if suffix in _TORCH:
         raise InputError(
             f"'{path}' is a pickle file, which runs code when it is loaded and is never read; load it in a Python file of "
             "your own and pass file.py:name, or export it to ONNX or an actor file."
         )
     if suffix == ".py":
         raise InputError(f"'{path}' must be followed by the name to use from it, as in {path.name}:choose.")
-    if suffix not in (".csv", ".onnx", ".safetensors", ".zip"):
+    if suffix not in (".csv", ".onnx", ".safetensors", ".zip", *_PICKLES):
         raise InputError(f"policy must be {_FORMS}. Got {str(path)!r}.")
     _check_exists(path)
     made: Policy
@@ -152,6 +172,8 @@ def _from_file(path: Path, name: str | None, trust: bool) -> Policy:
         made = OnnxModel(path, name=called)
     elif suffix == ".safetensors":
         made = actor.load(path, name=called)
+    elif suffix in _PICKLES:
+        made = _named(_from_users(fitted.load(path, trust=trust), called), called)
     else:
         made = stable_baselines.load(path, name=called, trust=trust)
     made._file = file_fingerprint(path)
@@ -165,7 +187,7 @@ def _from_python(path: Path, attribute: str, name: str | None) -> Policy:
         raise InputError(
             f"'{path}:{attribute}' must be a function, an object, a class or a table. Got {value!r}; name another one."
         )
-    made = copy.copy(_from_users(value, name or attribute, siblings.imports))
+    made = _named(_from_users(value, name or attribute, siblings.imports), name or attribute)
     made._imports = siblings.imports
     made._file = fingerprint((siblings.fingerprint, attribute))
     return made
@@ -208,10 +230,14 @@ def _from_object(x: Any, name: str | None) -> Policy:
     if isinstance(x, Mapping):
         return tables.from_mapping(x, name=name or "table")
     if type(x).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow"):
+        if type(x).__name__ in ("DataFrame", "Table"):
+            return tables.from_frame(x, name=name or "table")
         raise InputError(
             f"policy must not be a {type(x).__name__}, whose labels would be lost. "
-            "Got one; pass a mapping {state: {action: probability}}, in pandas frame.to_dict(orient='index')."
+            "Got one; pass a mapping {state: action}, in pandas series.to_dict(), or a data frame with a column per role."
         )
+    if fitted.is_model(x):
+        return fitted.FittedModel(x, name=called)
     if hasattr(x, "probabilities"):
         if not hasattr(x, "actions"):
             raise InputError(f"Policy {called!r} has probabilities and must have actions, their labels, as well.")
@@ -228,9 +254,14 @@ def _from_object(x: Any, name: str | None) -> Policy:
         )
     if isinstance(x, list | tuple) or (hasattr(x, "__array__") and np.ndim(x) > 0):
         return tables.from_array(x, name=name or "table")
+    if hasattr(x, "predict"):
+        raise InputError(
+            f"policy must say what its actions are. Got a {user_code.type_name(x)} with predict, which is no model of "
+            "scikit-learn; pass a function that calls it, def f(observations): return …"
+        )
     raise InputError(
-        "policy must be a table [S, A], a mapping, a function of (observations, rng), an object with sample or with actions "
-        f"and probabilities, or text: {_FORMS}. Got a {type(x).__name__}."
+        "policy must be a table [S, A], a mapping, a data frame, a function of (observations, rng), a fitted model of "
+        f"scikit-learn, an object with sample or with actions and probabilities, or text: {_FORMS}. Got a {type(x).__name__}."
     )
 
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from cesaro import user_code
 from cesaro.errors import InputError
-from cesaro.policies.base import Observations, Policy, matrix
+from cesaro.policies.base import Policy, matrix
+from cesaro.policies.observed import Observations
 
 
 class StableBaselines(Policy):

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies import labels
-from cesaro.policies.base import LogInfo, Observations, Policy, count
+from cesaro.policies.base import LogInfo, Policy, count
+from cesaro.policies.observed import Observations
 
 
 class Fixed(Policy):

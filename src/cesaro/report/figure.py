@@ -8,7 +8,7 @@ from cesaro.comparison import Comparison
 from cesaro.estimators.influence import Estimate
 from cesaro.evaluation import Evaluation
 from cesaro.report.style import DIFFERENCE, INK, LOG, NARROW, TARGET, WIDE, clean, drawing, figure, label
-from cesaro.report.words import common_decimals, numbers, percent
+from cesaro.report.words import common_decimals, numbers, percent, reward_noun
 
 _ROW_HEIGHT = 0.55
 
@@ -27,8 +27,8 @@ def evaluation_rates(evaluation: Evaluation, *, wide: bool = True) -> Any:
 
 
 def comparison_rates(comparison: Comparison, *, wide: bool = True) -> Any:
-    """All policies, best first, and their paired differences."""
-    evaluations = comparison.ranking
+    """All policies, best first and those without a rank last, and their paired differences."""
+    evaluations = comparison.listed
     rates: list[Row] = [(one.name, one.target, LOG if one.is_logged else TARGET) for one in evaluations]
     if not any(one.is_logged for one in evaluations):
         rates.append(("the log itself", evaluations[0].behavior, LOG))
@@ -48,7 +48,7 @@ def _draw(rates: Sequence[Row], differences: Sequence[Row], first: Evaluation, w
             axes = made.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
         per = first.unit or "per step"
         decimals = common_decimals(estimate for _, estimate, _ in rates)
-        _panel(axes[0], rates, first.confidence, f"reward in the long run, {per}", decimals)
+        _panel(axes[0], rates, first.confidence, f"{reward_noun(first)} in the long run, {per}", decimals)
         if differences:
             if any(math.isfinite(estimate.standard_error) for _, estimate, _ in differences):
                 decimals = common_decimals(estimate for _, estimate, _ in differences)

@@ -47,12 +47,12 @@ def write_evaluation(evaluation: Evaluation, folder: ReportFolder) -> list[str]:
 
 
 def write_comparison(comparison: Comparison, folder: ReportFolder) -> list[str]:
-    """Write the folder, which is held already; return the names of its files. Pictures of single policies end in their rank."""
+    """Write the folder, which is held already; return the names of its files. Pictures of single policies end in their place."""
     each = pictured(comparison)
     page = comparison_page(comparison, [comparison_picture(comparison)], each)
     figures = {"rates.png": comparison.plot()} | {
-        f"{picture.name}_{rank}.png": picture.figure
-        for rank, one in enumerate(comparison.ranking, 1)
+        f"{picture.name}_{place}.png": picture.figure
+        for place, one in enumerate(comparison.listed, 1)
         for picture in each.get(one.name, ())
     }
     return _write(

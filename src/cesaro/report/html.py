@@ -38,10 +38,10 @@ def evaluation_page(evaluation: Evaluation, drawn: Sequence[Picture]) -> str:
 def comparison_page(comparison: Comparison, drawn: Sequence[Picture], each: Mapping[str, Sequence[Picture]]) -> str:
     """The whole report of several policies; `each` has the pictures of single policies by name."""
     context = _comparison(comparison, drawn)
-    ranked = comparison.ranking
-    context["policies"] = [_policy(one, each.get(one.name, ()), k) for k, one in enumerate(ranked, 1)]
+    listed = comparison.listed
+    context["policies"] = [_policy(one, each.get(one.name, ()), k) for k, one in enumerate(listed, 1)]
     context["pictures_note"] = pictures_note(comparison)
-    return _page(context, ranked, "cesaro.compare")
+    return _page(context, listed, "cesaro.compare")
 
 
 def evaluation_fragment(evaluation: Evaluation) -> str:
@@ -52,19 +52,23 @@ def evaluation_fragment(evaluation: Evaluation) -> str:
 
 def comparison_fragment(comparison: Comparison) -> str:
     """What a notebook shows of a comparison."""
-    return _fragment(_comparison(comparison, [comparison_picture(comparison)]), comparison.ranking)
+    context = _comparison(comparison, [comparison_picture(comparison)])
+    return _fragment(context, comparison.listed)
 
 
 def comparison_picture(comparison: Comparison) -> Picture:
     """All rates and differences."""
-    ranked = comparison.ranking
-    order = ", ".join(f"{one.name} {numbers(one.target, one.confidence)[0]}" for one in ranked)
+    alt = " ".join(
+        f"{said}: {', '.join(f'{one.name} {numbers(one.target, one.confidence)[0]}' for one in found)}."
+        for said, found in (("From best to worst", comparison.ranking), ("Without a rank", comparison.unranked))
+        if found
+    )
     return Picture(
         "rates",
         "Rates with intervals",
         f"Points are estimates, lines their {percent(comparison.confidence)} intervals. Differences are paired row by row, which "
         "makes their intervals shorter than the rates' own suggest.",
-        f"From best to worst: {order}.",
+        alt,
         comparison_rates(comparison, wide=False),
     )
 
@@ -73,15 +77,15 @@ def pictures_note(comparison: Comparison) -> str:
     """Whose pictures are left out."""
     rest = len(comparison.evaluations) - MOST_PICTURED
     return (
-        f"Pictures of the {MOST_PICTURED} policies with the highest rates; evaluate the others one by one."
+        f"Pictures of the first {MOST_PICTURED} policies of the table; evaluate the others one by one."
         if rest > 0
         else ""
     )
 
 
 def pictured(comparison: Comparison) -> dict[str, list[Picture]]:
-    """The pictures of the first policies in rank."""
-    return {one.name: pictures(one) for one in comparison.ranking[:MOST_PICTURED]}
+    """The pictures of the first policies of the table."""
+    return {one.name: pictures(one) for one in comparison.listed[:MOST_PICTURED]}
 
 
 def _page(context: dict[str, Any], evaluations: Sequence[Evaluation], call: str) -> str:
@@ -145,7 +149,9 @@ def _cards(evaluation: Evaluation) -> Iterable[dict[str, str]]:
         ]
     for kind, name, estimate, places, signed in rows:
         value, interval = _value_and_interval(estimate, evaluation.confidence, places, signed)
-        yield {"kind": kind, "name": name, "value": value, "interval": f"{interval}, {evaluation.unit or 'per step'}"}
+        noun = "" if evaluation.cost is None else f"{words.reward_noun(evaluation)} "
+        per = f"{noun}{evaluation.unit or 'per step'}"
+        yield {"kind": kind, "name": name, "value": value, "interval": f"{interval}, {per}"}
 
 
 def _value_and_interval(estimate: Estimate, confidence: float, decimals: int | None, signed: bool) -> tuple[str, str]:
@@ -155,19 +161,19 @@ def _value_and_interval(estimate: Estimate, confidence: float, decimals: int | N
 
 
 def _comparison(comparison: Comparison, drawn: Sequence[Picture]) -> dict[str, Any]:
-    ranked = comparison.ranking
-    has_log = any(one.is_logged for one in ranked)
-    behavior = ranked[0].behavior
-    decimals = words.common_decimals([*(one.target for one in ranked), *([] if has_log else [behavior])])
+    listed = comparison.listed
+    has_log = any(one.is_logged for one in listed)
+    behavior = listed[0].behavior
+    decimals = words.common_decimals([*(one.target for one in listed), *([] if has_log else [behavior])])
     rows = []
-    for rank, one in enumerate(ranked, 1):
+    for rank, one in enumerate(listed, 1):
         value, interval = _value_and_interval(one.target, comparison.confidence, decimals, False)
         against = ""
         if not one.is_logged:
             against = "{} ({})".format(*_value_and_interval(one.difference, comparison.confidence, None, True))
         rows.append(
             {
-                "rank": str(rank),
+                "rank": "none" if one.verdict == "bad" else str(rank),
                 "name": one.name,
                 "value": value,
                 "interval": interval,
@@ -202,7 +208,7 @@ def _comparison(comparison: Comparison, drawn: Sequence[Picture]) -> dict[str, A
             "ranking_columns": [
                 ("rank", "rank", False),
                 ("name", "policy", False),
-                ("value", "rate", True),
+                ("value", "rate" if listed[0].cost is None else words.reward_noun(listed[0]), True),
                 ("interval", f"{level} interval", True),
                 ("against", "against the log", True),
                 ("verdict", "verdict", False),
@@ -216,9 +222,9 @@ def _comparison(comparison: Comparison, drawn: Sequence[Picture]) -> dict[str, A
             ],
             "differences": differences,
             "noise_note": words.noise_note(comparison),
-            "verdict": min((one.verdict for one in ranked), key=lambda verdict: SEVERITY[verdict]),
+            "verdict": min((one.verdict for one in listed), key=lambda verdict: SEVERITY[verdict]),
             "verdict_words": "The worst of the policies' verdicts.",
-            "covers": _covers(ranked),
+            "covers": _covers(listed),
             "pictures": [_shown(picture, prefix) for picture in drawn],
         }
     }

@@ -26,7 +26,7 @@ from cesaro.report.style import (
     figure,
     label,
 )
-from cesaro.report.words import decimals_of, headline, numbers, percent, share_text
+from cesaro.report.words import decimals_of, headline, numbers, percent, reward_noun, share_text
 from cesaro.views import ActionShares, Along, OverTime, Place, StateTable
 
 KINDS = ("rates", "reward", "values", "gains", "influence", "support")
@@ -122,7 +122,7 @@ def _reward(evaluation: Evaluation, view: OverTime) -> Picture:
         for border in view.borders:
             axes.axvline(border, color=MUTED, linewidth=0.8, linestyle=":")
         _rows_axis(axes, view)
-        axes.set_ylabel(f"reward, {per(evaluation)}")
+        axes.set_ylabel(f"{reward_noun(evaluation)}, {per(evaluation)}")
         clean(axes, grid="y")
         made.legend(loc="outside upper left", fontsize=10, ncols=1)
     size = int(np.median(np.diff(view.edges)))

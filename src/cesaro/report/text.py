@@ -24,6 +24,7 @@ from cesaro.report.words import (
     numbers,
     once,
     percent,
+    reward_noun,
     settings_of,
 )
 from cesaro.text import visible
@@ -47,7 +48,7 @@ def render_evaluation(evaluation: Evaluation, *, full: bool = False) -> Iterable
     yield _text(headline(evaluation), style="bold")
     yield _verdict(evaluation)
     yield ""
-    rates = _rates_table(evaluation.confidence, evaluation.unit)
+    rates = _rates_table(evaluation)
     decimals = decimals_of(evaluation)
     _row(rates, f"target: {evaluation.name}", evaluation.target, evaluation.confidence, decimals)
     _row(rates, "the log itself", evaluation.behavior, evaluation.confidence, decimals)
@@ -63,16 +64,16 @@ def render_comparison(comparison: Comparison, *, full: bool = False) -> Iterable
     """All rates, all paired differences, what could be wrong; `full`: checks that are ok as well."""
     evaluations = list(comparison.evaluations.values())
     first = evaluations[0]
-    ranked = comparison.ranking
+    listed = comparison.listed
     yield _text(comparison_title(comparison), style="bold")
     for sentence in comparison_sentences(comparison):
         yield _text(sentence)
     yield ""
-    rates = _rates_table(first.confidence, first.unit)
+    rates = _rates_table(first)
     rates.add_column("verdict", overflow="fold")
     has_log = any(evaluation.is_logged for evaluation in evaluations)
     decimals = common_decimals([*(one.target for one in evaluations), *([] if has_log else [first.behavior])])
-    for evaluation in ranked:
+    for evaluation in listed:
         verdict = Text(evaluation.verdict, style=_STYLE[evaluation.verdict])
         _row(rates, evaluation.name, evaluation.target, first.confidence, decimals, verdict)
     if not has_log:
@@ -91,7 +92,7 @@ def render_comparison(comparison: Comparison, *, full: bool = False) -> Iterable
     yield paired
     yield _text(noise_note(comparison), style="italic")
     yield ""
-    yield from _findings(ranked, full)
+    yield from _findings(listed, full)
     yield from _footer(evaluations)
 
 
@@ -147,10 +148,14 @@ def _settings(evaluation: Evaluation) -> str:
     return "; ".join(f"{key}: {value}" for key, value in settings_of(evaluation))
 
 
-def _rates_table(confidence: float, unit: str | None) -> Table:
-    table = _table("Reward per step, in the long run" if unit is None else f"Reward in the long run, {unit}")
+def _rates_table(evaluation: Evaluation) -> Table:
+    noun, unit = reward_noun(evaluation), evaluation.unit
+    title = f"{noun[0].upper()}{noun[1:]} " + (
+        "per step, in the long run" if unit is None else f"in the long run, {unit}"
+    )
+    table = _table(title if evaluation.cost is None else f"{title} (higher is better)")
     table.add_column("", overflow="fold")
-    for column in ("rate", "std. error", f"{percent(confidence)} interval"):
+    for column in ("rate", "std. error", f"{percent(evaluation.confidence)} interval"):
         table.add_column(column, justify="right", overflow="fold")
     return table
 

@@ -2,13 +2,23 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 from cesaro.comparison import Comparison
+from cesaro.estimators.diagnostics import Diagnostic
 from cesaro.estimators.influence import Estimate
 from cesaro.evaluation import Evaluation
 
 Said = TypeVar("Said")
+
+
+class _Verbs(NamedTuple):
+    verb: str
+    past: str
+
+
+_VERBS = (_Verbs("earn", "earned"), _Verbs("cost", "cost"))  # of rewards, of costs
 
 # More decimals than this, or numbers above it, are written with an exponent.
 _DECIMALS, _LARGE = 8, 1e9
@@ -18,26 +28,31 @@ _EXACT = 1e-12
 
 def headline(evaluation: Evaluation) -> str:
     """The answer in a sentence."""
+    evaluation, verbs = _spoken(evaluation), _VERBS[evaluation.cost is not None]
     rate, low, high = numbers(evaluation.target, evaluation.confidence, decimals_of(evaluation))
     per = evaluation.unit or "per step"
     has_interval = math.isfinite(evaluation.standard_error)
     within = f"{percent(evaluation.confidence)} interval {low} to {high}" if has_interval else _no_interval(evaluation)
     if evaluation.is_logged:
-        return f"The log earned {rate} {per} ({within})."
-    return f"'{evaluation.name}' would earn {rate} {per} in the long run ({within}){_against(evaluation)}."
+        return f"The log {verbs.past} {rate} {per} ({within})."
+    return (
+        f"'{evaluation.name}' would {verbs.verb} {rate} {per} in the long run ({within}){_against(evaluation, verbs)}."
+    )
 
 
 def title(evaluation: Evaluation) -> str:
     """The rate, as a heading."""
+    evaluation, verbs = _spoken(evaluation), _VERBS[evaluation.cost is not None]
     rate = numbers(evaluation.target, evaluation.confidence, decimals_of(evaluation))[0]
     per = evaluation.unit or "per step"
     if evaluation.is_logged:
-        return f"The log earned {rate} {per}"
-    return f"'{evaluation.name}' would earn {rate} {per} in the long run"
+        return f"The log {verbs.past} {rate} {per}"
+    return f"'{evaluation.name}' would {verbs.verb} {rate} {per} in the long run"
 
 
 def sentences(evaluation: Evaluation) -> Iterable[str]:
     """The interval, the log's rate, the difference and how sure it is."""
+    evaluation, verbs = _spoken(evaluation), _VERBS[evaluation.cost is not None]
     decimals, level = decimals_of(evaluation), percent(evaluation.confidence)
     _, low, high = numbers(evaluation.target, evaluation.confidence, decimals)
     known = math.isfinite(evaluation.standard_error)
@@ -47,11 +62,25 @@ def sentences(evaluation: Evaluation) -> Iterable[str]:
         return
     logged, low, high = numbers(evaluation.behavior, evaluation.confidence, decimals)
     within = f" ({low} to {high})" if math.isfinite(evaluation.behavior.standard_error) else ""
-    yield f"{own} The log itself earned {logged} {evaluation.unit or 'per step'}{within}."
-    yield f"{_difference_sentence(evaluation, decimals)}"
+    yield f"{own} The log itself {verbs.past} {logged} {evaluation.unit or 'per step'}{within}."
+    yield _difference_sentence(evaluation, decimals, verbs)
 
 
-def _difference_sentence(evaluation: Evaluation, decimals: int | None) -> str:
+def reward_noun(evaluation: Evaluation) -> str:
+    """What tables and pictures show, whose rates are always to be as high as possible."""
+    return "reward" if evaluation.cost is None else f"minus '{evaluation.cost}'"
+
+
+def _spoken(evaluation: Evaluation) -> Evaluation:
+    """The numbers that sentences speak of: costs where the log holds costs, which are minus the rewards."""
+    if evaluation.cost is None:
+        return evaluation
+    negated = (rate.negative() for rate in (evaluation.target, evaluation.behavior, evaluation.difference))
+    target, behavior, difference = negated
+    return replace(evaluation, target=target, behavior=behavior, difference=difference)
+
+
+def _difference_sentence(evaluation: Evaluation, decimals: int | None, verbs: "_Verbs") -> str:
     difference, level = evaluation.difference, percent(evaluation.confidence)
     known = math.isfinite(difference.standard_error)
     value, low, high = numbers(difference, evaluation.confidence, None if known else decimals, signed=True)
@@ -65,8 +94,8 @@ def _difference_sentence(evaluation: Evaluation, decimals: int | None) -> str:
     low_end, high_end = difference.interval(evaluation.confidence)
     clear = "" if low_end > 0 or high_end < 0 else ", which noise alone may explain"
     return (
-        f"{said}{clear}: if both earned the same, a log like this would show a difference that large, in one direction or the "
-        f"other, {_one_in(chance)} (two-sided p {_equals(chance)})."
+        f"{said}{clear}: if both {verbs.past} the same, a log like this would show a difference that large, in one direction or "
+        f"the other, {_one_in(chance)} (two-sided p {_equals(chance)})."
     )
 
 
@@ -81,19 +110,53 @@ def _equals(chance: float) -> str:
 
 
 def comparison_title(comparison: Comparison) -> str:
-    """Who is first, as a heading."""
-    best, second = comparison.ranking[:2]
-    if best.target.value == second.target.value:
-        equal = [one.name for one in comparison.ranking if one.target.value == best.target.value]
-        rate = numbers(best.target, best.confidence, decimals_of(best))[0]
-        return f"{_listed(equal)} have the same rate, the highest: {rate} {best.unit or 'per step'} in the long run"
+    """Who is first, as a heading; nobody, where the answers do not tell."""
+    ranked, unranked = comparison.ranking, comparison.unranked
+    if not ranked:
+        return "No ranking: the verdict on every policy is bad"
+    best = _spoken(ranked[0])
+    equal = [one.name for one in ranked if one.target.value == ranked[0].target.value]
     rate = numbers(best.target, best.confidence, decimals_of(best))[0]
-    return f"'{best.name}' has the highest rate: {rate} {best.unit or 'per step'} in the long run"
+    value = f"{rate} {best.unit or 'per step'} in the long run"
+    if len(ranked) == 1:
+        return f"No ranking: '{best.name}' alone has an answer that is not bad, {value}"
+    first = "highest rate" if best.cost is None else "lowest cost"
+    among = " of those that can be ranked" if unranked else ""
+    if len(equal) > 1:
+        same = "rate, the highest" if best.cost is None else "cost, the lowest"
+        return f"{_listed(equal)} have the same {same}{among}: {value}"
+    return f"'{best.name}' has the {first}{among}: {value}"
 
 
 def comparison_sentences(comparison: Comparison) -> Iterable[str]:
     """Whom the first is ahead of beyond noise, and of whom it is not; which rates are not to be relied on."""
-    best, *others = comparison.ranking
+    ranked, unranked = comparison.ranking, comparison.unranked
+    if len(ranked) > 1:
+        yield from _leads(comparison, ranked)
+    if unranked:
+        names = _listed([one.name for one in unranked])
+        wrong = dict.fromkeys(entry.name for one in unranked for entry in one.diagnostics if _is_bad(entry))
+        yield (
+            f"{names} {'has' if len(unranked) == 1 else 'have'} no rank, because the verdict is bad ({', '.join(wrong)}): do not "
+            "rely on these numbers before that is corrected, as said below."
+        )
+    if not ranked:
+        log = _spoken(unranked[0])
+        logged, low, high = numbers(log.behavior, log.confidence, decimals_of(log))
+        within = f" ({percent(log.confidence)} interval {low} to {high})" if log.behavior.standard_error >= 0 else ""
+        past = _VERBS[log.cost is not None].past
+        yield f"What is known is what the log itself {past}: {logged} {log.unit or 'per step'}{within}."
+    if doubted := [one.name for one in ranked if one.verdict == "caution"]:
+        yield f"Noise is not all: read the cautions on {_listed(doubted)} below."
+
+
+def _is_bad(entry: Diagnostic) -> bool:
+    return entry.verdict == "bad" and not entry.is_about_others
+
+
+def _leads(comparison: Comparison, ranked: Sequence[Evaluation]) -> Iterable[str]:
+    """Over whom the first of those that have a rank leads, and how surely."""
+    best, *others = ranked
     found: dict[bool | None, list[str]] = {True: [], False: [], None: []}
     for one in others:
         if one.target.value == best.target.value:  # the heading names it
@@ -109,13 +172,6 @@ def comparison_sentences(comparison: Comparison) -> Iterable[str]:
     clear = sum(comparison.beyond_noise(a, b) is True for a, b in comparison.differences)
     if total > len(others):
         yield f"Of all {total} differences, {clear} {'is' if clear == 1 else 'are'} beyond noise."
-    for verdict, advice in (
-        ("bad", "Do not rely on {} before what is bad below is mended."),
-        ("caution", "Noise is not all: read the cautions on {} below."),
-    ):
-        names = [one.name for one in comparison.ranking if one.verdict == verdict]
-        if names:
-            yield advice.format(_listed(names))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -124,7 +180,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def beyond(comparison: Comparison, a: str, b: str) -> str:
-    """Yes, no, or not known, in a word or two."""
+    """Yes, no, or why neither, in a word or two."""
+    if {a, b} & {one.name for one in comparison.unranked}:
+        return "verdict bad"
     found = comparison.beyond_noise(a, b)
     return "not known" if found is None else "yes" if found else "no"
 
@@ -169,14 +227,14 @@ def _no_interval(evaluation: Evaluation) -> str:
     return f"no interval; standard deviation over seeds {spread:.2g}" if known else "no interval"
 
 
-def _against(evaluation: Evaluation) -> str:
+def _against(evaluation: Evaluation, verbs: _Verbs) -> str:
     """More or less than the log, where that can be said."""
     low, high = evaluation.difference.interval(evaluation.confidence)
     if evaluation.verdict == "bad":
         return "; do not rely on this before what is bad below is mended"
     if low > 0 or high < 0:
-        return f": {'more' if low > 0 else 'less'} than the log earned"
-    return ": not clearly different from what the log earned" if low <= 0 <= high else ""
+        return f": {'more' if low > 0 else 'less'} than the log {verbs.past}"
+    return f": not clearly different from what the log {verbs.past}" if low <= 0 <= high else ""
 
 
 def percent(confidence: float) -> str:
@@ -217,7 +275,7 @@ def _deserved(error: float) -> int:
 
 
 def number(value: float, error: float, common: int | None, signed: bool) -> str:
-    sign = "+" if signed else ""
+    sign, value = "+" if signed else "", value + 0.0  # a cost of zero is not written as -0
     if not math.isfinite(value):
         return "none"
     if common is not None and abs(value) < _LARGE:

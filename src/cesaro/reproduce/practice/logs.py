@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from cesaro.data import Transitions
 from cesaro.policies import policy
-from cesaro.policies.base import Observations, Policy
+from cesaro.policies.base import Policy
+from cesaro.policies.observed import Observations
 from cesaro.reproduce.mujoco.data import Stored, load, rate
 from cesaro.reproduce.pendulum.model import CONTROLLERS, exact_rate, log
 

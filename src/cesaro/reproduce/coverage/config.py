@@ -14,7 +14,7 @@ CONFIDENCE = 0.95
 BATCHES = 20
 # The promise: the share of logs covered, in every cell from this many autocorrelation times and logs on.
 PROMISED, PROMISED_LENGTH, PROMISED_LOGS = (0.925, 0.97), 500, 1_000
-QUICK: dict[str, Any] = {"logs": 40, "lengths": (50, 150), "rows": (2_500,), "rows_logs": (4,), "limits": 1}
+QUICK: dict[str, Any] = {"logs": 40, "lengths": (50, 150), "rows": (2_500,), "rows_logs": (4,), "limits": (1,)}
 # The promise of the default on systems with numbers: the least share of logs whose interval holds its own limit, and the truth
 # where its features hold the target's values, over all judged systems.
 PROMISED_LIMIT, PROMISED_TRUTH = 0.92, 0.9
@@ -44,8 +44,8 @@ class Config:
     stay: float = 0.85
     ridge: float = 0.1
     rows: tuple[int, ...] = (2_500, 10_000, 100_000)
-    rows_logs: tuple[int, ...] = (24, 24, 2)
-    limits: int = 4
+    rows_logs: tuple[int, ...] = (20, 20, 1)
+    limits: tuple[int, ...] = (4, 2, 1)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -55,9 +55,10 @@ class Config:
             value = getattr(self, name)
             right = bool(value) and value[0] >= 1 and all(a < b for a, b in pairwise(value))
             _require(right, name, "increasing integers ≥ 1", value)
-        right = len(self.rows_logs) == len(self.rows) and all(count >= 1 for count in self.rows_logs)
-        _require(right, "rows_logs", "as many integers ≥ 1 as there are rows", self.rows_logs)
-        _require(self.limits >= 0, "limits", "an integer ≥ 0", self.limits)
+        for name, least in (("rows_logs", 1), ("limits", 0)):
+            value = getattr(self, name)
+            right = len(value) == len(self.rows) and all(count >= least for count in value)
+            _require(right, name, f"as many integers ≥ {least} as there are rows", value)
         _require(0 < self.stay < 1, "stay", "a number between 0 and 1", self.stay)
         _require(0 < self.ridge < math.inf, "ridge", "a finite number > 0", self.ridge)
         _require(0 <= self.seed < 2**32, "seed", "an integer from 0 to 2³² − 1", self.seed)

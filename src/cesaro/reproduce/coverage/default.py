@@ -60,7 +60,7 @@ def _name(system: System, rows: int, first: int) -> str:
 
 def _piece(config: Config, number: int, rows: int, first: int, logs: int) -> Arrays:
     """For each method and log, `[methods, logs]`: the estimate, its interval, that of the answer, the limit and its error."""
-    system = SYSTEMS[number]
+    system, limits_of = SYSTEMS[number], dict(zip(config.rows, config.limits))
     rng = np.random.default_rng([config.seed, 99, number, rows, first])
     piece = {
         name: np.full((len(METHODS), logs), math.nan)
@@ -69,7 +69,7 @@ def _piece(config: Config, number: int, rows: int, first: int, logs: int) -> Arr
     said = np.full(logs, VERDICTS.index("refused"))
     for log, columns in enumerate(system.logs(logs, rows, rng)):
         data = Transitions(*columns)
-        long = long_log(system, rng) if first + log < config.limits else None
+        long = long_log(system, rng) if first + log < limits_of.get(rows, 0) else None
         for method, name in enumerate(METHODS):
             try:
                 fitted = fit(name, data, system.policy)

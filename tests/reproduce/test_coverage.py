@@ -35,7 +35,7 @@ SETTINGS: dict[str, Any] = {
     "trajectories": (1, 30),
     "rows": (400,),
     "rows_logs": (1,),
-    "limits": 0,
+    "limits": (0,),
 }
 SMALL = Config(**SETTINGS)
 

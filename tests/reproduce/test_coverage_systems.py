@@ -15,7 +15,7 @@ from cesaro.reproduce.coverage.systems import Linear, System
 
 pytestmark = pytest.mark.slow
 
-CONFIG = Config(rows=(500,), rows_logs=(10,), limits=0)
+CONFIG = Config(rows=(500,), rows_logs=(10,), limits=(0,))
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)

@@ -19,16 +19,18 @@ from benchmarks._golden.record import repeatable
 
 
 def command(*words: str) -> dict[str, Any]:
-    """The exit code of a command and what it prints; the function behind it is what pyproject.toml of the tree names."""
-    module, _, function = os.environ["GOLDEN_COMMAND"].partition(":")
-    main = getattr(import_module(module), function)
+    """The exit code of a command and what it prints; `app` of the module that pyproject.toml of the tree names.
+
+    The function named there takes this process for its own, and its output with it.
+    """
+    app = import_module(os.environ["GOLDEN_COMMAND"].partition(":")[0]).app
     out, err = io.StringIO(), io.StringIO()
     before, sys.argv = sys.argv, ["cesaro", *words]
     try:
         with redirect_stdout(out), redirect_stderr(err):
             code: Any = 0
             try:
-                main()
+                app(prog_name="cesaro")
             except SystemExit as ended:
                 code = ended.code or 0
     finally:

@@ -22,6 +22,10 @@ class CtrlC:
             if self.calls == self.at:
                 raise KeyboardInterrupt
 
+    def __fingerprint__(self) -> str:
+        """The same however often it was called, so that interrupted runs go on."""
+        return "Ctrl-C"
+
     def within(self, interrupted: Callable[[], Any], whole: Callable[[], Any]) -> None:
         """Interrupt the first after a third of the calls that the second takes: passes come before diagnostics."""
         self.calls, self.at = 0, -1

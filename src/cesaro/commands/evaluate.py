@@ -23,7 +23,7 @@ _ROLES = (
     *("observation", "action", "reward", "next_observation", "trajectory", "time", "terminated", "truncated"),
     *("weight", "available"),
 )
-_LOG_SETTINGS = ("reward_lag", "on_termination", "on_truncation", "skip_bad_files", "stream")
+_LOG_SETTINGS = ("reward_lag", "on_termination", "on_truncation", "drop_duplicates", "skip_bad_files", "stream")
 # What goes to the estimator as it is, where it is given.
 _ESTIMATOR_SETTINGS = ("dual_features", "standard_errors", "draws", "approximator", "checkpoint", "address")
 # They change where an answer goes or how it is computed, not what it is.
@@ -92,6 +92,10 @@ Gap = Annotated[
         metavar="FACTOR|none",
         default="1.5",
     ),
+]
+DropDuplicates = Annotated[
+    bool,
+    _option(_LOG, "Count rows once that are in the file twice, with one trajectory and time.", "--drop-duplicates"),
 ]
 SkipBadFiles = Annotated[bool, _option(_LOG, "Leave out files that cannot be read, and say which.", "--skip-bad-files")]
 Stream = Annotated[
@@ -191,6 +195,7 @@ def evaluate(
     on_termination: OnTermination = None,
     on_truncation: OnTruncation = None,
     gap: Gap = "1.5",
+    drop_duplicates: DropDuplicates = False,
     skip_bad_files: SkipBadFiles = False,
     stream: Stream = None,
     features: Features = "auto",
@@ -236,6 +241,7 @@ def compare(
     on_termination: OnTermination = None,
     on_truncation: OnTruncation = None,
     gap: Gap = "1.5",
+    drop_duplicates: DropDuplicates = False,
     skip_bad_files: SkipBadFiles = False,
     stream: Stream = None,
     features: Features = "auto",

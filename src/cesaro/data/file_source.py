@@ -1,5 +1,6 @@
 """Logs in files of one format and one schema, read as a whole or in pieces, here or over a network."""
 
+import copy
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,13 +15,14 @@ import pyarrow as pa
 from cesaro.data import blocks
 from cesaro.data.addresses import File, resumed, retried
 from cesaro.data.columns import wide
-from cesaro.data.roles import Roles
+from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import carried_settings
-from cesaro.data.sources import ChangedError, Files, Source, UnreadableError, check_names, reading
+from cesaro.data.sources import PLACES, ChangedError, Files, Source, UnreadableError, check_names, reading, spread
 from cesaro.errors import InputError
 from cesaro.text import Sentence, Wording, visible
 
 _NAMED = 3  # files that a note names
+SMALL = 1 << 26  # bytes of files of which an excerpt may take every row
 _MISSING = "__HIVE_DEFAULT_PARTITION__"  # a folder whose files have no entry in its column
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 
@@ -114,6 +116,25 @@ class FilesSource(Source):
         own = self._own(columns)
         pieces = ((file, piece) for file in self._files for piece in self._pieces(file, own, 0))
         return first_rows((self._completed(file, pa.table(piece), columns) for file, piece in pieces), rows)
+
+    def excerpt(self, rows: int) -> pa.Table:
+        if sum(file.size for file in self._files) <= SMALL and not any(file.is_remote for file in self._files):
+            return spread(copy.copy(self)._small(), rows)
+        found = []
+        counts = self.file_rows()
+        starts = np.linspace(0, max(0, sum(counts) - rows // PLACES), PLACES).astype(int)
+        for start in starts.tolist():
+            file = int(np.searchsorted(np.cumsum(counts), start, side="right"))
+            within = start - sum(counts[:file])
+            pieces = self._pieces(self._files[file], self._own(self.names), within)
+            with self._reading(self._files[file]):
+                table = first_rows(map(_as_table, pieces), rows // PLACES)
+            found.append(self._completed(self._files[file], table, self.names))
+        return pa.concat_tables(found, promote_options="default")
+
+    def _small(self) -> pa.Table:
+        """Every row of every column of files that are quickly read."""
+        return self.table(Roles(Chosen(self.names), Chosen(()), self.names[0]), {})[0]
 
     def piece_types(self, roles: Roles, kinds: Mapping[str, str], *, checked: bool = True) -> pa.Schema:
         own = self._own(roles.columns())
@@ -307,6 +328,10 @@ def _same_schema(file: File, first: pa.Schema, other: File, schema: pa.Schema) -
         f'{other.name} must have the columns of {file.name}. Got "{name}" only in {has}; '
         "write both alike or read them apart."
     )
+
+
+def _as_table(batch: pa.RecordBatch) -> pa.Table:
+    return pa.table(batch)
 
 
 def first_rows(tables: Iterable[pa.Table], rows: int) -> pa.Table:

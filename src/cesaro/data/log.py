@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cesaro.data import blocks
 from cesaro.data.assemble import Whole, assemble
-from cesaro.data.blocks import Array, Block, Sample, Stretch, narrowed, sample_rows
+from cesaro.data.blocks import Array, Block, Rows, Sample, Stretch, narrowed, sample_rows
 from cesaro.data.digests import Found, rows_digest
 from cesaro.data.roles import Chosen, Roles, check_kinds
 from cesaro.data.schema import Schema
@@ -26,17 +27,36 @@ from cesaro.errors import InputError
 _TABLE = 1 << 22
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What a log was read from, and how it was described.
+
+    Attributes:
+        source: holds columns that were not used as well.
+        kinds: "number" or "category" per column, where it was chosen.
+        inferred: roles whose columns were found by their names.
+    """
+
+    source: Source
+    roles: Roles
+    kinds: Mapping[str, str]
+    settings: Settings
+    inferred: tuple[str, ...] = ()
+
+
 class Log(ABC):
     """A log of a continuing system; `cesaro.read` makes one. Its data are read on first use.
 
     Attributes:
         name: the file's name, for messages.
         is_streamed: whether it is read in blocks again and again, because it is larger than memory should hold.
+        origin: what it was read from; None where it was made of arrays.
         stamps: per file its size and the time of its last change when it was opened; empty where it has no files that tell it.
     """
 
     name: str
     is_streamed = False
+    origin: Origin | None = None
     stamps: Mapping[str, str] = MappingProxyType({})
     _states: tuple[NDArray[np.int64] | None] | None = None
 
@@ -317,6 +337,10 @@ class Transitions(Log):
         index = sample_rows(len(self), random_state)
         return Sample(index, self._parts.block((0, 0), index))
 
+    def part(self, index: Rows) -> Block:
+        """Some transitions, counted from 0, in order."""
+        return self._parts.block((0, 0), index)
+
     def digests(self) -> Found:
         return {"rows": self._digest}
 
@@ -329,6 +353,9 @@ class Transitions(Log):
 
     def __len__(self) -> int:
         return len(self._parts.kept)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"origin": None}  # it may hold a frame
 
     def __repr__(self) -> str:
         return f"Transitions({len(self)} transitions, {self.num_rows} rows)"

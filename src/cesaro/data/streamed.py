@@ -68,6 +68,17 @@ class Streamed(Log):
         quiet: bool = True,
     ) -> None:
         self.name = source.name
+        if settings.drop_duplicates:
+            raise InputError(
+                Sentence(
+                    "{log}: {drop_duplicates} needs a log that is held in memory. Got one that is read in blocks; {give} {held}, or "
+                    "remove the duplicates from the file.",
+                    log=self.name,
+                    drop_duplicates=Wording("drop_duplicates=True", "--drop-duplicates"),
+                    give=GIVE,
+                    held=Wording("stream=False", "--no-stream"),
+                )
+            )
         self._source, self._roles, self._settings = source, roles, settings
         self._given = source, roles, kinds, settings, notes, unused
         self._loaded: Transitions | None = None

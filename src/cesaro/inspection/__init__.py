@@ -1,0 +1,1 @@
+"""Looking at a log before it is used: evidence on how it was described, and proposals."""

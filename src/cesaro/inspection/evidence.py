@@ -1,0 +1,388 @@
+"""Evidence on how a log was described: do rows follow each other, does the reward stand on its own row, are labels numbers?
+
+Every question is put as a comparison of two predictions on rows that were held out. Prediction that fails is no evidence: states may
+be independent by nature. A better description shows by what it predicts and the given one does not.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cesaro.checks import Array
+from cesaro.data import Block, Log, Stretch, Transitions
+from cesaro.data.blocks import joined
+from cesaro.data.columns import basic_type, is_number, is_text
+from cesaro.data.log import Origin
+from cesaro.data.names import CALENDAR, IDS, TIMES, means
+from cesaro.data.roles import Chosen, Roles
+from cesaro.data.settings import Settings
+from cesaro.data.sources import TableSource
+from cesaro.data.values import Categories, Values
+from cesaro.errors import CesaroError
+from cesaro.inspection.prediction import (
+    ENOUGH,
+    Errors,
+    Gain,
+    Stretches,
+    as_inputs,
+    as_numbers,
+    as_targets,
+    grouped,
+    held_out,
+    stretches,
+)
+
+# Rows of all columns that are read, at most; of longer logs in a few contiguous stretches.
+EXCERPT = 200_000
+# Columns that are tried as ids of trajectories and as times.
+IDS_TRIED, TIMES_TRIED = 4, 2
+# Rows per id, on average and at least.
+REPEATS = 5
+# Blocks of a streamed log that are looked at.
+BLOCKS = 4
+# A gain of held-out R² that matters, and how many standard errors make it clear.
+MATERIAL, CLEAR = 0.1, 5.0
+# A column whose prediction gets worse by this much contradicts a better prediction of others.
+WORSE = 0.1
+# The reward belongs to the row before if that leaves at most this part of what its own row leaves, and the own row then adds no more
+# than this part of the rest.
+REMAINS, ADDS = 0.6, 0.2
+# A context explains this part of the errors at least; one that explains more than this many times as much by its own entry as by that
+# of the row before is made in the row, and known too late.
+EXPLAINS, FRESH = 0.01, 2.0
+
+
+class Order(NamedTuple):
+    """Columns by which rows would follow each other better than they do now.
+
+    Attributes:
+        trajectory, time: the columns to add; None: none.
+        drop_duplicates: whether rows are in the file twice.
+        gain: of the held-out R² of the next state, given state and action.
+    """
+
+    trajectory: str | None
+    time: str | None
+    drop_duplicates: bool
+    gain: Gain
+
+    @property
+    def is_clear(self) -> bool:
+        return self.gain.value > MATERIAL and self.gain.clear > CLEAR
+
+
+def unused_columns(origin: Origin) -> list[str]:
+    """Columns without a role, in the order of the file."""
+    used = set(origin.roles.columns())
+    return [name for name in origin.source.names if name not in used]
+
+
+def excerpt(origin: Origin) -> pa.Table | None:
+    """All columns of at most `EXCERPT` rows; None where they cannot be read."""
+    try:
+        return origin.source.excerpt(EXCERPT)
+    except (CesaroError, pa.ArrowException, OSError, ValueError):
+        return None
+
+
+def better_order(origin: Origin, table: pa.Table, random_state: int = 0) -> Order | None:
+    """The best of the ways to order the rows by unused columns, against the way they are in; None where there is none to try."""
+    roles = origin.roles
+    if roles.next_observation is not None:
+        return None
+    free = [name for name in unused_columns(origin) if name in table.column_names]
+    ids = possible_ids(table, free) if roles.trajectory is None else []
+    times = possible_times(table, free) if roles.time is None else []
+    if not ids and not times:
+        return None
+    now = _rows(origin, table, roles)
+    before = None if now is None else followed(now, random_state)
+    if before is None:
+        return None
+    best: tuple[Order, Errors] | None = None
+    for time in (None, *times):
+        for trajectory in (None, *ids):
+            if trajectory is time is None:
+                continue
+            tried = replace(roles, trajectory=trajectory or roles.trajectory, time=time or roles.time)
+            rows, repeated = _rows(origin, table, tried), False
+            if rows is None and tried.time is not None:
+                rows, repeated = _rows(origin, table, tried, drop_duplicates=True), True
+            after = None if rows is None else followed(rows, random_state)
+            if after is None or len(after.by_column) != len(before.by_column):
+                continue
+            gain = Gain.of(before, after, paired=False)
+            is_worse = bool((after.by_column > before.by_column + WORSE).any())
+            if not is_worse and (best is None or gain.after > best[0].gain.after + 0.01):
+                best = Order(trajectory, time, repeated, gain), after
+    return None if best is None else best[0]
+
+
+def followed(log: Transitions, random_state: int) -> Errors | None:
+    """How well state and action predict the next state; None where too few rows tell it."""
+    if len(log) < ENOUGH:
+        return None
+    chosen = stretches(len(log), random_state)
+    rows = log.part(chosen.rows)
+    targets = as_targets(rows.next_observations)
+    if not targets:
+        return None
+    return held_out(as_inputs([rows.observations], rows.actions), targets, chosen.number)
+
+
+def possible_ids(table: pa.Table, names: Sequence[str]) -> list[str]:
+    """Columns of text or whole numbers that repeat and are always there; first those whose names say so."""
+    found = []
+    for name in names:
+        kind = basic_type(table.schema.field(name).type)
+        if not (is_text(kind) or pa.types.is_integer(kind)) or table[name].null_count:
+            continue
+        if means(name, CALENDAR) or (means(name, TIMES) and not means(name, IDS)):
+            continue
+        levels = len(table[name].unique())
+        if 2 <= levels <= len(table) // REPEATS:
+            found.append(name)
+    return sorted(found, key=lambda name: not means(name, IDS))[:IDS_TRIED]
+
+
+def possible_times(table: pa.Table, names: Sequence[str]) -> list[str]:
+    """Columns of dates and times, and of numbers whose names say so."""
+    found = []
+    for name in names:
+        kind = basic_type(table.schema.field(name).type)
+        is_clock = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+        named = is_number(kind) and means(name, TIMES) and not means(name, CALENDAR)
+        if (is_clock or named) and not table[name].null_count and len(table[name].unique()) > REPEATS:
+            found.append(name)
+    return found[:TIMES_TRIED]
+
+
+def _rows(origin: Origin, table: pa.Table, roles: Roles, *, drop_duplicates: bool = False) -> Transitions | None:
+    """The excerpt's transitions under other roles; None where these do not fit."""
+    settings = replace(origin.settings, drop_duplicates=drop_duplicates or origin.settings.drop_duplicates)
+    return transitions(table, roles, origin.kinds, settings)
+
+
+def transitions(table: pa.Table, roles: Roles, kinds: dict[str, str] | object, settings: Settings) -> Transitions | None:
+    """The transitions of a table; None where roles, kinds and settings do not fit it."""
+    try:
+        source = TableSource("excerpt", table)
+        return Transitions._read(source, roles, dict(kinds), settings, (), ())  # type: ignore[call-overload]
+    except CesaroError:
+        return None
+
+
+@dataclass(frozen=True)
+class RewardLag:
+    """Whether rewards stand one row too late, or too early.
+
+    Attributes:
+        gain: of the held-out R² of the reward, given the row before (with a lag: the row behind) in place of its own.
+        adds: what the own row adds then, as a part of what was left.
+    """
+
+    gain: Gain
+    adds: float
+
+    @property
+    def is_material(self) -> bool:
+        return self.gain.value > MATERIAL and self.gain.clear > CLEAR
+
+    @property
+    def is_clear(self) -> bool:
+        return self.is_material and 1 - self.gain.after < REMAINS * (1 - self.gain.before) and self.adds < ADDS
+
+
+class Contiguous(NamedTuple):
+    """Rows of a log in contiguous stretches; `number`: that of each, `[n]`."""
+
+    rows: Block
+    number: NDArray[np.int64]
+
+    @property
+    def pairs(self) -> NDArray[np.int64]:
+        """Rows that go on from the row before."""
+        same = np.append(False, self.number[1:] == self.number[:-1])
+        return np.flatnonzero(self.rows.follows & same)
+
+
+def contiguous(log: Log, random_state: int) -> Contiguous:
+    """Some 20,000 rows of a log; of one that is streamed from a few blocks."""
+    if isinstance(log, Transitions):
+        chosen = stretches(len(log), random_state)
+        return Contiguous(log.part(chosen.rows), chosen.number)
+    blocks = list(islice((block for one in _single_blocks(log) for block in log.blocks(one)), BLOCKS))
+    whole = joined(blocks)
+    within = stretches(len(whole), random_state)
+    edges = np.cumsum([len(block) for block in blocks])
+    part = np.searchsorted(edges, within.rows, side="right")
+    rows = whole.part(within.rows)
+    return Contiguous(rows, within.number * (1 + len(blocks)) + part)
+
+
+def _single_blocks(log: Log) -> Iterator[Stretch]:
+    """Stretches of one block each, spread over the log."""
+    every = [(one, number) for one in log.stretches for number in (one.blocks.start, one.blocks[len(one.blocks) // 2])]
+    for place in np.unique(np.linspace(0, len(every) - 1, BLOCKS).astype(int)).tolist():
+        one, number = every[place]
+        yield one._replace(blocks=range(number, number + 1))
+
+
+def reward_lag(sample: Contiguous, lag: int) -> RewardLag | None:
+    """The reward from its own (s, a, s') against that of the row before, or of the row behind where a lag was given."""
+    rows = sample.rows
+    late = sample.pairs
+    if lag:
+        own, other = late - 1, late
+    else:
+        own, other = late, late - 1
+    if len(own) < ENOUGH:
+        return None
+    rewards = rows.rewards[own][:, None]
+    spread = float(rewards.std())
+    if not spread > 0:
+        return None
+    low, high = np.quantile(rewards, (0.001, 0.999))
+    targets = [np.clip(rewards, low, high) / spread if high > low else rewards / spread]
+    number = _renumbered(sample.number[own])
+    inputs = {name: _row_inputs(rows.part(at)) for name, at in (("own", own), ("other", other))}
+    by_own, by_other = (held_out(inputs[name], targets, number) for name in ("own", "other"))
+    by_both = held_out(np.concatenate([inputs["other"], inputs["own"]], axis=1), targets, number)
+    left = 1 - by_other.explained
+    adds = (by_both.explained - by_other.explained) / left if left > 0 else 0.0
+    return RewardLag(Gain.of(by_own, by_other, paired=True), adds)
+
+
+def _row_inputs(rows: Block) -> Array:
+    return as_inputs([rows.observations, rows.next_observations], rows.actions)
+
+
+def _renumbered(number: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Stretches counted without holes, so that every other one can be held out."""
+    return np.unique(number, return_inverse=True)[1].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Readings:
+    """An action of whole numbers as labels, and as a number.
+
+    Attributes:
+        levels: how many labels there are.
+        gain: of the held-out R² of reward and next state by labels, over that by the number.
+    """
+
+    levels: int
+    gain: Gain
+
+    @property
+    def are_labels(self) -> bool:
+        """Whether what happens differs between labels in a way that no smooth function of the number has."""
+        return self.gain.value > 0.01 and self.gain.clear > CLEAR
+
+
+FEW_LEVELS = 5
+
+
+def action_readings(sample: Contiguous) -> Readings | None:
+    """Both readings of one action column of more than a few whole numbers; None where it is none."""
+    rows = sample.rows
+    column = rows.actions.columns[0]
+    if len(rows.actions.columns) != 1 or not isinstance(column, Categories) or column.levels.dtype.kind not in "iu":
+        return None
+    levels = len(np.unique(column.codes))
+    if levels <= FEW_LEVELS or len(rows) < ENOUGH:
+        return None
+    spread = float(rows.rewards.std())
+    targets = as_targets(rows.next_observations)
+    if spread > 0:
+        targets.append(((rows.rewards - rows.rewards.mean()) / spread)[:, None])
+    if not targets:
+        return None
+    number = _renumbered(sample.number)
+    by_number, by_labels = (
+        held_out(as_inputs([rows.observations], actions), targets, number)
+        for actions in (as_numbers(rows.actions), rows.actions)
+    )
+    return Readings(levels, Gain.of(by_number, by_labels, paired=True))
+
+
+class Context(NamedTuple):
+    """An unused column that explains errors of the prediction.
+
+    Attributes:
+        gain: of the held-out R² of the errors, by the column's entry on the row before.
+        now: the same by its entry on the row itself.
+    """
+
+    column: str
+    gain: Gain
+    now: float
+
+
+def with_unused(origin: Origin, table: pa.Table) -> tuple[Transitions, tuple[str, ...]] | None:
+    """The excerpt with unused columns behind those of the observation, and their names; None where there are none to try."""
+    names = [name for name in unused_columns(origin) if name in table.column_names]
+    ids, times = possible_ids(table, names), possible_times(table, names)
+    tried = tuple(name for name in names if _may_be_context(table, name) and (name not in ids or _is_short(table, name)))
+    tried = tuple(name for name in tried if name not in times)
+    if not tried:
+        return None
+    own = origin.roles.observation
+    roles = replace(
+        origin.roles, observation=Chosen((*own.columns, *tried), "several"), next_observation=None
+    )
+    found = transitions(table, roles, origin.kinds | _own_kinds(origin, table), origin.settings)
+    return None if found is None else (found, tried)
+
+
+def _own_kinds(origin: Origin, table: pa.Table) -> dict[str, str]:
+    """Whole numbers that were labels by themselves stay labels beside other columns."""
+    own = origin.roles.observation
+    if len(own.columns) > 1 or own.columns[0] in origin.kinds or own.how == "prefixed":
+        return {}
+    return {own.columns[0]: "category"} if pa.types.is_integer(basic_type(table.schema.field(own.columns[0]).type)) else {}
+
+
+def _may_be_context(table: pa.Table, name: str) -> bool:
+    kind = basic_type(table.schema.field(name).type)
+    if table[name].null_count or not (is_text(kind) or is_number(kind) or pa.types.is_boolean(kind)):
+        return False
+    levels = len(table[name].unique())
+    return levels >= 2 and (is_number(kind) or levels <= 50)
+
+
+def _is_short(table: pa.Table, name: str) -> bool:
+    """Whether a column that could name trajectories has few levels, like a weekday or a kind of customer."""
+    return not means(name, IDS) and len(table[name].unique()) <= 50
+
+
+def contexts(errors: Array, sample: Contiguous, names: Sequence[str], columns: Sequence[object], future: Values) -> list[Context]:
+    """What each unused column explains of the errors, best first: known on the row before, and no more by the row itself."""
+    at = sample.pairs
+    if len(at) < ENOUGH or not float(errors[at].std()) > 0:
+        return []
+    targets = [(errors[at] / float(errors[at].std()))[:, None]]
+    number = _renumbered(sample.number[at])
+    none = held_out(np.zeros((len(at), 1)), targets, number)
+    clear = CLEAR + np.log2(max(1, len(names)))  # as many are tried
+    found = []
+    for name, column in zip(names, columns):
+        now, before = grouped(_taken(column, at)), grouped(_taken(column, at - 1))
+        gain = Gain.of(none, held_out(before, targets, number), paired=True)
+        own = Gain.of(none, held_out(now, targets, number), paired=True)
+        if gain.value > EXPLAINS and gain.clear > clear and own.value < FRESH * gain.value:
+            found.append(Context(name, gain, own.value))
+    return sorted(found, key=lambda one: -one.gain.value)
+
+
+def _taken(column: object, at: NDArray[np.int64]) -> NDArray[np.floating] | Categories:
+    if isinstance(column, Categories):
+        return Categories(column.codes[at], column.levels)
+    assert isinstance(column, np.ndarray)
+    return column[at]

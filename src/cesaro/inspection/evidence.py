@@ -4,7 +4,7 @@ Every question is put as a comparison of two predictions on rows that were held 
 be independent by nature. A better description shows by what it predicts and the given one does not.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from cesaro.data.names import CALENDAR, IDS, TIMES, means
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import Settings
 from cesaro.data.sources import TableSource
-from cesaro.data.values import Categories, Values
+from cesaro.data.values import Categories, Column
 from cesaro.errors import CesaroError
 from cesaro.inspection.prediction import (
     ENOUGH,
@@ -169,11 +169,11 @@ def _rows(origin: Origin, table: pa.Table, roles: Roles, *, drop_duplicates: boo
     return transitions(table, roles, origin.kinds, settings)
 
 
-def transitions(table: pa.Table, roles: Roles, kinds: dict[str, str] | object, settings: Settings) -> Transitions | None:
+def transitions(table: pa.Table, roles: Roles, kinds: Mapping[str, str], settings: Settings) -> Transitions | None:
     """The transitions of a table; None where roles, kinds and settings do not fit it."""
     try:
         source = TableSource("excerpt", table)
-        return Transitions._read(source, roles, dict(kinds), settings, (), ())  # type: ignore[call-overload]
+        return Transitions._read(source, roles, kinds, settings, (), ())
     except CesaroError:
         return None
 
@@ -325,20 +325,18 @@ class Context(NamedTuple):
     now: float
 
 
-def with_unused(origin: Origin, table: pa.Table) -> tuple[Transitions, tuple[str, ...]] | None:
-    """The excerpt with unused columns behind those of the observation, and their names; None where there are none to try."""
+def possible_contexts(origin: Origin, table: pa.Table) -> list[str]:
+    """Unused columns that may belong to the observation: neither times nor ids, always there, and not the same in every row."""
     names = [name for name in unused_columns(origin) if name in table.column_names]
-    ids, times = possible_ids(table, names), possible_times(table, names)
-    tried = tuple(name for name in names if _may_be_context(table, name) and (name not in ids or _is_short(table, name)))
-    tried = tuple(name for name in tried if name not in times)
-    if not tried:
-        return None
-    own = origin.roles.observation
-    roles = replace(
-        origin.roles, observation=Chosen((*own.columns, *tried), "several"), next_observation=None
-    )
-    found = transitions(table, roles, origin.kinds | _own_kinds(origin, table), origin.settings)
-    return None if found is None else (found, tried)
+    times = possible_times(table, names)
+    return [name for name in names if name not in times and not means(name, IDS) and _may_be_context(table, name)]
+
+
+def with_columns(origin: Origin, table: pa.Table, names: Sequence[str]) -> Transitions | None:
+    """The excerpt with more columns behind those of the observation; None where that cannot be."""
+    own = origin.roles.observation.columns
+    roles = replace(origin.roles, observation=Chosen((*own, *names), "several"))
+    return transitions(table, roles, {**origin.kinds, **_own_kinds(origin, table)}, origin.settings)
 
 
 def _own_kinds(origin: Origin, table: pa.Table) -> dict[str, str]:
@@ -357,12 +355,7 @@ def _may_be_context(table: pa.Table, name: str) -> bool:
     return levels >= 2 and (is_number(kind) or levels <= 50)
 
 
-def _is_short(table: pa.Table, name: str) -> bool:
-    """Whether a column that could name trajectories has few levels, like a weekday or a kind of customer."""
-    return not means(name, IDS) and len(table[name].unique()) <= 50
-
-
-def contexts(errors: Array, sample: Contiguous, names: Sequence[str], columns: Sequence[object], future: Values) -> list[Context]:
+def contexts(errors: Array, sample: Contiguous, columns: Mapping[str, Column]) -> list[Context]:
     """What each unused column explains of the errors, best first: known on the row before, and no more by the row itself."""
     at = sample.pairs
     if len(at) < ENOUGH or not float(errors[at].std()) > 0:
@@ -370,9 +363,9 @@ def contexts(errors: Array, sample: Contiguous, names: Sequence[str], columns: S
     targets = [(errors[at] / float(errors[at].std()))[:, None]]
     number = _renumbered(sample.number[at])
     none = held_out(np.zeros((len(at), 1)), targets, number)
-    clear = CLEAR + np.log2(max(1, len(names)))  # as many are tried
+    clear = CLEAR + np.log2(max(1, len(columns)))  # as many are tried
     found = []
-    for name, column in zip(names, columns):
+    for name, column in columns.items():
         now, before = grouped(_taken(column, at)), grouped(_taken(column, at - 1))
         gain = Gain.of(none, held_out(before, targets, number), paired=True)
         own = Gain.of(none, held_out(now, targets, number), paired=True)
@@ -381,8 +374,5 @@ def contexts(errors: Array, sample: Contiguous, names: Sequence[str], columns: S
     return sorted(found, key=lambda one: -one.gain.value)
 
 
-def _taken(column: object, at: NDArray[np.int64]) -> NDArray[np.floating] | Categories:
-    if isinstance(column, Categories):
-        return Categories(column.codes[at], column.levels)
-    assert isinstance(column, np.ndarray)
-    return column[at]
+def _taken(column: Column, at: NDArray[np.int64]) -> Column:
+    return Categories(column.codes[at], column.levels) if isinstance(column, Categories) else column[at]

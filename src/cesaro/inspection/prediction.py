@@ -12,11 +12,11 @@ from cesaro.data.values import Categories, Column, Values
 
 # Rows that are looked at, in contiguous stretches, and how many of these there are: errors are compared stretch by stretch,
 # because neighbouring rows are alike.
-ROWS, STRETCHES = 20_000, 40
+ROWS, STRETCHES = 8_000, 40
 # Fewer rows than this tell nothing.
 ENOUGH = 200
 # Inputs of a regression; more state columns than `COLUMNS` enter as they are, without squares and steps.
-INPUTS, COLUMNS, LEVELS, STEPS = 400, 20, 30, 8
+INPUTS, COLUMNS, LEVELS, STEPS = 160, 20, 30, 8
 # Of the mean square of the inputs, times the rows.
 RIDGE = 1e-3
 

@@ -5,6 +5,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from cesaro.errors import InputError
 from cesaro.text import for_command_line, shown_address
 
 if TYPE_CHECKING:
+    from cesaro.evaluation import Evaluation
     from cesaro.policies import Policy
 
 # What `cesaro.read` takes, by the names of the options.
@@ -306,9 +308,10 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
             ((name, target),) = policies.items()
             answer = evaluation.evaluate(log, target, name=name, **settings)
         command = _repeating("compare" if several else "evaluate", compare if several else evaluate, given)
-        for one in answer.evaluations.values() if several else [answer]:
-            one.run["command"] = command
-            one.log["notes"] = [for_command_line(note) for note in one.log["notes"]]
+        if several:
+            answer.evaluations.update({name: _worded(one, command) for name, one in answer.evaluations.items()})
+        else:
+            answer = _worded(answer, command)
         _print(answer, several, as_json=given["json"])
         if out is not None:
             names = (report.write_comparison if several else report.write_evaluation)(answer, out)
@@ -316,6 +319,17 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
             beside = ", ".join(name for name in names[1:] if not name.endswith(".png"))
             where = given["out"] / names[0]
             output.echo(f"Report: {where} (beside it: {beside}, {pictures} pictures)", aside=given["json"])
+
+
+def _worded(answer: "Evaluation", command: str) -> "Evaluation":
+    """An answer in the words of the command line, with the command that repeats it."""
+    answer.run["command"] = command
+    answer.log["notes"] = [for_command_line(note) for note in answer.log["notes"]]
+    findings = (
+        replace(entry, sentence=for_command_line(entry.sentence), remedy=for_command_line(entry.remedy))
+        for entry in answer.diagnostics
+    )
+    return replace(answer, diagnostics=tuple(findings))
 
 
 def _repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:

@@ -16,6 +16,19 @@ TIMES = (
 # What repeats like the calendar does, and neither orders rows nor tells trajectories apart.
 CALENDAR = ("weekday", "dayofweek", "dow", "month", "hour", "hourofday", "holiday", "season", "quarter", "weekend", "daytype")
 
+# What a row earned, or cost; what was done; and what tells how likely that was.
+REWARDS = (
+    *("profit", "return", "score", "payoff", "revenue", "margin", "gain", "utility", "click", "clicked", "clicks", "conversion"),
+    *("converted", "outcome", "earnings", "income", "kpi", "objective", "sales", "yield", "benefit", "rating"),
+)
+COSTS = ("cost", "costs", "loss", "losses", "penalty", "expense", "expenses")
+ACTIONS = (
+    *("decision", "choice", "treatment", "arm", "control", "order", "ordered", "quantity", "dose", "item", "recommendation"),
+    *("recommended", "command", "setpoint", "heater", "heating", "valve", "switch", "bid", "price", "offer", "ad", "allocation"),
+    *("assigned", "chosen", "act", "move", "intervention", "setting", "route", "dispatch", "button"),
+)
+PROPENSITIES = ("propensity", "propensities", "prob", "probability", "logprob", "actionprob", "actionprobability", "pscore")
+
 
 def folded(name: str) -> str:
     """The name in small letters, without spaces, underscores, hyphens and points.

@@ -103,7 +103,7 @@ def read(
     """
     if not isinstance(skip_bad_files, bool):
         raise InputError(f"skip_bad_files must be True or False. Got {skip_bad_files!r}.")
-    opened = _open(source, skip_bad_files)
+    opened = open_source(source, skip_bad_files)
     given: dict[str, Given] = {
         "observation": observation,
         "action": action,
@@ -145,7 +145,8 @@ def read(
     return log
 
 
-def _open(source: Any, skip_bad_files: bool) -> Source:
+def open_source(source: Any, skip_bad_files: bool = False) -> Source:
+    """What holds a log, by whatever `read` takes."""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         if not isinstance(path, str):

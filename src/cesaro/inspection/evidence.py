@@ -29,7 +29,7 @@ from cesaro.inspection.prediction import (
     ENOUGH,
     Errors,
     Gain,
-    Stretches,
+    are_many_numbers,
     as_inputs,
     as_numbers,
     as_targets,
@@ -286,30 +286,26 @@ class Readings:
         return self.gain.value > 0.01 and self.gain.clear > CLEAR
 
 
-FEW_LEVELS = 5
-
-
 def action_readings(sample: Contiguous) -> Readings | None:
     """Both readings of one action column of more than a few whole numbers; None where it is none."""
     rows = sample.rows
     column = rows.actions.columns[0]
-    if len(rows.actions.columns) != 1 or not isinstance(column, Categories) or column.levels.dtype.kind not in "iu":
+    if len(rows.actions.columns) != 1 or not isinstance(column, Categories):
         return None
-    levels = len(np.unique(column.codes))
-    if levels <= FEW_LEVELS or len(rows) < ENOUGH:
+    if not are_many_numbers(column) or len(rows) < ENOUGH:
         return None
     spread = float(rows.rewards.std())
-    targets = as_targets(rows.next_observations)
+    targets = as_targets(as_numbers(rows.next_observations))
     if spread > 0:
         targets.append(((rows.rewards - rows.rewards.mean()) / spread)[:, None])
     if not targets:
         return None
     number = _renumbered(sample.number)
     by_number, by_labels = (
-        held_out(as_inputs([rows.observations], actions), targets, number)
+        held_out(as_inputs([as_numbers(rows.observations)], actions), targets, number)
         for actions in (as_numbers(rows.actions), rows.actions)
     )
-    return Readings(levels, Gain.of(by_number, by_labels, paired=True))
+    return Readings(len(np.unique(column.codes)), Gain.of(by_number, by_labels, paired=True))
 
 
 class Context(NamedTuple):

@@ -17,6 +17,8 @@ ROWS, STRETCHES = 8_000, 40
 ENOUGH = 200
 # Inputs of a regression; more state columns than `COLUMNS` enter as they are, without squares and steps.
 INPUTS, COLUMNS, LEVELS, STEPS = 160, 20, 30, 8
+# Whole numbers of more levels than this may be quantities.
+FEW = 5
 # Of the mean square of the inputs, times the rows.
 RIDGE = 1e-3
 
@@ -149,11 +151,17 @@ def as_inputs(states: Sequence[Values], actions: Values) -> Array:
 
 
 def as_numbers(values: Values) -> Values:
-    """Labels that are numbers, as numbers."""
+    """Labels that are more than a few whole numbers, as numbers."""
     columns = [
-        column.labels().astype(np.float64) if isinstance(column, Categories) else column for column in values.columns
+        column.labels().astype(np.float64) if isinstance(column, Categories) and are_many_numbers(column) else column
+        for column in values.columns
     ]
     return Values(values.form, values.names, tuple(columns))
+
+
+def are_many_numbers(column: Categories) -> bool:
+    """Whether labels are whole numbers, and more than a few."""
+    return column.levels.dtype.kind in "iu" and len(np.unique(column.codes)) > FEW
 
 
 def _columns(values: Values) -> list[Column]:

@@ -28,7 +28,7 @@ from cesaro.policies import Policy
 from cesaro.text import GIVE, Sentence, Wording, argument, option, visible
 
 # Features of a quick answer, at most.
-QUICK = 100
+QUICK = 200
 # Two quick answers differ if they do by so many standard errors of the difference, and beyond the interval of the estimate.
 CLEAR, OUTSIDE, SMALL = 3.0, 2.0, 0.02
 

@@ -1,9 +1,9 @@
 """Write `inventory.csv`: the stock of five shops, exported as such tables often are.
 
-Every evening a shop orders goods that arrive overnight. A sold piece earns 2, a piece that stays over night costs 0.2, an order costs
-3, and a customer who finds nothing costs 1. More customers come towards the weekend. The export has the warts of its kind: semicolons
-and decimal commas, rows in no order, some of them twice, and a profit that is known a day later and stands on the next row of the shop,
-so that the first row of each shop has none. The exact rate of a policy comes from the probabilities, which no log tells:
+Every evening a shop orders goods that arrive overnight. A sold piece earns 2, a piece that stays overnight costs 0.2, an order
+costs 3, and a customer who finds nothing costs 1. More customers come towards the weekend. The export has the warts of its kind:
+semicolons and decimal commas, rows in no order, some of them twice, and a profit that is known a day later and stands on the next
+row of the shop. The exact rate of a policy comes from the probabilities, which no log tells:
 `python examples/make_inventory_log.py --truth examples/inventory_policy.py:order_up_to`.
 """
 

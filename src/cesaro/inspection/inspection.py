@@ -15,6 +15,7 @@ from cesaro.text import shown_address, visible
 
 SCHEMA = "cesaro-inspection/1"
 _WIDTH = 26
+_ROLES = ("observation", "action", "reward", "next_observation", "trajectory", "time", "terminated", "truncated")
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Inspection:
         """What to pass to `cesaro.read`."""
         found = self.proposal
         roles: dict[str, Any] = {
-            role: list(columns) if len(columns) > 1 else columns[0] for role, columns in found.roles.items()
+            role: list(columns) if len(columns) > 1 else columns[0] for role, columns in self._roles().items()
         }
         roles |= dict.fromkeys(found.ignored, False)
         more: dict[str, Any] = {}
@@ -65,12 +66,16 @@ class Inspection:
             more["gap"] = found.gap
         return roles | more
 
+    def _roles(self) -> dict[str, tuple[str, ...]]:
+        """In the order in which people name them."""
+        return {role: self.proposal.roles[role] for role in _ROLES if role in self.proposal.roles}
+
     @property
     def command(self) -> str:
         """The `cesaro evaluate` command that reads the log so."""
         found = self.proposal
         words = ["cesaro", "evaluate", self.path or "LOG", "--policy", self.policy]
-        for role, columns in found.roles.items():
+        for role, columns in self._roles().items():
             words += [word for column in columns for word in (f"--{role.replace('_', '-')}", column)]
         words += [word for role in found.ignored for word in ("--ignore", role)]
         words += [word for column, kind in found.kinds.items() for word in ("--kind", f"{column}={kind}")]
@@ -104,7 +109,7 @@ class Inspection:
             "looked_at": self.looked_at,
             "columns": [column.to_dict() for column in self.columns],
             "notes": list(self.notes),
-            "roles": {role: list(columns) for role, columns in found.roles.items()},
+            "roles": {role: list(columns) for role, columns in self._roles().items()},
             "ignored": list(found.ignored),
             "kinds": dict(found.kinds),
             "reward_lag": found.reward_lag,
@@ -125,7 +130,7 @@ class Inspection:
         lines = [f"{visible(self.name)}: {rows} of {len(self.columns)} columns{some}.", *map(visible, self.notes), ""]
         lines += self._table()
         lines += ["", "What it seems to be"]
-        for role, columns in self.proposal.roles.items():
+        for role, columns in self._roles().items():
             lines.append(_entry(role.replace("_", " "), f"{_named(columns)}", self.proposal.reasons.get(role, "")))
         for name, reason in self.proposal.reasons.items():
             if name.startswith("kind of "):

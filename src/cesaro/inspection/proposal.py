@@ -19,7 +19,7 @@ from cesaro.data.values import Categories, Column
 from cesaro.errors import InputError
 from cesaro.inspection import evidence
 from cesaro.inspection.evidence import CLEAR, MATERIAL, Contiguous
-from cesaro.inspection.prediction import ENOUGH, Gain, as_inputs, as_targets, grouped, held_out
+from cesaro.inspection.prediction import ENOUGH, Errors, Gain, as_inputs, grouped, held_out
 from cesaro.inspection.profiles import Profile
 from cesaro.text import GIVE, Sentence, Wording, argument, visible
 
@@ -31,8 +31,8 @@ FEW_LABELS, ROWS_PER_PAIR = 30, 20
 SAME = 0.99
 # Steps of times that are longer than the gap, as a part of all: more are irregular by nature.
 IRREGULAR = 0.2
-# What a column adds to the prediction of the action if it was seen before.
-SEEN = 0.02
+# What the action of a row explains of a column that is its result, at least, beyond what was known before.
+MADE = 0.3
 _UNITS = ((86_400.0, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second"))
 
 
@@ -86,6 +86,38 @@ def _chosen(columns: tuple[str, ...]) -> Chosen:
 def propose(source: Source, table: pa.Table, profiles: Mapping[str, Profile]) -> Proposal:
     """Roles by names and types, the order and the row of the reward by what predicts best."""
     return _Proposer(source, table, profiles).run()
+
+
+@dataclass(frozen=True)
+class _Order:
+    """One way to order rows: its columns, and how well the next state is predicted by it and in the order of the file."""
+
+    trajectory: str | None
+    time: str | None
+    repeated: bool
+    after: Errors | None
+    before: Errors | None
+
+    @property
+    def explained(self) -> float:
+        return 0.0 if self.after is None else self.after.explained
+
+    @property
+    def gain(self) -> Gain | None:
+        return None if self.after is None or self.before is None else Gain.of(self.before, self.after, paired=False)
+
+    @property
+    def is_clear(self) -> bool:
+        return self.gain is not None and self.gain.value > MATERIAL and self.gain.clear > CLEAR
+
+    @property
+    def words(self) -> str:
+        if self.gain is None or not self.is_clear:
+            return ""
+        return (
+            f"; state and action predict {_percent(self.gain.after)} of the next row's state, and {_percent(self.gain.before)} in the "
+            "order of the file"
+        )
 
 
 class _Proposer:
@@ -234,28 +266,26 @@ class _Proposer:
             if self.profiles[name].missing and name not in times:
                 self.found.left_out[name] = f"it has {self.profiles[name].missing:,} empty entries"
         free = [name for name in self.free if name not in times]
-        usual = _numbered(free, DEFAULTS["observation"]) or _by_name(free, DEFAULTS["observation"])[:1]
-        if usual:
-            self.found.reasons["observation"] = "by its name" if len(usual) == 1 else "by their names"
-            for name in free:
-                after = folded(name).startswith("next") or name in usual or name in ids
-                if not after:
-                    self.found.left_out[name] = f'"{visible(usual[0])}" is named as what the policy sees'
-                    if (self.profiles[name].levels or 0) > 1 and self.profiles[name].kind != "text":
-                        continue
+        named = _numbered(free, DEFAULTS["observation"]) or _by_name(free, DEFAULTS["observation"])[:1]
+        rest = [name for name in free if not _is_next(name, free) and name not in named]
+        if named:
+            self.found.reasons["observation"] = "by its name" if len(named) == 1 else "by their names"
+            for name in rest:
+                if name not in ids:
+                    self.found.left_out[name] = f'"{visible(named[0])}" is named as what the policy sees'
+            self.found.roles["observation"] = tuple(named)
         else:
-            usual = [name for name in free if not _is_next(name, free) and name not in ids]
-            usual = [name for name in usual if self._may_be_seen(name)]
-            self.found.reasons["observation"] = "columns that are left"
-        if not usual:  # then an id is all that a policy can see
-            usual = [name for name in free if not means(name, ("id", "uuid", "key")) and self._may_be_seen(name)]
-        if not usual:
-            raise InputError(
-                f"{self.source.name} must have a column that the policy sees. Got none beside reward, action, ids and times; add one, "
-                "or name it with observation."
-            )
-        self.found.roles["observation"] = tuple(usual)
-        after = [next((other for other in free if folded(other) == folded(f"next{name}")), None) for name in usual]
+            seen = [name for name in rest if not (name in ids and means(name, IDS)) and self._may_be_seen(name)]
+            if not seen:  # then an id is all that a policy can see
+                seen = [name for name in rest if self._may_be_seen(name)]
+            if not seen:
+                raise InputError(
+                    f"{self.source.name} must have a column that the policy sees. Got none beside reward, action and times; add one."
+                )
+            self.found.reasons["observation"] = "what is left"
+            self.found.roles["observation"] = tuple(seen)
+        own = self.found.roles["observation"]
+        after = [next((other for other in free if folded(other) == folded(f"next{name}")), None) for name in own]
         if all(name is not None for name in after):
             self.found.roles["next_observation"] = tuple(name for name in after if name is not None)
             self.found.reasons["next_observation"] = "by their names"
@@ -272,53 +302,65 @@ class _Proposer:
 
     def _order(self, ids: Sequence[str], times: Sequence[str]) -> None:
         """Trajectory and time: what names say, and how well state and action predict the state of the next row."""
-        observation = self.found.roles["observation"]
-        ids = [name for name in ids if name not in observation]
-        tried: list[tuple[float, bool, str | None, str | None, bool]] = []
-        for time in (*times, None):
-            for trajectory in (*ids, None):
-                roles = replace(self.found.as_roles(), trajectory=trajectory, time=time)
-                log, repeated = self._rows(roles), False
+        named = [name for name in ids if means(name, IDS)]
+        found = self._best(named, times, None)
+        if found is None or found.trajectory is None:
+            # A column without the name of an id counts as one only if the others follow by it.
+            others = [self._best([name], times, name) for name in ids if name not in named]
+            clear = [one for one in others if one is not None and one.trajectory is not None and one.is_clear]
+            found = max(clear, key=lambda one: one.explained, default=found)
+        if found is None:
+            for name in (*named, *times):
+                self.found.left_out[name] = "the rows cannot be read by it"
+            self.found.doubts.append("The rows could not be put in any order that can be read; try the command to see why.")
+            return
+        if found.trajectory is not None:
+            why = "by its name" if found.trajectory in named else "by what it predicts"
+            self._take("trajectory", found.trajectory, why + found.words)
+            own = self.found.roles["observation"]
+            self.found.roles["observation"] = tuple(name for name in own if name != found.trajectory)
+        if found.time is not None:
+            is_clock = self.profiles[found.time].kind == "date"
+            why = "it holds dates or times" if is_clock else "by its name"
+            self._take("time", found.time, why + ("" if found.trajectory else found.words))
+        self.found.drop_duplicates = found.repeated
+        if found.repeated:
+            self.found.reasons["drop_duplicates"] = "some rows are in the file twice"
+            self.found.doubts.append("Some rows are in the file twice, with the same time; --drop-duplicates counts them once.")
+        if found.time is None and times:
+            self.found.doubts.append(f'"{visible(times[0])}" was not used as the time, because times repeat within trajectories.')
+        own = self.found.roles["observation"]
+        for name in (*ids, *times):
+            if name not in (found.trajectory, found.time, *own):
+                self.found.left_out[name] = "it does not order the rows better"
+
+    def _best(self, ids: Sequence[str], times: Sequence[str], without: str | None) -> "_Order | None":
+        """Of all ways to order rows the one whose next states are predicted best; `without`: a column that is no observation then."""
+        roles = self.found.as_roles()
+        if without is not None:
+            kept = tuple(name for name in roles.observation.columns if name != without)
+            if not kept:
+                return None
+            roles = replace(roles, observation=_chosen(kept))
+        tried: list[_Order] = []
+        plain = None
+        for time in (None, *times):
+            for trajectory in (None, *ids):
+                here = replace(roles, trajectory=trajectory, time=time)
+                log, repeated = self._rows(here), False
                 if log is None and time is not None:
-                    log, repeated = self._rows(roles, drop_duplicates=True), True
+                    log, repeated = self._rows(here, drop_duplicates=True), True
                 if log is None:
                     continue
                 errors = evidence.followed(log, 0) if roles.next_observation is None else None
-                named = trajectory is not None and means(trajectory, IDS)
-                value = 0.0 if errors is None else errors.explained
-                tried.append((value, named, trajectory, time, repeated))
+                if trajectory is None and time is None:
+                    plain = errors
+                tried.append(_Order(trajectory, time, repeated, errors, plain))
         if not tried:
-            self._say_why_not(ids, times)
-            return
-        top = max(value for value, *_ in tried)
-        near = [one for one in tried if one[0] >= top - 0.02]
-        value, _, trajectory, time, repeated = max(near, key=lambda one: (one[3] is not None, one[1], one[2] is None))
-        self.found.drop_duplicates = repeated
-        plain = [one[0] for one in tried if one[2] is None and one[3] is None]
-        gain = "" if not plain or value < plain[0] + 0.02 else (
-            f"; state and action predict {_percent(value)} of the next row's state by it, and {_percent(plain[0])} in the order of "
-            "the file"
-        )
-        if trajectory is not None:
-            self._take("trajectory", trajectory, ("by its name" if means(trajectory, IDS) else "by what it predicts") + gain)
-        if time is not None:
-            self._take("time", time, "it holds dates or times" if self.profiles[time].kind == "date" else "by its name")
-        if repeated:
-            self.found.reasons["drop_duplicates"] = "some rows are in the file twice"
-            self.found.doubts.append("Some rows are in the file twice, with the same time; --drop-duplicates counts them once.")
-        if time is None and times:
-            self.found.doubts.append(f'"{visible(times[0])}" was not used as the time, because times repeat within trajectories.')
-        for name in ids:
-            if name != trajectory:
-                self.found.left_out[name] = "it tells nothing about what follows what"
-        for name in times:
-            if name != time:
-                self.found.left_out[name] = "one column orders the rows already" if time else "its times repeat"
-
-    def _say_why_not(self, ids: Sequence[str], times: Sequence[str]) -> None:
-        for name in (*ids, *times):
-            self.found.left_out[name] = "the rows cannot be read by it"
-        self.found.doubts.append("The rows could not be put in any order that can be read; try the command to see why.")
+            return None
+        top = max(one.explained for one in tried)
+        near = [one for one in tried if one.explained >= top - 0.02]
+        return max(near, key=lambda one: (one.time is not None, one.trajectory is not None))
 
     def _rows(self, roles: Roles, *, drop_duplicates: bool = False) -> Transitions | None:
         settings = replace(self.found.settings(), drop_duplicates=drop_duplicates or self.found.drop_duplicates)
@@ -360,14 +402,17 @@ class _Proposer:
         rows = sample.rows
         if rows.observations.form != "named" or len(sample.pairs) < ENOUGH:
             return
+        order = self.table.column_names
+        action = order.index(self.found.roles["action"][0])
+        if all(order.index(name) > action for name in names):
+            action = len(order)  # the order of columns tells nothing
         for name in names:
             after = self._what_comes_next(name, found[0])
             if after:
                 self.found.left_out[name] = after
-            elif _is_late(sample, rows.observations.names.index(name)):
+            elif order.index(name) > action and _is_late(sample, rows.observations.names.index(name)):
                 self.found.left_out[name] = (
-                    "it explains the reward of its own row, and neither the row before nor the action tells of it: it seems to be "
-                    "known after the action only"
+                    "it stands behind the action and seems to be its result, which a policy cannot see"
                 )
                 self.found.doubts.append(
                     f'"{visible(name)}" was left out because it seems to be a result of the action; if a policy can see it before, add '
@@ -494,6 +539,7 @@ class _Proposer:
 
 
 def _is_late(sample: Contiguous, place: int) -> bool:
+    """Whether a column is a result of its row: made by the action, or fresh and yet a part of the reward."""
     rows, at = sample.rows, sample.pairs
     values = rows.observations
     rest = replace(
@@ -502,26 +548,28 @@ def _is_late(sample: Contiguous, place: int) -> bool:
         columns=tuple(column for k, column in enumerate(values.columns) if k != place),
     )
     column = values.columns[place]
+    number = np.unique(sample.number[at], return_inverse=True)[1].astype(np.int64)
+
+    def gain(targets: Sequence[Array], without: Array, more: Array) -> Gain:
+        both = np.concatenate([without, more], axis=1)
+        return Gain.of(held_out(without, targets, number), held_out(both, targets, number), paired=True)
+
+    own = grouped(_at(column, at))
+    if float(own.std(axis=0).max(initial=0.0)) > 0:
+        before = as_inputs([values.take(at - 1)], rows.actions.take(at - 1))
+        known = np.concatenate([before, as_inputs([rest.take(at)], rest.take(at))], axis=1)
+        by_action = gain([own], known, as_inputs([rest.take(at)], rows.actions.take(at)))
+        if by_action.before < 0.5 and by_action.value > MADE and by_action.clear > CLEAR:
+            return True
     spread = float(rows.rewards[at].std())
     if not spread > 0:
         return False
-    number = np.unique(sample.number[at], return_inverse=True)[1].astype(np.int64)
     targets = [(rows.rewards[at] / spread)[:, None]]
     without = as_inputs([rest.take(at)], rows.actions.take(at))
-
-    def gain(of: Sequence[Array], inputs: Array, more: Column) -> Gain:
-        both = np.concatenate([inputs, grouped(more)], axis=1)
-        return Gain.of(held_out(inputs, of, number), held_out(both, of, number), paired=True)
-
-    now = gain(targets, without, _at(column, at))
+    now = gain(targets, without, own)
     if now.value < MATERIAL or now.clear < CLEAR:
         return False
-    before = gain(targets, without, _at(column, at - 1))
-    if now.value < evidence.FRESH * before.value:
-        return False
-    state = as_inputs([rest.take(at)], rest.take(at))
-    seen = gain(as_targets(rows.actions.take(at)), state, _at(column, at))
-    return not (seen.value > SEEN and seen.clear > CLEAR)
+    return now.value > evidence.FRESH * gain(targets, without, grouped(_at(column, at - 1))).value
 
 
 def _at(column: Column, rows: Any) -> Column:

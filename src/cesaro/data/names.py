@@ -11,7 +11,7 @@ IDS = (
 )
 TIMES = (
     *("time", "timestamp", "date", "datetime", "step", "day", "tick", "seq", "sequence", "period", "epoch", "round", "ts", "t"),
-    *("timestep", "stepindex", "rownumber", "index", "when", "created", "createdat", "clock", "stepid", "steps"),
+    *("timestep", "stepindex", "seconds", "minutes", "hours", "days", "ms", "rownumber", "index", "when", "created", "createdat", "clock", "stepid", "steps"),
 )
 # What repeats like the calendar does, and neither orders rows nor tells trajectories apart.
 CALENDAR = ("weekday", "dayofweek", "dow", "month", "hour", "hourofday", "holiday", "season", "quarter", "weekend", "daytype")
@@ -19,13 +19,13 @@ CALENDAR = ("weekday", "dayofweek", "dow", "month", "hour", "hourofday", "holida
 # What a row earned, or cost; what was done; and what tells how likely that was.
 REWARDS = (
     *("profit", "return", "score", "payoff", "revenue", "margin", "gain", "utility", "click", "clicked", "clicks", "conversion"),
-    *("converted", "outcome", "earnings", "income", "kpi", "objective", "sales", "yield", "benefit", "rating"),
+    *("converted", "outcome", "earnings", "income", "kpi", "objective", "sales", "yield", "benefit", "rating", "r"),
 )
 COSTS = ("cost", "costs", "loss", "losses", "penalty", "expense", "expenses")
 ACTIONS = (
     *("decision", "choice", "treatment", "arm", "control", "order", "ordered", "quantity", "dose", "item", "recommendation"),
     *("recommended", "command", "setpoint", "heater", "heating", "valve", "switch", "bid", "price", "offer", "ad", "allocation"),
-    *("assigned", "chosen", "act", "move", "intervention", "setting", "route", "dispatch", "button"),
+    *("assigned", "chosen", "act", "move", "intervention", "setting", "route", "dispatch", "button", "a", "u"),
 )
 PROPENSITIES = ("propensity", "propensities", "prob", "probability", "logprob", "actionprob", "actionprobability", "pscore")
 

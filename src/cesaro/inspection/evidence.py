@@ -48,11 +48,13 @@ REPEATS = 5
 BLOCKS = 4
 # A gain of held-out R² that matters, and how many standard errors make it clear.
 MATERIAL, CLEAR = 0.1, 5.0
+# Of a column's variance, what lies within trajectories if it moves at all.
+STILL = 0.05
 # A column whose prediction gets worse by this much contradicts a better prediction of others.
 WORSE = 0.1
 # The reward belongs to the row before if that leaves at most this part of what its own row leaves, and the own row then adds no more
-# than this part of the rest.
-REMAINS, ADDS = 0.6, 0.2
+# than this part of the rest, nor a row that is still farther away: where rewards are sluggish, all rows before do.
+REMAINS, ADDS, OLDER = 0.6, 0.2, 0.1
 # A context explains this part of the errors at least; one that explains more than this many times as much by its own entry as by that
 # of the row before is made in the row, and known too late.
 EXPLAINS, FRESH = 0.01, 2.0
@@ -105,7 +107,7 @@ def better_order(origin: Origin, table: pa.Table, random_state: int = 0) -> Orde
     before = None if now is None else followed(now, random_state)
     if before is None:
         return None
-    best: tuple[Order, Errors] | None = None
+    best: Order | None = None
     for time in (None, *times):
         for trajectory in (None, *ids):
             if trajectory is time is None:
@@ -115,13 +117,16 @@ def better_order(origin: Origin, table: pa.Table, random_state: int = 0) -> Orde
             if rows is None and tried.time is not None:
                 rows, repeated = _rows(origin, table, tried, drop_duplicates=True), True
             after = None if rows is None else followed(rows, random_state)
-            if after is None or len(after.by_column) != len(before.by_column):
+            if rows is None or after is None or after.left.shape[1] != before.left.shape[1]:
                 continue
-            gain = Gain.of(before, after, paired=False)
+            moving = moves(rows, random_state)
+            if not moving.any():
+                continue
+            gain = Gain.of(before.of(moving), after.of(moving), paired=False)
             is_worse = bool((after.by_column > before.by_column + WORSE).any())
-            if not is_worse and (best is None or gain.after > best[0].gain.after + 0.01):
-                best = Order(trajectory, time, repeated, gain), after
-    return None if best is None else best[0]
+            if not is_worse and (best is None or gain.after > best.gain.after + 0.01):
+                best = Order(trajectory, time, repeated, gain)
+    return best
 
 
 def followed(log: Transitions, random_state: int) -> Errors | None:
@@ -134,6 +139,23 @@ def followed(log: Transitions, random_state: int) -> Errors | None:
     if not targets:
         return None
     return held_out(as_inputs([rows.observations], rows.actions), targets, chosen.number)
+
+
+def moves(log: Transitions, random_state: int) -> NDArray[np.bool_]:
+    """Which columns that `followed` predicts change within trajectories: what never does, such as the size of a shop, is no evidence
+    that rows follow each other."""
+    rows = log.part(stretches(len(log), random_state).rows)
+    targets = as_targets(rows.next_observations)
+    if rows.trajectory is None:
+        return np.ones(len(targets), dtype=np.bool_)
+    codes = np.unique(rows.trajectory, return_inverse=True)[1]
+    counts = np.bincount(codes)
+    found = []
+    for target in targets:
+        means_ = np.stack([np.bincount(codes, weights=column) for column in target.T], axis=1) / counts[:, None]
+        within = float(((target - means_[codes]) ** 2).sum())
+        found.append(within > STILL * float(((target - target.mean(axis=0)) ** 2).sum()))
+    return np.array(found, dtype=np.bool_)
 
 
 def possible_ids(table: pa.Table, names: Sequence[str]) -> list[str]:
@@ -185,14 +207,16 @@ class RewardLag:
     Attributes:
         gain: of the held-out R² of the reward, given the row before (with a lag: the row behind) in place of its own.
         adds: what the own row adds then, as a part of what was left.
+        older: what a row still farther away adds, likewise.
     """
 
     gain: Gain
     adds: float
+    older: float
 
     @property
     def is_material(self) -> bool:
-        return self.gain.value > MATERIAL and self.gain.clear > CLEAR
+        return self.gain.value > MATERIAL and self.gain.clear > CLEAR and self.older < OLDER
 
     @property
     def is_clear(self) -> bool:
@@ -238,10 +262,8 @@ def reward_lag(sample: Contiguous, lag: int) -> RewardLag | None:
     """The reward from its own (s, a, s') against that of the row before, or of the row behind where a lag was given."""
     rows = sample.rows
     late = sample.pairs
-    if lag:
-        own, other = late - 1, late
-    else:
-        own, other = late, late - 1
+    late = late[np.isin(late - 1, late)]  # two rows stand before it
+    own, other, older = (late - 2, late - 1, late) if lag else (late, late - 1, late - 2)
     if len(own) < ENOUGH:
         return None
     rewards = rows.rewards[own][:, None]
@@ -251,12 +273,17 @@ def reward_lag(sample: Contiguous, lag: int) -> RewardLag | None:
     low, high = np.quantile(rewards, (0.001, 0.999))
     targets = [np.clip(rewards, low, high) / spread if high > low else rewards / spread]
     number = _renumbered(sample.number[own])
-    inputs = {name: _row_inputs(rows.part(at)) for name, at in (("own", own), ("other", other))}
-    by_own, by_other = (held_out(inputs[name], targets, number) for name in ("own", "other"))
-    by_both = held_out(np.concatenate([inputs["other"], inputs["own"]], axis=1), targets, number)
-    left = 1 - by_other.explained
-    adds = (by_both.explained - by_other.explained) / left if left > 0 else 0.0
-    return RewardLag(Gain.of(by_own, by_other, paired=True), adds)
+    inputs = [_row_inputs(rows.part(at)) for at in (own, other)]
+    by_own, by_other = (held_out(one, targets, number) for one in inputs)
+    gain = Gain.of(by_own, by_other, paired=True)
+    if gain.value <= MATERIAL:
+        return RewardLag(gain, 0.0, 0.0)
+    adds = []
+    for more in (inputs[0], _row_inputs(rows.part(older))):
+        both = held_out(np.concatenate([inputs[1], more], axis=1), targets, number)
+        left = 1 - by_other.explained
+        adds.append((both.explained - by_other.explained) / left if left > 0 else 0.0)
+    return RewardLag(gain, *adds)
 
 
 def _row_inputs(rows: Block) -> Array:

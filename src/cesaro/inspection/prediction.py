@@ -51,12 +51,24 @@ class Errors(NamedTuple):
     """What a prediction leaves of its targets, as a part of their variance.
 
     Attributes:
-        by_stretch: the mean over the rows of each stretch, `[k]`.
-        by_column: over all rows, for each column that was predicted.
+        left: the mean over the rows of each stretch, for each column that was predicted, `[stretches, columns]`.
+        rows: of each stretch, `[stretches]`.
     """
 
-    by_stretch: Array
-    by_column: Array
+    left: Array
+    rows: NDArray[np.int64]
+
+    @property
+    def by_stretch(self) -> Array:
+        return np.asarray(self.left.mean(axis=1))
+
+    @property
+    def by_column(self) -> Array:
+        return np.asarray(self.rows @ self.left / self.rows.sum())
+
+    def of(self, columns: NDArray[np.bool_]) -> "Errors":
+        """Of some of the columns."""
+        return Errors(self.left[:, columns], self.rows)
 
     @property
     def explained(self) -> float:
@@ -120,8 +132,9 @@ def held_out(inputs: Array, targets: Sequence[Array], number: NDArray[np.int64])
         start += target.shape[1]
     every = np.stack(columns, axis=1)
     sizes = np.bincount(number)
-    sums = np.bincount(number, weights=every.mean(axis=1))
-    return Errors(sums[sizes > 0] / sizes[sizes > 0], every.mean(axis=0))
+    sums = np.stack([np.bincount(number, weights=column) for column in every.T], axis=1)
+    used = sizes > 0
+    return Errors(sums[used] / sizes[used][:, None], sizes[used])
 
 
 def as_targets(values: Values) -> list[Array]:

@@ -484,10 +484,12 @@ class _Proposer:
 
     def _time_unit(self) -> None:
         time = self.found.roles.get("time")
-        if time is None or self.profiles[time[0]].kind != "date":
+        if time is None:
             return
-        column = self.table[time[0]]
-        seconds = column.cast(pa.timestamp("us")).cast(pa.int64()).to_numpy() / 1e6
+        column, is_clock = self.table[time[0]], self.profiles[time[0]].kind == "date"
+        if is_clock:
+            column = column.cast(pa.timestamp("us")).cast(pa.int64())
+        seconds = column.cast(pa.float64(), safe=False).to_numpy() / (1e6 if is_clock else 1.0)
         ids = self.found.roles.get("trajectory")
         codes = np.zeros(len(seconds), dtype=np.int64)
         if ids is not None:
@@ -509,6 +511,8 @@ class _Proposer:
             self.found.doubts.append(
                 f"{count:,} {'gap' if count == 1 else 'gaps'} in time: trajectories are cut there."
             )
+        if not is_clock:
+            return
         size, word = next(((size, word) for size, word in _UNITS if usual >= size), (1.0, "second"))
         number = usual / size
         self.found.unit = f"per {word}" if abs(number - 1) < 0.01 else f"per {number:g} {word}s"

@@ -100,12 +100,9 @@ def row_of_reward(found: evidence.RewardLag, lag: int) -> Diagnostic:
     verdict: Verdict = "bad" if found.is_clear else "caution" if found.is_material else "ok"
     own, other = percent(max(0.0, gain.before)), percent(max(0.0, gain.after))
     if verdict == "ok":
-        said = (
-            f"The row of a reward predicts {own} of it (held-out R²), the row {where} {other}: rewards stand on the rows that earned "
-            "them."
-            if gain.value < 0
-            else f"The row of a reward predicts {own} of it (held-out R²), about as much as the row {where}."
-        )
+        said = f"The row of a reward predicts {own} of it (held-out R²), the row {where} {other}."
+        if found.older >= evidence.OLDER:
+            said += " Rows farther away tell still more, so that rewards have a memory and are not late."
         return finding("row of the reward", gain.value, "ok", said)
     may = "seems to belong to" if verdict == "bad" else "may belong to"
     return finding(

@@ -118,12 +118,12 @@ def _whole(outline: Outline, rows: "Assembly", notes: list[str]) -> Whole:
     terminated, truncated = rows.flags()
     ordered = _ordered(outline, rows, terminated, truncated)
     order = ordered.order
-    repeated = 0 if order is None else rows.rows - len(order)
-    if repeated:
-        what = "1 row that repeats another" if repeated == 1 else f"{repeated:,} rows that repeat others"
-        notes.append(f"Left out {what} of the same trajectory and time.")
-        rows.rows = len(ordered.order)
     if order is not None:
+        repeated = rows.rows - len(order)
+        if repeated:
+            what = "1 row that repeats another" if repeated == 1 else f"{repeated:,} rows that repeat others"
+            notes.append(f"Left out {what} of the same trajectory and time.")
+            rows.rows = len(order)
         terminated = None if terminated is None else terminated[order]
         truncated = None if truncated is None else truncated[order]
     if order is not None and (order[1:] < order[:-1]).any():
@@ -177,7 +177,7 @@ def _ordered(outline: Outline, rows: "Assembly", terminated: Any, truncated: Any
     if outline.settings.drop_duplicates and time is not None:
         first = rows.first_of_equals(codes, time, ended)
     try:
-        if first is None:
+        if first is None or time is None:
             return order_rows(codes, time, ended)
         found = order_rows(None if codes is None else codes[first], time[first], None if ended is None else ended[first])
         return replace(found, order=first if found.order is None else first[found.order])

@@ -159,6 +159,7 @@ class Transitions(Log):
         gap: rows are sorted by time, and a trajectory is cut where a step takes more than `gap` times its median step (that
             of all trajectories, where it has fewer than 3 steps). None: time orders the rows and never cuts, for logs whose
             steps take irregular times by nature, such as calls.
+        drop_duplicates: whether rows of one trajectory and time that agree in everything else count once.
 
     Example:
         >>> import numpy as np
@@ -188,8 +189,11 @@ class Transitions(Log):
         on_termination: str | None = None,
         on_truncation: str | None = None,
         gap: float | None = GAP,
+        drop_duplicates: bool = False,
     ) -> None:
-        settings = check_settings("Transitions", reward_lag, on_termination, on_truncation, gap)
+        settings = check_settings(
+            "Transitions", reward_lag, on_termination, on_truncation, gap, drop_duplicates=drop_duplicates
+        )
         columns: dict[str, Any] = {}
         roles = Roles(
             _put(columns, "observation", observations),

@@ -2,7 +2,7 @@
 
 import re
 
-_SEPARATORS = re.compile(r"[\s_\-.]+")
+_SEPARATORS = re.compile(r"[ \u00a0_\-.]+")
 # Words that a name may end with, or be, where a column tells trajectories apart or orders rows.
 IDS = (
     *("id", "store", "shop", "user", "customer", "client", "house", "home", "building", "room", "machine", "device", "session"),

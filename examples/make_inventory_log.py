@@ -26,7 +26,9 @@ PRICE, HOLDING, ORDERING, LOST = 2.0, 0.2, 3.0, 1.0
 CUSTOMERS = 40  # no day sees more
 
 
-def outcomes(stock: int, weekday: int, order: int) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+def outcomes(
+    stock: int, weekday: int, order: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
     """Chance, next stock and profit for every number of customers. What was ordered is there for the next day."""
     customers = np.arange(CUSTOMERS + 1)
     chance = poisson.pmf(customers, DEMAND[weekday])
@@ -66,10 +68,8 @@ def simulate(rng: np.random.Generator) -> list[tuple[int, int, int, str]]:
     rows, stock, before = [], 8, "6,0"
     for day in range(DAYS):
         weekday = day % 7
-        if rng.random() < 0.3:
-            order = int(rng.integers(0, LARGEST + 1))
-        else:
-            order = int(np.clip(rng.integers(6, 13) - stock, 0, LARGEST))
+        whim = rng.random() < 0.3
+        order = int(rng.integers(0, LARGEST + 1) if whim else np.clip(rng.integers(6, 13) - stock, 0, LARGEST))
         rows.append((stock, weekday, order, before))
         chance, after, profit = outcomes(stock, weekday, order)
         customers = int(rng.choice(CUSTOMERS + 1, p=chance))

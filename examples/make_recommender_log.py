@@ -1,9 +1,10 @@
 """Write `recommender.csv`: sixty users, each shown one of twenty items at a time.
 
-A user is in the mood for one of four things, which changes now and then, and gets tired of what everybody shows: the first six items are
-popular, and tire. The log is sorted by time, so that users are mixed, and users come back after irregular times. Items have numbers,
-which are names and no quantities. The exact rate of a policy comes from the probabilities, which no log tells:
-`python examples/make_recommender_log.py --truth examples/recommender_policy.py:by_mood` gives clicks per event.
+A user is in the mood for one of four things, which changes now and then, and gets tired of what everybody shows: the
+first six items are popular, and tire. The log is sorted by time, so that users are mixed, and users come back after
+irregular times. Items have numbers, which are names and no quantities. The exact rate of a policy comes from the
+probabilities, which no log tells: `python examples/make_recommender_log.py --truth
+examples/recommender_policy.py:by_mood` gives clicks per event.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Write `thermostat.csv`: four months of a heating system, a row every 15 minutes.
 
-The room loses heat to the outside and gains it from the heater. A row is scored by how far the room is below 20 °C and by the energy
-that the heater took, which is logged as well but known only afterwards. Sometimes the logger was off. Numbers are continuous, so that
-there is no exact rate; `--truth POLICY` simulates one million steps and gives the mean score with its standard error. Of
-`thermostat_policy.py:keep_20` it is -0.1933 with a standard error of 0.0005.
+The room loses heat to the outside and gains it from the heater. A row is scored by how far the room is below 20 °C and
+by the energy that the heater took, which is logged as well but known only afterwards. Sometimes the logger was off. Numbers are
+continuous, so that there is no exact rate; `--truth POLICY` simulates one million steps and gives the mean score with
+its standard error. Of `thermostat_policy.py:keep_20` it is -0.1933 with a standard error of 0.0005.
 """
 
 import argparse

@@ -179,7 +179,9 @@ def _ordered(outline: Outline, rows: "Assembly", terminated: Any, truncated: Any
     try:
         if first is None or time is None:
             return order_rows(codes, time, ended)
-        found = order_rows(None if codes is None else codes[first], time[first], None if ended is None else ended[first])
+        found = order_rows(
+            None if codes is None else codes[first], time[first], None if ended is None else ended[first]
+        )
         return replace(found, order=first if found.order is None else first[found.order])
     except DisorderError as error:
         if first is not None:
@@ -199,7 +201,9 @@ def disorder(outline: Outline, error: DisorderError) -> InputError:
         remedy = "remove one of them"
         if not outline.settings.drop_duplicates:
             repeats = Wording("drop_duplicates=True", "--drop-duplicates")
-            remedy = Sentence("{remedy}, {give} {repeats} if rows are in the file twice", remedy=remedy, give=GIVE, repeats=repeats)
+            remedy = Sentence(
+                "{remedy}, {give} {repeats} if rows are in the file twice", remedy=remedy, give=GIVE, repeats=repeats
+            )
     if outline.roles.trajectory is None:
         trajectory = Wording("trajectory=", "--trajectory COLUMN")
         remedy = Sentence("{remedy}, or give {trajectory}", remedy=remedy, trajectory=trajectory)

@@ -121,13 +121,15 @@ def read(
     else:
         fixed = dict(opened.roles)
     given = {role: fixed.get(role) if value is None else value for role, value in given.items()}
-    settings = check_settings(opened.name, reward_lag, on_termination, on_truncation, gap, opened.options, drop_duplicates)
+    settings = check_settings(
+        opened.name, reward_lag, on_termination, on_truncation, gap, opened.options, drop_duplicates
+    )
     roles, notes = find_roles(opened.name, opened.names, given)
     if settings.drop_duplicates and roles.time is None:
         raise InputError(
             Sentence(
-                "{log}: {drop_duplicates} needs a column of times, because rows that are alike may also follow each other. Got none; "
-                "{give} {time}.",
+                "{log}: {drop_duplicates} needs a column of times, because rows that are alike may also follow each "
+                "other. Got none; {give} {time}.",
                 log=opened.name,
                 drop_duplicates=Wording("drop_duplicates=True", "--drop-duplicates"),
                 give=GIVE,

@@ -12,7 +12,8 @@ from cesaro.text import GIVE, Sentence, Wording, argument, option, visible
 
 Given = str | Sequence[str] | Literal[False] | None
 
-# Names that stand for a role where the caller gives none. Where they do not suffice, case, spaces, underscores and hyphens do not count.
+# Names that stand for a role where the caller gives none. Where they do not suffice, case, spaces, underscores and
+# hyphens do not count.
 STATES = ("observation", "observations", "obs", "state", "states")
 DEFAULTS: dict[str, tuple[str, ...]] = {
     "observation": STATES,
@@ -372,7 +373,8 @@ class _Finder:
                 names=_listed(self.names),
                 hint=hint,
                 remedy=Wording(
-                    f"call read(…, {call}); cesaro.inspect proposes columns", f"give {options}; cesaro inspect proposes columns"
+                    f"call read(…, {call}); cesaro.inspect proposes columns",
+                    f"give {options}; cesaro inspect proposes columns",
                 ),
             )
         )

@@ -71,8 +71,8 @@ class Streamed(Log):
         if settings.drop_duplicates:
             raise InputError(
                 Sentence(
-                    "{log}: {drop_duplicates} needs a log that is held in memory. Got one that is read in blocks; {give} {held}, or "
-                    "remove the duplicates from the file.",
+                    "{log}: {drop_duplicates} needs a log that is held in memory. Got one that is read in blocks; "
+                    "{give} {held}, or remove the duplicates from the file.",
                     log=self.name,
                     drop_duplicates=Wording("drop_duplicates=True", "--drop-duplicates"),
                     give=GIVE,

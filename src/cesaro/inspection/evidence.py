@@ -1,7 +1,7 @@
 """Evidence on how a log was described: do rows follow each other, does the reward stand on its own row, are labels numbers?
 
-Every question is put as a comparison of two predictions on rows that were held out. Prediction that fails is no evidence: states may
-be independent by nature. A better description shows by what it predicts and the given one does not.
+Every question is put as a comparison of two predictions on rows that were held out. Prediction that fails is no
+evidence: states may be independent by nature. A better description shows by what it predicts and the given one does not.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
@@ -19,7 +18,7 @@ from cesaro.data import Block, Log, Stretch, Transitions
 from cesaro.data.blocks import joined
 from cesaro.data.columns import basic_type, is_number, is_text
 from cesaro.data.log import Origin
-from cesaro.data.names import CALENDAR, IDS, TIMES, means
+from cesaro.data.names import CALENDAR, TIMES, is_id, means
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import Settings
 from cesaro.data.sources import TableSource
@@ -52,11 +51,12 @@ MATERIAL, CLEAR = 0.1, 5.0
 STILL = 0.05
 # A column whose prediction gets worse by this much contradicts a better prediction of others.
 WORSE = 0.1
-# The reward belongs to the row before if that leaves at most this part of what its own row leaves, and the own row then adds no more
-# than this part of the rest, nor a row that is still farther away: where rewards are sluggish, all rows before do.
+# The reward belongs to the row before if that leaves at most this part of what its own row leaves, and the own row
+# then adds no more than this part of the rest, nor a row that is still farther away: where rewards are sluggish, all
+# rows before do.
 REMAINS, ADDS, OLDER = 0.6, 0.2, 0.1
-# A context explains this part of the errors at least; one that explains more than this many times as much by its own entry as by that
-# of the row before is made in the row, and known too late.
+# A context explains this part of the errors at least; one that explains more than this many times as much by its own
+# entry as by that of the row before is made in the row, and known too late.
 EXPLAINS, FRESH = 0.01, 2.0
 
 
@@ -142,8 +142,8 @@ def followed(log: Transitions, random_state: int) -> Errors | None:
 
 
 def moves(log: Transitions, random_state: int) -> NDArray[np.bool_]:
-    """Which columns that `followed` predicts change within trajectories: what never does, such as the size of a shop, is no evidence
-    that rows follow each other."""
+    """Which columns that `followed` predicts change within trajectories: what never does, such as the size of a shop,
+    is no evidence that rows follow each other."""
     rows = log.part(stretches(len(log), random_state).rows)
     targets = as_targets(rows.next_observations)
     if rows.trajectory is None:
@@ -165,12 +165,12 @@ def possible_ids(table: pa.Table, names: Sequence[str]) -> list[str]:
         kind = basic_type(table.schema.field(name).type)
         if not (is_text(kind) or pa.types.is_integer(kind)) or table[name].null_count:
             continue
-        if means(name, CALENDAR) or (means(name, TIMES) and not means(name, IDS)):
+        if means(name, CALENDAR) or (means(name, TIMES) and not is_id(name)):
             continue
         levels = len(table[name].unique())
         if 2 <= levels <= len(table) // REPEATS:
             found.append(name)
-    return sorted(found, key=lambda name: not means(name, IDS))[:IDS_TRIED]
+    return sorted(found, key=lambda name: not is_id(name))[:IDS_TRIED]
 
 
 def possible_times(table: pa.Table, names: Sequence[str]) -> list[str]:
@@ -352,7 +352,7 @@ def possible_contexts(origin: Origin, table: pa.Table) -> list[str]:
     """Unused columns that may belong to the observation: neither times nor ids, always there, and not the same in every row."""
     names = [name for name in unused_columns(origin) if name in table.column_names]
     times = possible_times(table, names)
-    return [name for name in names if name not in times and not means(name, IDS) and _may_be_context(table, name)]
+    return [name for name in names if name not in times and not is_id(name) and _may_be_context(table, name)]
 
 
 def with_columns(origin: Origin, table: pa.Table, names: Sequence[str]) -> Transitions | None:
@@ -367,7 +367,9 @@ def _own_kinds(origin: Origin, table: pa.Table) -> dict[str, str]:
     own = origin.roles.observation
     if len(own.columns) > 1 or own.columns[0] in origin.kinds or own.how == "prefixed":
         return {}
-    return {own.columns[0]: "category"} if pa.types.is_integer(basic_type(table.schema.field(own.columns[0]).type)) else {}
+    return (
+        {own.columns[0]: "category"} if pa.types.is_integer(basic_type(table.schema.field(own.columns[0]).type)) else {}
+    )
 
 
 def _may_be_context(table: pa.Table, name: str) -> bool:

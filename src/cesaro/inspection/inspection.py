@@ -179,8 +179,9 @@ def _named(columns: tuple[str, ...]) -> str:
 def inspect(source: Any, *, policy: str = "logged") -> Inspection:
     """Look at a log and propose how to read it: roles, kinds, order, the row of the reward, columns to leave out.
 
-    Names of columns are compared without regard to case, spaces and underscores. What names do not tell, held-out predictions do: rows
-    are ordered by the columns by which state and action predict the next state best, and a reward belongs to the row that predicts it.
+    Names of columns are compared without regard to case, spaces and underscores. What names do not tell, held-out
+    predictions do: rows are ordered by the columns by which state and action predict the next state best, and a reward
+    belongs to the row that predicts it.
 
     Args:
         source: what `cesaro.read` takes: a path, a frame, a table or arrays.

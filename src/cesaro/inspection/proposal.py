@@ -1,4 +1,4 @@
-"""What a log is taken to be before anybody described it: roles, kinds and settings, each with its reason, and what is in doubt."""
+"""What a log is taken to be before anybody described it: roles, kinds and settings with reasons, and what is in doubt."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from cesaro.checks import Array
 from cesaro.data import Transitions
-from cesaro.data.columns import basic_type, is_list, is_number, is_text
-from cesaro.data.names import ACTIONS, CALENDAR, COSTS, IDS, PROPENSITIES, REWARDS, TIMES, folded, means
+from cesaro.data.names import ACTIONS, CALENDAR, COSTS, PROPENSITIES, REWARDS, TIMES, folded, is_id, means
 from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Chosen, Roles, find_roles
 from cesaro.data.settings import GAP, Settings
 from cesaro.data.sources import Source
@@ -21,7 +20,7 @@ from cesaro.inspection import evidence
 from cesaro.inspection.evidence import CLEAR, MATERIAL, Contiguous
 from cesaro.inspection.prediction import ENOUGH, Errors, Gain, as_inputs, grouped, held_out
 from cesaro.inspection.profiles import Profile
-from cesaro.text import GIVE, Sentence, Wording, argument, visible
+from cesaro.text import option, visible
 
 # Text with more levels is no label that a policy sees.
 MOST_LABELS = 50
@@ -115,8 +114,8 @@ class _Order:
         if self.gain is None or not self.is_clear:
             return ""
         return (
-            f"; state and action predict {_percent(self.gain.after)} of the next row's state, and {_percent(self.gain.before)} in the "
-            "order of the file"
+            f"; state and action predict {_percent(self.gain.after)} of the next row's state, and "
+            f"{_percent(self.gain.before)} in the order of the file"
         )
 
 
@@ -161,7 +160,7 @@ class _Proposer:
             elif folded(name) in WEIGHTS:
                 reason = "it looks like a weight"
                 self.found.doubts.append(
-                    f'The column "{visible(name)}" may say how much rows count; if so, add --weight {visible(name)}.'
+                    f'The column "{visible(name)}" may say how much rows count; if so, add {option("weight", name)}.'
                 )
             elif self._is_row_number(name, found):
                 reason = "it numbers the rows"
@@ -192,8 +191,8 @@ class _Proposer:
             if folded(name) in DONE and "terminated" not in self.found.roles:
                 self._take("terminated", name, "by its name")
                 self.found.doubts.append(
-                    f'"{visible(name)}" was taken to mean that an episode ended by itself; if a time limit ended it, use --truncated '
-                    f"{visible(name)} instead."
+                    f'"{visible(name)}" was taken to mean that an episode ended by itself; if a time limit ended it, use '
+                    f"{option('truncated', name)} instead."
                 )
 
     def _take(self, role: str, name: str, reason: str) -> None:
@@ -213,16 +212,22 @@ class _Proposer:
                     f'"{visible(named[0])}" sounds like a cost: the rate is a cost per step then, and less is better.'
                 )
         else:
-            rest = [name for name in numeric if not means(name, TIMES + IDS + CALENDAR) and self.profiles[name].levels]
+            rest = [
+                name
+                for name in numeric
+                if not (means(name, TIMES + CALENDAR) or is_id(name)) and self.profiles[name].levels
+            ]
             if not rest:
-                lost = next((name for name in _by_name(list(self.profiles), (*DEFAULTS["reward"], *REWARDS, *COSTS))), None)
-                why = (
-                    f'"{visible(lost)}" is no such column ({self.found.left_out.get(lost, "it holds no numbers")})'
-                    if lost is not None
-                    else "no column of numbers that could be one"
+                lost = next(
+                    (name for name in _by_name(list(self.profiles), (*DEFAULTS["reward"], *REWARDS, *COSTS))), None
+                )
+                got = (
+                    "no column of numbers that could be one"
+                    if lost is None
+                    else f'"{visible(lost)}", of which it is known: {self.found.left_out.get(lost, "it holds no numbers")}'
                 )
                 raise InputError(
-                    f"{self.source.name} must have a column of rewards: numbers that are not the same in every row. Got {why}; "
+                    f"{self.source.name} must have a column of rewards: numbers that are not the same in every row. Got {got}; "
                     "check what the export left out."
                 )
             self._take("reward", rest[-1], "it is the last column of numbers")
@@ -230,8 +235,8 @@ class _Proposer:
         missing = self.profiles[self.found.roles["reward"][0]].missing
         if missing:
             self.found.doubts.append(
-                f'The reward "{visible(self.found.roles["reward"][0])}" has {missing:,} empty entries, which are an error where a row '
-                "needs them."
+                f'The reward "{visible(self.found.roles["reward"][0])}" has {missing:,} empty entries, which are an error '
+                "where a row needs them."
             )
 
     def _action(self, times: Sequence[str]) -> None:
@@ -249,14 +254,14 @@ class _Proposer:
             rest = [
                 name
                 for name in free
-                if not means(name, TIMES + IDS + CALENDAR)
+                if not (means(name, TIMES + CALENDAR) or is_id(name))
                 and (self.profiles[name].levels or 0) <= FEW_LABELS
                 and self.profiles[name].kind in ("text", "whole number", "true/false")
             ]
-            if not rest:
+            if not rest or len(free) == 1:
                 raise InputError(
-                    f"{self.source.name} must have a column of actions. Got no name that says so and no column of few levels that "
-                    'could be one; name it "action".'
+                    f"{self.source.name} must have a column of actions. Got no name that says so and no column of few "
+                    'levels that could be one; name it "action".'
                 )
             self._take("action", rest[-1], "it is the last column of few levels")
             self.found.doubts.append(f'No name says which column is the action; "{visible(rest[-1])}" is a guess.')
@@ -275,12 +280,13 @@ class _Proposer:
                     self.found.left_out[name] = f'"{visible(named[0])}" is named as what the policy sees'
             self.found.roles["observation"] = tuple(named)
         else:
-            seen = [name for name in rest if not (name in ids and means(name, IDS)) and self._may_be_seen(name)]
+            seen = [name for name in rest if not (name in ids and is_id(name)) and self._may_be_seen(name)]
             if not seen:  # then an id is all that a policy can see
                 seen = [name for name in rest if self._may_be_seen(name)]
             if not seen:
                 raise InputError(
-                    f"{self.source.name} must have a column that the policy sees. Got none beside reward, action and times; add one."
+                    f"{self.source.name} must have a column that the policy sees. Got none beside reward, action and times; "
+                    "add one."
                 )
             self.found.reasons["observation"] = "what is left"
             self.found.roles["observation"] = tuple(seen)
@@ -302,7 +308,7 @@ class _Proposer:
 
     def _order(self, ids: Sequence[str], times: Sequence[str]) -> None:
         """Trajectory and time: what names say, and how well state and action predict the state of the next row."""
-        named = [name for name in ids if means(name, IDS)]
+        named = [name for name in ids if is_id(name)]
         found = self._best(named, times, None)
         if found is None or found.trajectory is None:
             # A column without the name of an id counts as one only if the others follow by it.
@@ -312,7 +318,9 @@ class _Proposer:
         if found is None:
             for name in (*named, *times):
                 self.found.left_out[name] = "the rows cannot be read by it"
-            self.found.doubts.append("The rows could not be put in any order that can be read; try the command to see why.")
+            self.found.doubts.append(
+                "The rows could not be put in any order that can be read; try the command to see why."
+            )
             return
         if found.trajectory is not None:
             why = "by its name" if found.trajectory in named else "by what it predicts"
@@ -326,16 +334,20 @@ class _Proposer:
         self.found.drop_duplicates = found.repeated
         if found.repeated:
             self.found.reasons["drop_duplicates"] = "some rows are in the file twice"
-            self.found.doubts.append("Some rows are in the file twice, with the same time; --drop-duplicates counts them once.")
+            self.found.doubts.append(
+                "Some rows are in the file twice, with the same time; --drop-duplicates counts them once."
+            )
         if found.time is None and times:
-            self.found.doubts.append(f'"{visible(times[0])}" was not used as the time, because times repeat within trajectories.')
+            self.found.doubts.append(
+                f'"{visible(times[0])}" was not used as the time, because times repeat within trajectories.'
+            )
         own = self.found.roles["observation"]
         for name in (*ids, *times):
             if name not in (found.trajectory, found.time, *own):
                 self.found.left_out[name] = "it does not order the rows better"
 
     def _best(self, ids: Sequence[str], times: Sequence[str], without: str | None) -> "_Order | None":
-        """Of all ways to order rows the one whose next states are predicted best; `without`: a column that is no observation then."""
+        """Of all ways to order rows the one that predicts next states best; `without`: a column that is no observation then."""
         roles = self.found.as_roles()
         if without is not None:
             kept = tuple(name for name in roles.observation.columns if name != without)
@@ -385,7 +397,9 @@ class _Proposer:
         lag = None if found is None else evidence.reward_lag(found[1], 0)
         if lag is None or not lag.is_material:
             return
-        said = f"the row before predicts {_percent(lag.gain.after)} of a reward, its own row {_percent(lag.gain.before)}"
+        said = (
+            f"the row before predicts {_percent(lag.gain.after)} of a reward, its own row {_percent(lag.gain.before)}"
+        )
         if lag.is_clear:
             self.found.reward_lag = 1
             self.found.reasons["reward_lag"] = said
@@ -415,8 +429,8 @@ class _Proposer:
                     "it stands behind the action and seems to be its result, which a policy cannot see"
                 )
                 self.found.doubts.append(
-                    f'"{visible(name)}" was left out because it seems to be a result of the action; if a policy can see it before, add '
-                    f"--observation {visible(name)}."
+                    f'"{visible(name)}" was left out because it seems to be a result of the action; if a policy can see it '
+                    f"before, add {option('observation', name)}."
                 )
         kept = tuple(name for name in names if name not in self.found.left_out)
         if kept:
@@ -453,7 +467,11 @@ class _Proposer:
         discrete = len(self.found.roles["action"]) == 1 and (
             action.kind in ("text", "true/false") or self.found.kinds.get(action.name, "category") == "category"
         )
-        if action.kind == "number" or not discrete or any(self.profiles[name].kind in ("number", "list") for name in names):
+        if (
+            action.kind == "number"
+            or not discrete
+            or any(self.profiles[name].kind in ("number", "list") for name in names)
+        ):
             return
         pairs = (action.levels or 1) * int(np.prod([float(self.profiles[name].levels or 1) for name in names]))
         if pairs * ROWS_PER_PAIR <= len(self.table):
@@ -474,12 +492,12 @@ class _Proposer:
             return
         name = names[0]
         kind, other = ("category", "number") if readings.are_labels else ("number", "category")
+        words = "better as labels" if readings.are_labels else "as well as a quantity"
         self.found.kinds[name] = kind
-        better = "as labels" if readings.are_labels else "as a quantity"
-        self.found.reasons[f"kind of {name}"] = f"what happens is predicted {'better' if readings.are_labels else 'as well'} {better}"
+        self.found.reasons[f"kind of {name}"] = f"what happens is predicted {words}"
         self.found.doubts.append(
-            f'The action "{visible(name)}" has {readings.levels} whole numbers and is read {better}; for the other reading: --kind '
-            f"{visible(name)}={other}."
+            f'The action "{visible(name)}" has {readings.levels} whole numbers and is read as '
+            f"{'labels' if readings.are_labels else 'a quantity'}; for the other reading: {option('kind', f'{name}={other}')}."
         )
 
     def _time_unit(self) -> None:

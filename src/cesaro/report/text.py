@@ -110,7 +110,9 @@ def _verdict(evaluation: Evaluation) -> Text:
 
 def _first_remedy(evaluation: Evaluation) -> Iterable[Text]:
     """What to do first, where something is bad."""
-    worst = next((entry for entry in evaluation.diagnostics if entry.verdict == "bad" and not entry.is_about_others), None)
+    worst = next(
+        (entry for entry in evaluation.diagnostics if entry.verdict == "bad" and not entry.is_about_others), None
+    )
     if worst is not None and worst.remedy:
         yield _text(f"First ({worst.name}): {worst.remedy}")
 

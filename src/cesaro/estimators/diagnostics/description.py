@@ -70,8 +70,8 @@ def order_of_rows(found: evidence.Order) -> Diagnostic:
             "order of rows",
             gain.before,
             "ok",
-            f"State and action predict {percent(max(0.0, gain.before))} of the next row's state (held-out R²), and no unused column "
-            "orders rows better.",
+            f"State and action predict {percent(max(0.0, gain.before))} of the next row's state (held-out R²), and no "
+            f"unused column orders rows better.",
         )
     options = [argument(role, name) for role, name in (("trajectory", found.trajectory), ("time", found.time)) if name]
     if found.drop_duplicates:
@@ -80,8 +80,8 @@ def order_of_rows(found: evidence.Order) -> Diagnostic:
         "order of rows",
         gain.before,
         "bad",
-        f"Rows do not follow each other: state and action predict {percent(max(0.0, gain.before))} of the next row's state (held-out "
-        f"R²), and {percent(gain.after)} where rows are ordered by {by}, which was not used.",
+        f"Rows do not follow each other: state and action predict {percent(max(0.0, gain.before))} of the next row's "
+        f"state (held-out R²), and {percent(gain.after)} where rows are ordered by {by}, which was not used.",
         Sentence(
             "{give} {options}.",
             give=_GIVE,
@@ -109,13 +109,17 @@ def row_of_reward(found: evidence.RewardLag, lag: int) -> Diagnostic:
         "row of the reward",
         gain.value,
         verdict,
-        f"A reward {may} the row {where}: that row's state, action and next state predict {other} of it (held-out R²), its own row's "
-        f"{own}.",
+        f"A reward {may} the row {where}: that row's state, action and next state predict {other} of it (held-out R²), "
+        f"its own row's {own}.",
         Sentence(
             "{give} {option}{unless}.",
             give=_GIVE,
             option=Wording(f"reward_lag={value}", f"--reward-lag {value}"),
-            unless="" if verdict == "bad" else " if rewards are logged late" if value else " if rewards are not logged late",
+            unless=""
+            if verdict == "bad"
+            else " if rewards are logged late"
+            if value
+            else " if rewards are not logged late",
         ),
     )
 
@@ -250,7 +254,8 @@ def unused_column(subject: Subject, origin: Origin, table: pa.Table) -> Iterator
         "unused columns",
         best.gain.value,
         "bad" if matters else "caution",
-        f'The column "{visible(best.column)}", which was not used, explains {percent(best.gain.value)} of the errors of the prediction '
+        f'The column "{visible(best.column)}", which was not used, explains {percent(best.gain.value)} of the errors of '
+        f"the prediction "
         f"(held out; {len(tried)} {'column was' if len(tried) == 1 else 'columns were'} tried)"
         + ("." if difference is None else f"; with it in the observation a quick answer moves by {difference}."),
         Sentence("If it is known before the action, {give} {column}.", give=GIVE, column=_added(origin, best.column)),
@@ -268,7 +273,9 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
 
 
-def kind_of_action(subject: Subject, origin: Origin, sample: Contiguous, table: pa.Table | None) -> Iterator[Diagnostic]:
+def kind_of_action(
+    subject: Subject, origin: Origin, sample: Contiguous, table: pa.Table | None
+) -> Iterator[Diagnostic]:
     """Would an action of whole numbers say something else as a number than as labels?"""
     attached, (column, *others) = subject.prepared.policy, origin.roles.action.columns
     readings = None if others or column in origin.kinds else evidence.action_readings(sample)
@@ -277,7 +284,9 @@ def kind_of_action(subject: Subject, origin: Origin, sample: Contiguous, table: 
     name = "kind of the action"
     said = f'The {readings.levels} whole numbers of the action "{visible(column)}" were read as labels'
     if readings.are_labels:
-        yield finding(name, readings.gain.value, "ok", f"{said}, and labels predict what happens better than numbers do.")
+        yield finding(
+            name, readings.gain.value, "ok", f"{said}, and labels predict what happens better than numbers do."
+        )
         return
     difference = None
     table = evidence.excerpt(origin) if table is None else table

@@ -20,7 +20,7 @@ from cesaro.inspection import evidence
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMES = ("order of rows", "row of the reward", "unused columns", "kind of the action")
-INVENTORY = {
+INVENTORY: dict[str, Any] = {
     "observation": ["Stock", "Weekday"],
     "action": "Order",
     "reward": "Profit",

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from .table import Trial, log, rows, walk
+from .table import Files, Trial, log, rows, walk
 
 TIMES = [str(t // 2) for t in range(24)]
 HIDDEN = "log.csv: 24 rows of 3 columns."
 
 
-def inspect(name: str, files: dict[str, str], says: str, code: int = 2, options: str = "") -> Trial:
+def inspect(name: str, files: Files, says: str, code: int = 2, options: str = "") -> Trial:
     return Trial(name, files, says, command=f"inspect log.csv {options}", code=code)
 
 
@@ -17,26 +17,26 @@ TRIALS = [
     inspect("a header alone", {"log.csv": "state,action,reward\n"}, "log.csv must have …row"),
     inspect(
         "a constant reward",
-        dict(log(reward=["1"] * 24)),
-        'log.csv must have a column of rewards: numbers that are not the same in every row. Got "reward", of which it is known: '
-        "it is the same in every row; check what the export left out.",
+        log(reward=["1"] * 24),
+        'log.csv must have a column of rewards: numbers that are not the same in every row. Got "reward", which is '
+        "the same in every row; check what the export left out.",
     ),
     inspect(
         "no reward",
-        dict(log(reward=None)),
+        log(reward=None),
         "log.csv must have a column of rewards: … Got no column of numbers that could be one; check",
     ),
-    inspect("no action", dict(log(action=None)), "log.csv must have a column of actions. Got no name"),
+    inspect("no action", log(action=None), "log.csv must have a column of actions. Got no name"),
     inspect(
         "repeated timestamps",
-        dict(log(timestamp=TIMES)),
+        log(timestamp=TIMES),
         '"timestamp" was not used as the time, because times repeat within trajectories.',
         code=0,
     ),
-    inspect("a log that says what it is", dict(log()), HIDDEN, code=0),
-    inspect("as a document", dict(log()), '"schema": "cesaro-inspection/1"', code=0, options="--json"),
-    inspect("a policy for the command", dict(log()), "--policy 'a b.py:c'", code=0, options="--policy 'a b.py:c'"),
-    inspect("control codes in names", dict(log(**{"\x1b[31mx": walk()["state"]})), r"\x1b[31mx", code=0),
+    inspect("a log that says what it is", log(), HIDDEN, code=0),
+    inspect("as a document", log(), '"schema": "cesaro-inspection/1"', code=0, options="--json"),
+    inspect("a policy for the command", log(), "--policy 'a b.py:c'", code=0, options="--policy 'a b.py:c'"),
+    inspect("control codes in names", log(**{"\x1b[31mx": walk()["state"]}), r"\x1b[31mx", code=0),
     inspect("no file", {"other.csv": ""}, "log.csv"),
     Trial("evaluated: an empty file", {"log.csv": ""}, "log.csv must hold a log. Got an empty file; write it again."),
     Trial("evaluated: a header alone", {"log.csv": "state,action,reward\n"}, "log.csv must have …row"),

@@ -161,6 +161,15 @@ def _lost(outline: Outline, ordered: Ordered, rows: int) -> NDArray[np.bool_] | 
     return np.append(apart, False)
 
 
+def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Equal numbers for equal entries."""
+    if is_list(basic_type(column.type)):
+        column = pa.chunked_array([pa.array(list(map(repr, column.to_pylist())), pa.string())])
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    return column.unify_dictionaries().combine_chunks().indices.fill_null(-1).to_numpy().astype(np.int64)
+
+
 def no_weight(outline: Outline) -> InputError:
     place = Place(outline.name, outline.roles.weight or "", outline.files)
     remedy = Sentence("leave {weight} out", weight=argument("weight"))
@@ -273,14 +282,17 @@ class Assembly:
         group = np.append(0, np.cumsum(~same))
         shared = np.append(same, False) | np.append(False, same)
         at, group = order[shared], group[shared]
-        entries = [self._columns[name].take(at).to_pylist() for name in self._columns]
-        flags = [] if ended is None else [ended[at].tolist()]
-        seen, again = set(), []
-        for row, key in zip(at.tolist(), map(repr, zip(group.tolist(), *flags, *entries))):
-            if key in seen:
-                again.append(row)
-            seen.add(key)
-        return np.delete(np.arange(len(time)), again) if again else None
+        keys = [
+            group,
+            *([] if ended is None else [ended[at]]),
+            *(_codes(self._columns[name].take(at)) for name in self._columns),
+        ]
+        found = np.lexsort((at, *keys))
+        equal = np.ones(len(at) - 1, dtype=np.bool_)
+        for key in keys:
+            equal &= key[found[1:]] == key[found[:-1]]
+        again = at[found[1:][equal]]
+        return np.delete(np.arange(len(time)), again) if len(again) else None
 
     def parts(
         self, found: Successors, trajectory: NDArray[Any] | None, goes_on: bool = False, order: Rows | None = None

@@ -14,12 +14,13 @@ import pyarrow.csv
 
 from cesaro.data.addresses import File, resumed
 from cesaro.data.csv_types import WHAT, Part, Survey
-from cesaro.data.file_source import SMALL, FilesSource, Header, first_rows
+from cesaro.data.file_source import FilesSource, Header, first_rows
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.sources import ChangedError, Files, reading, spread
 from cesaro.errors import InputError
 
 CHUNK = 1 << 24  # bytes
+SMALL = 1 << 26  # bytes of files of which an excerpt takes every line
 _HEADER = 65_536  # bytes
 _COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _RATIO = 4  # bytes of text per compressed byte, about

@@ -1,6 +1,5 @@
 """Logs in files of one format and one schema, read as a whole or in pieces, here or over a network."""
 
-import copy
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,12 +16,11 @@ from cesaro.data.addresses import File, resumed, retried
 from cesaro.data.columns import wide
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import carried_settings
-from cesaro.data.sources import PLACES, ChangedError, Files, Source, UnreadableError, check_names, reading, spread
+from cesaro.data.sources import PLACES, ChangedError, Files, Source, UnreadableError, check_names, reading
 from cesaro.errors import InputError
 from cesaro.text import Sentence, Wording, visible
 
 _NAMED = 3  # files that a note names
-SMALL = 1 << 26  # bytes of files of which an excerpt may take every row
 _MISSING = "__HIVE_DEFAULT_PARTITION__"  # a folder whose files have no entry in its column
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 
@@ -118,10 +116,10 @@ class FilesSource(Source):
         return first_rows((self._completed(file, pa.table(piece), columns) for file, piece in pieces), rows)
 
     def excerpt(self, rows: int) -> pa.Table:
-        if sum(file.size for file in self._files) <= SMALL and not any(file.is_remote for file in self._files):
-            return spread(copy.copy(self)._small(), rows)
         found = []
         counts = self.file_rows()
+        if sum(counts) <= rows:
+            return self.table(Roles(Chosen(self.names), Chosen(()), self.names[0]), {})[0]
         starts = np.linspace(0, max(0, sum(counts) - rows // PLACES), PLACES).astype(int)
         for start in starts.tolist():
             file = int(np.searchsorted(np.cumsum(counts), start, side="right"))
@@ -131,10 +129,6 @@ class FilesSource(Source):
                 table = first_rows(map(_as_table, pieces), rows // PLACES)
             found.append(self._completed(self._files[file], table, self.names))
         return pa.concat_tables(found, promote_options="default")
-
-    def _small(self) -> pa.Table:
-        """Every row of every column of files that are quickly read."""
-        return self.table(Roles(Chosen(self.names), Chosen(()), self.names[0]), {})[0]
 
     def piece_types(self, roles: Roles, kinds: Mapping[str, str], *, checked: bool = True) -> pa.Schema:
         own = self._own(roles.columns())

@@ -21,7 +21,7 @@ from cesaro.data.log import Origin
 from cesaro.data.names import CALENDAR, TIMES, is_id, means
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import Settings
-from cesaro.data.sources import TableSource
+from cesaro.data.sources import Source, TableSource
 from cesaro.data.values import Categories, Column
 from cesaro.errors import CesaroError
 from cesaro.inspection.prediction import (
@@ -37,8 +37,8 @@ from cesaro.inspection.prediction import (
     stretches,
 )
 
-# Rows of all columns that are read, at most; of longer logs in a few contiguous stretches.
-EXCERPT = 200_000
+# Rows of all columns that are read, at most, and entries; of longer logs in a few contiguous stretches.
+EXCERPT, ENTRIES = 50_000, 1 << 21
 # Columns that are tried as ids of trajectories and as times.
 IDS_TRIED, TIMES_TRIED = 4, 2
 # Rows per id, on average and at least.
@@ -85,10 +85,15 @@ def unused_columns(origin: Origin) -> list[str]:
     return [name for name in origin.source.names if name not in used]
 
 
+def looked_at(source: Source) -> int:
+    """How many rows of all its columns are read, at most."""
+    return max(ENOUGH, min(EXCERPT, ENTRIES // len(source.names)))
+
+
 def excerpt(origin: Origin) -> pa.Table | None:
-    """All columns of at most `EXCERPT` rows; None where they cannot be read."""
+    """All columns of some rows; None where they cannot be read."""
     try:
-        return origin.source.excerpt(EXCERPT)
+        return origin.source.excerpt(looked_at(origin.source))
     except (CesaroError, pa.ArrowException, OSError, ValueError):
         return None
 

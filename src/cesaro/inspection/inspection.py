@@ -8,7 +8,7 @@ from typing import Any
 from cesaro.data.account import reject_empty
 from cesaro.data.reader import open_source
 from cesaro.data.settings import GAP
-from cesaro.inspection.evidence import EXCERPT
+from cesaro.inspection.evidence import looked_at
 from cesaro.inspection.profiles import Profile, profile
 from cesaro.inspection.proposal import Proposal, propose
 from cesaro.text import shown_address, visible
@@ -193,11 +193,12 @@ def inspect(source: Any, *, policy: str = "logged") -> Inspection:
         >>> print(seen.command)  # doctest: +SKIP
     """
     opened = open_source(source)
-    table = opened.excerpt(EXCERPT)
+    most = looked_at(opened)
+    table = opened.excerpt(most)
     reject_empty(opened.name, len(table))
     columns = tuple(profile(name, table[name]) for name in table.column_names)
     rows = opened.num_rows
-    if rows is None and len(table) < EXCERPT:
+    if rows is None and len(table) < most:
         rows = len(table)
     proposal = propose(opened, table, {column.name: column for column in columns})
     path = shown_address(os.fspath(source)) if isinstance(source, str | os.PathLike) else None

@@ -162,6 +162,16 @@ class _Proposer:
                 self.found.doubts.append(
                     f'The column "{visible(name)}" may say how much rows count; if so, add {option("weight", name)}.'
                 )
+            elif (
+                found.kind == "text"
+                and means(name, TIMES)
+                and not means(name, CALENDAR)
+                and (found.levels or 0) > MOST_LABELS
+            ):
+                reason = "its times cannot be read"
+                self.found.doubts.append(
+                    f'The times of "{visible(name)}" have a form that cannot be read; write them as 2024-01-31 14:00:00.'
+                )
             elif self._is_row_number(name, found):
                 reason = "it numbers the rows"
             elif found.kind == "text" and found.levels is not None and found.levels > max(MOST_LABELS, found.rows // 5):
@@ -224,7 +234,7 @@ class _Proposer:
                 got = (
                     "no column of numbers that could be one"
                     if lost is None
-                    else f'"{visible(lost)}", of which it is known: {self.found.left_out.get(lost, "it holds no numbers")}'
+                    else f'"{visible(lost)}", which {self.found.left_out.get(lost, "holds no numbers").removeprefix("it ")}'
                 )
                 raise InputError(
                     f"{self.source.name} must have a column of rewards: numbers that are not the same in every row. Got {got}; "

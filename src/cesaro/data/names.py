@@ -17,7 +17,7 @@ _IDS = _listed(
 # What orders rows.
 TIMES = _listed(
     """time timestamp date datetime step steps day days tick seq sequence period epoch round ts t timestep stepindex stepid
-    seconds minutes hours ms index when created createdat clock"""
+    seconds minutes hours ms index idx row rownumber when created createdat clock"""
 )
 # What repeats as the calendar does, and neither orders rows nor tells trajectories apart.
 CALENDAR = _listed("weekday dayofweek dow month hour hourofday timeofday holiday season quarter weekend daytype")

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data.values import Categories, Column, Values
+from cesaro.engines.threads import ONE_THREAD
 
 # Rows that are looked at, in contiguous stretches, and how many of these there are: errors are compared stretch by stretch,
 # because neighbouring rows are alike.
@@ -119,11 +120,12 @@ def held_out(inputs: Array, targets: Sequence[Array], number: NDArray[np.int64])
     for fold in (0, 1):
         out = number % 2 == fold
         mean, center = inputs[~out].mean(axis=0), together[~out].mean(axis=0)
-        x = inputs[~out] - mean
-        gram = x.T @ x
-        ridge = RIDGE * float(np.trace(gram)) / max(1, gram.shape[0]) + 1e-9
-        weights = np.linalg.solve(gram + ridge * np.eye(len(gram)), x.T @ (together[~out] - center))
-        left[out] = (together[out] - center - (inputs[out] - mean) @ weights) ** 2
+        with ONE_THREAD:  # so small that more would wait for each other
+            x = inputs[~out] - mean
+            gram = x.T @ x
+            ridge = RIDGE * float(np.trace(gram)) / max(1, gram.shape[0]) + 1e-9
+            weights = np.linalg.solve(gram + ridge * np.eye(len(gram)), x.T @ (together[~out] - center))
+            left[out] = (together[out] - center - (inputs[out] - mean) @ weights) ** 2
     columns, start = [], 0
     for target in targets:
         variance = float(((target - target.mean(axis=0)) ** 2).sum(axis=1).mean())

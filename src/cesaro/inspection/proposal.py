@@ -1,5 +1,6 @@
 """What a log is taken to be before anybody described it: roles, kinds and settings with reasons, and what is in doubt."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,6 +25,8 @@ from cesaro.text import option, visible
 
 # Text with more levels is no label that a policy sees.
 MOST_LABELS = 50
+# Columns of an observation whose results are looked for.
+MOST_COLUMNS = 50
 # Whole numbers of at most so many levels may be labels; a log whose pairs of labels have as many rows each is worth a table.
 FEW_LABELS, ROWS_PER_PAIR = 30, 20
 # Rows whose entry is that of another column on the next row, for the column to be what comes next.
@@ -32,6 +35,7 @@ SAME = 0.99
 IRREGULAR = 0.2
 # What the action of a row explains of a column that is its result, at least, beyond what was known before.
 MADE = 0.3
+_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
 _UNITS = ((86_400.0, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second"))
 
 
@@ -162,12 +166,7 @@ class _Proposer:
                 self.found.doubts.append(
                     f'The column "{visible(name)}" may say how much rows count; if so, add {option("weight", name)}.'
                 )
-            elif (
-                found.kind == "text"
-                and means(name, TIMES)
-                and not means(name, CALENDAR)
-                and (found.levels or 0) > MOST_LABELS
-            ):
+            elif _is_unread_time(name, found):
                 reason = "its times cannot be read"
                 self.found.doubts.append(
                     f'The times of "{visible(name)}" have a form that cannot be read; write them as 2024-01-31 14:00:00.'
@@ -245,8 +244,7 @@ class _Proposer:
         missing = self.profiles[self.found.roles["reward"][0]].missing
         if missing:
             self.found.doubts.append(
-                f'The reward "{visible(self.found.roles["reward"][0])}" has {missing:,} empty entries, which are an error '
-                "where a row needs them."
+                f'The reward "{visible(self.found.roles["reward"][0])}" has {_empty(missing)}, an error where a row needs one.'
             )
 
     def _action(self, times: Sequence[str]) -> None:
@@ -279,7 +277,7 @@ class _Proposer:
     def _observation(self, ids: Sequence[str], times: Sequence[str]) -> None:
         for name in self.free:
             if self.profiles[name].missing and name not in times:
-                self.found.left_out[name] = f"it has {self.profiles[name].missing:,} empty entries"
+                self.found.left_out[name] = f"it has {_empty(self.profiles[name].missing)}"
         free = [name for name in self.free if name not in times]
         named = _numbered(free, DEFAULTS["observation"]) or _by_name(free, DEFAULTS["observation"])[:1]
         rest = [name for name in free if not _is_next(name, free) and name not in named]
@@ -351,9 +349,8 @@ class _Proposer:
             self.found.doubts.append(
                 f'"{visible(times[0])}" was not used as the time, because times repeat within trajectories.'
             )
-        own = self.found.roles["observation"]
         for name in (*ids, *times):
-            if name not in (found.trajectory, found.time, *own):
+            if name in self.free:
                 self.found.left_out[name] = "it does not order the rows better"
 
     def _best(self, ids: Sequence[str], times: Sequence[str], without: str | None) -> "_Order | None":
@@ -403,6 +400,10 @@ class _Proposer:
                 self.found.reward_lag = 0
             else:
                 self.found.reasons["reward_lag"] = "the empty rewards are those of first rows"
+                self.found.doubts.append(
+                    "Only first rows have no reward, so that each reward seems to stand on the next row; if it does not, leave "
+                    "--reward-lag out and fill the empty ones in."
+                )
             return
         lag = None if found is None else evidence.reward_lag(found[1], 0)
         if lag is None or not lag.is_material:
@@ -420,7 +421,7 @@ class _Proposer:
         """Columns that are made in a step and logged with it: they explain its reward, and nobody knew them before the action."""
         found = self._sample()
         names = self.found.roles["observation"]
-        if found is None or len(names) < 2:
+        if found is None or not 2 <= len(names) <= MOST_COLUMNS:
             return
         sample = found[1]
         rows = sample.rows
@@ -570,6 +571,13 @@ class _Proposer:
                 given[role] = False
 
 
+def _is_unread_time(name: str, found: Profile) -> bool:
+    """Whether a column of text holds dates or times in a form that nothing reads."""
+    if found.kind != "text" or (found.levels or 0) <= MOST_LABELS or means(name, CALENDAR):
+        return False
+    return means(name, TIMES) or all(_DATE.match(entry) for entry in found.common)
+
+
 def _is_late(sample: Contiguous, place: int) -> bool:
     """Whether a column is a result of its row: made by the action, or fresh and yet a part of the reward."""
     rows, at = sample.rows, sample.pairs
@@ -628,6 +636,10 @@ def _numbered(names: Sequence[str], known: Sequence[str]) -> list[str]:
 
 def _is_next(name: str, names: Sequence[str]) -> bool:
     return any(folded(name) == folded(f"next{other}") for other in names if other != name)
+
+
+def _empty(count: int) -> str:
+    return "1 empty entry" if count == 1 else f"{count:,} empty entries"
 
 
 def _percent(share: float) -> str:

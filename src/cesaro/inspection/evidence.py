@@ -51,10 +51,12 @@ MATERIAL, CLEAR = 0.1, 5.0
 STILL = 0.05
 # A column whose prediction gets worse by this much contradicts a better prediction of others.
 WORSE = 0.1
-# The reward belongs to the row before if that leaves at most this part of what its own row leaves, and the own row
-# then adds no more than this part of the rest, nor a row that is still farther away: where rewards are sluggish, all
-# rows before do.
-REMAINS, ADDS, OLDER = 0.6, 0.2, 0.1
+# The reward belongs to the row before if that leaves at most this part of what its own row leaves, or if its own row
+# tells less than this part of what the row before tells; then smaller gains count.
+REMAINS, NOTHING, SLIGHT = 0.6, 0.2, 0.02
+# The own row then adds no more than this part of what is explained and of what is left, nor does a row still farther away: where
+# rewards are sluggish, every row before adds something.
+ADDS, OLDER = 0.2, 0.1
 # A context explains this part of the errors at least; one that explains more than this many times as much by its own
 # entry as by that of the row before is made in the row, and known too late.
 EXPLAINS, FRESH = 0.01, 2.0
@@ -211,21 +213,36 @@ class RewardLag:
 
     Attributes:
         gain: of the held-out R² of the reward, given the row before (with a lag: the row behind) in place of its own.
-        adds: what the own row adds then, as a part of what was left.
-        older: what a row still farther away adds, likewise.
+        with_own: the R² given both; None where the gain is too small to ask.
+        with_older: the R² given the row before and a row still farther away, likewise.
     """
 
     gain: Gain
-    adds: float
-    older: float
+    with_own: float | None = None
+    with_older: float | None = None
+
+    @property
+    def is_sluggish(self) -> bool:
+        """Whether rows farther away tell still more."""
+        return self._adds(self.with_older, OLDER)
 
     @property
     def is_material(self) -> bool:
-        return self.gain.value > MATERIAL and self.gain.clear > CLEAR and self.older < OLDER
+        least = SLIGHT if self._own_tells_nothing else MATERIAL
+        return self.gain.value > least and self.gain.clear > CLEAR and not self.is_sluggish
 
     @property
     def is_clear(self) -> bool:
-        return self.is_material and 1 - self.gain.after < REMAINS * (1 - self.gain.before) and self.adds < ADDS
+        less = 1 - self.gain.after < REMAINS * (1 - self.gain.before)
+        return self.is_material and (less or self._own_tells_nothing) and not self._adds(self.with_own, ADDS)
+
+    @property
+    def _own_tells_nothing(self) -> bool:
+        return self.gain.before < NOTHING * self.gain.after
+
+    def _adds(self, together: float | None, part: float) -> bool:
+        more = 0.0 if together is None else together - self.gain.after
+        return more > part * (1 - self.gain.after) or more > ADDS * self.gain.after
 
 
 class Contiguous(NamedTuple):
@@ -281,14 +298,13 @@ def reward_lag(sample: Contiguous, lag: int) -> RewardLag | None:
     inputs = [_row_inputs(rows.part(at)) for at in (own, other)]
     by_own, by_other = (held_out(one, targets, number) for one in inputs)
     gain = Gain.of(by_own, by_other, paired=True)
-    if gain.value <= MATERIAL:
-        return RewardLag(gain, 0.0, 0.0)
-    adds = []
-    for more in (inputs[0], _row_inputs(rows.part(older))):
-        both = held_out(np.concatenate([inputs[1], more], axis=1), targets, number)
-        left = 1 - by_other.explained
-        adds.append((both.explained - by_other.explained) / left if left > 0 else 0.0)
-    return RewardLag(gain, *adds)
+    if gain.value <= SLIGHT or gain.clear <= CLEAR:
+        return RewardLag(gain)
+    with_own, with_older = (
+        held_out(np.concatenate([inputs[1], more], axis=1), targets, number).explained
+        for more in (inputs[0], _row_inputs(rows.part(older)))
+    )
+    return RewardLag(gain, with_own, with_older)
 
 
 def _row_inputs(rows: Block) -> Array:

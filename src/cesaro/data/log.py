@@ -35,6 +35,7 @@ class Origin:
         source: holds columns that were not used as well.
         kinds: "number" or "category" per column, where it was chosen.
         inferred: roles whose columns were found by their names.
+        denied: roles of which the caller said that the log has none.
     """
 
     source: Source
@@ -42,6 +43,7 @@ class Origin:
     kinds: Mapping[str, str]
     settings: Settings
     inferred: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
 
 
 class Log(ABC):
@@ -108,8 +110,13 @@ class Log(ABC):
         """The transitions in fixed blocks, in row order, of all stretches or of one; a block without any is left out."""
 
     @abstractmethod
+    def part(self, index: Rows) -> Block:
+        """Some transitions, counted from 0, in order."""
+
     def sample(self, random_state: int) -> Sample:
         """At most 100,000 transitions, chosen by `sample_rows`."""
+        index = sample_rows(len(self), random_state)
+        return Sample(index, self.part(index))
 
     @abstractmethod
     def digests(self) -> Found:
@@ -337,12 +344,7 @@ class Transitions(Log):
                 if low < high:
                     yield parts.block((one.file, number), np.arange(low, high))
 
-    def sample(self, random_state: int) -> Sample:
-        index = sample_rows(len(self), random_state)
-        return Sample(index, self._parts.block((0, 0), index))
-
     def part(self, index: Rows) -> Block:
-        """Some transitions, counted from 0, in order."""
         return self._parts.block((0, 0), index)
 
     def digests(self) -> Found:

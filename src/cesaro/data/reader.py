@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cesaro.data import minari_source
-from cesaro.data.blocks import Block, Sample, Stretch
+from cesaro.data.blocks import Block, Rows, Stretch
 from cesaro.data.digests import Found
 from cesaro.data.files import open_path
 from cesaro.data.log import Log, Origin, Transitions
@@ -141,9 +141,9 @@ def read(
     chosen = known | check_kinds(opened.name, kinds, roles)
     unused = () if trajectory is False else possible_ids(opened.names, roles)
     log = LazyLog(opened, roles, chosen, settings, tuple(notes), unused, stream)
-    log.origin = Origin(
-        opened, roles, chosen, settings, tuple(role for role, _ in roles.items() if given.get(role) is None)
-    )
+    inferred = tuple(role for role, _ in roles.items() if given.get(role) is None)
+    denied = tuple(role for role, value in given.items() if value is False)
+    log.origin = Origin(opened, roles, chosen, settings, inferred, denied)
     return log
 
 
@@ -264,8 +264,8 @@ class LazyLog(Log):
     def blocks(self, stretch: Stretch | None = None) -> Iterator[Block]:
         return self.opened().blocks(stretch)
 
-    def sample(self, random_state: int) -> Sample:
-        return self.opened().sample(random_state)
+    def part(self, index: Rows) -> Block:
+        return self.opened().part(index)
 
     def digests(self) -> Found:
         return self.opened().digests()

@@ -4,9 +4,8 @@ Every question is put as a comparison of two predictions on rows that were held 
 evidence: states may be independent by nature. A better description shows by what it predicts and the given one does not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
-from cesaro.data import Block, Log, Stretch, Transitions
-from cesaro.data.blocks import joined
+from cesaro.data import Block, Log, Transitions
 from cesaro.data.columns import basic_type, is_number, is_text
 from cesaro.data.log import Origin
 from cesaro.data.names import CALENDAR, TIMES, is_id, means
@@ -43,8 +41,6 @@ EXCERPT, ENTRIES = 50_000, 1 << 21
 IDS_TRIED, TIMES_TRIED = 4, 2
 # Rows per id, on average and at least.
 REPEATS = 5
-# Blocks of a streamed log that are looked at.
-BLOCKS = 4
 # A gain of held-out R² that matters, and how many standard errors make it clear.
 MATERIAL, CLEAR = 0.1, 5.0
 # Of a column's variance, what lies within trajectories if it moves at all.
@@ -106,8 +102,8 @@ def better_order(origin: Origin, table: pa.Table, random_state: int = 0) -> Orde
     if roles.next_observation is not None:
         return None
     free = [name for name in unused_columns(origin) if name in table.column_names]
-    ids = possible_ids(table, free) if roles.trajectory is None else []
-    times = possible_times(table, free) if roles.time is None else []
+    ids = possible_ids(table, free) if roles.trajectory is None and "trajectory" not in origin.denied else []
+    times = possible_times(table, free) if roles.time is None and "time" not in origin.denied else []
     if not ids and not times:
         return None
     now = _rows(origin, table, roles)
@@ -140,18 +136,17 @@ def followed(log: Transitions, random_state: int) -> Errors | None:
     """How well state and action predict the next state; None where too few rows tell it."""
     if len(log) < ENOUGH:
         return None
-    chosen = stretches(len(log), random_state)
-    rows = log.part(chosen.rows)
+    rows, number = contiguous(log, random_state)
     targets = as_targets(rows.next_observations)
-    if not targets:
-        return None
-    return held_out(as_inputs([rows.observations], rows.actions), targets, chosen.number)
+    return held_out(as_inputs([rows.observations], rows.actions), targets, number) if targets else None
 
 
 def moves(log: Transitions, random_state: int) -> NDArray[np.bool_]:
-    """Which columns that `followed` predicts change within trajectories: what never does, such as the size of a shop,
-    is no evidence that rows follow each other."""
-    rows = log.part(stretches(len(log), random_state).rows)
+    """Which columns that `followed` predicts change within trajectories.
+
+    What never does, such as the size of a shop, is no evidence that rows follow each other.
+    """
+    rows = contiguous(log, random_state).rows
     targets = as_targets(rows.next_observations)
     if rows.trajectory is None:
         return np.ones(len(targets), dtype=np.bool_)
@@ -159,8 +154,8 @@ def moves(log: Transitions, random_state: int) -> NDArray[np.bool_]:
     counts = np.bincount(codes)
     found = []
     for target in targets:
-        means_ = np.stack([np.bincount(codes, weights=column) for column in target.T], axis=1) / counts[:, None]
-        within = float(((target - means_[codes]) ** 2).sum())
+        sums = np.stack([np.bincount(codes, weights=column) for column in target.T], axis=1)
+        within = float(((target - (sums / counts[:, None])[codes]) ** 2).sum())
         found.append(within > STILL * float(((target - target.mean(axis=0)) ** 2).sum()))
     return np.array(found, dtype=np.bool_)
 
@@ -259,25 +254,9 @@ class Contiguous(NamedTuple):
 
 
 def contiguous(log: Log, random_state: int) -> Contiguous:
-    """Some 20,000 rows of a log; of one that is streamed from a few blocks."""
-    if isinstance(log, Transitions):
-        chosen = stretches(len(log), random_state)
-        return Contiguous(log.part(chosen.rows), chosen.number)
-    blocks = list(islice((block for one in _single_blocks(log) for block in log.blocks(one)), BLOCKS))
-    whole = joined(blocks)
-    within = stretches(len(whole), random_state)
-    edges = np.cumsum([len(block) for block in blocks])
-    part = np.searchsorted(edges, within.rows, side="right")
-    rows = whole.part(within.rows)
-    return Contiguous(rows, within.number * (1 + len(blocks)) + part)
-
-
-def _single_blocks(log: Log) -> Iterator[Stretch]:
-    """Stretches of one block each, spread over the log."""
-    every = [(one, number) for one in log.stretches for number in (one.blocks.start, one.blocks[len(one.blocks) // 2])]
-    for place in np.unique(np.linspace(0, len(every) - 1, BLOCKS).astype(int)).tolist():
-        one, number = every[place]
-        yield one._replace(blocks=range(number, number + 1))
+    """Some thousand rows of a log."""
+    chosen = stretches(len(log), random_state)
+    return Contiguous(log.part(chosen.rows), chosen.number)
 
 
 def reward_lag(sample: Contiguous, lag: int) -> RewardLag | None:

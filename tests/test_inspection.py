@@ -191,7 +191,9 @@ def test_no_finding_on_a_clean_log(table: dict[str, Any], roles: dict[str, Any])
 
 def test_rows_that_take_turns_and_late_rewards_are_found() -> None:
     rng = np.random.default_rng(0)
-    assert found_in(several(rng))["order of rows"] == "bad"
+    mixed = several(rng)
+    assert found_in(mixed)["order of rows"] == "bad"
+    assert "order of rows" not in found_in(mixed, trajectory=False)  # whoever says so knows it
     assert found_in(walk(rng, lag=1))["row of the reward"] == "bad"
     assert found_in(walk(rng, lag=1), reward_lag=1)["row of the reward"] == "ok"
     assert found_in(walk(rng), reward_lag=1)["row of the reward"] == "bad"

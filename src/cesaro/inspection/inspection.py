@@ -189,8 +189,10 @@ def inspect(source: Any, *, policy: str = "logged") -> Inspection:
 
     Example:
         >>> import cesaro as cs
-        >>> seen = cs.inspect("examples/heating.csv")  # doctest: +SKIP
-        >>> print(seen.command)  # doctest: +SKIP
+        >>> log = {"Time Stamp": range(8), "Level": [0.1, 0.4, 0.2, 0.3] * 2, "Switch": ["on", "off"] * 4, "Profit": range(8)}
+        >>> seen = cs.inspect(log)
+        >>> seen.arguments
+        {'observation': 'Level', 'action': 'Switch', 'reward': 'Profit', 'time': 'Time Stamp'}
     """
     opened = open_source(source)
     most = looked_at(opened)

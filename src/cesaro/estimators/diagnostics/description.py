@@ -1,6 +1,6 @@
 """Was the log described as it is: the order of rows, the row of a reward, what the observation leaves out, what an action is?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cesaro import user_code
 from cesaro.checks import Array
 from cesaro.data import Block, Log
 from cesaro.data.columns import kind_argument
@@ -208,11 +209,16 @@ class Narrowed(Policy):
             return np.stack([observations[name] for name in self._columns], axis=1)
         return observations[self._columns[0]]
 
+    def _asked(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        return user_code.call(lambda error: f"{self._who} failed with {error}.", method, *arguments)
+
     def probabilities(self, observations: Any) -> Array:
-        return self._policy.probabilities(self._seen(observations))
+        found: Array = self._asked(self._policy.probabilities, self._seen(observations))
+        return found
 
     def sample(self, observations: Any, rng: np.random.Generator) -> NDArray[Any]:
-        return self._policy.sample(self._seen(observations), rng)
+        found: NDArray[Any] = self._asked(self._policy.sample, self._seen(observations), rng)
+        return found
 
 
 def unused_column(subject: Subject, origin: Origin, table: pa.Table) -> Iterator[Diagnostic]:
@@ -247,7 +253,7 @@ def unused_column(subject: Subject, origin: Origin, table: pa.Table) -> Iterator
     log = evidence.with_columns(origin, table, [best.column])
     if log is not None:
         rows = evidence.contiguous(log, subject.prepared.random_state).rows
-        second = answer(log, Narrowed(attached.given, own), rows, subject)
+        second = answer(log, Narrowed(attached.policy, own), rows, subject)
     difference = None if second is None else Difference.of(second, first, sample.number)
     matters = difference is not None and difference.matters(subject)
     yield finding(
@@ -255,8 +261,7 @@ def unused_column(subject: Subject, origin: Origin, table: pa.Table) -> Iterator
         best.gain.value,
         "bad" if matters else "caution",
         f'The column "{visible(best.column)}", which was not used, explains {percent(best.gain.value)} of the errors of '
-        f"the prediction "
-        f"(held out; {len(tried)} {'column was' if len(tried) == 1 else 'columns were'} tried)"
+        f"the prediction (held out; {len(tried)} {'column was' if len(tried) == 1 else 'columns were'} tried)"
         + ("." if difference is None else f"; with it in the observation a quick answer moves by {difference}."),
         Sentence("If it is known before the action, {give} {column}.", give=GIVE, column=_added(origin, best.column)),
     )
@@ -299,20 +304,21 @@ def kind_of_action(
                 quick.append((answer(log, attached.given, rows.rows, subject), rows.number))
         if len(quick) == 2 and quick[0][0] is not None and quick[1][0] is not None:
             difference = Difference.of(quick[0][0], quick[1][0], quick[0][1])
-    other = (
-        "whether it would say something else as a number is not known"
-        if difference is None
-        else f"as a number it moves a quick answer by {difference}"
-    )
+    number, category = kind_argument(column, "number"), kind_argument(column, "category")
     yield finding(
         name,
         None if difference is None else difference.value,
-        "caution" if difference is None or difference.matters(subject) else "ok",
-        f"{said}, each with values of its own; {other}.",
+        "caution" if difference is not None and difference.matters(subject) else "ok",
         Sentence(
-            "{give} {number} if it is a quantity, or {category} to say that these are labels.",
+            "{said}, each with values of its own; read as a number ({number}) {moves}.",
+            said=said,
+            number=number,
+            moves="they may say something else" if difference is None else f"they move a quick answer by {difference}",
+        ),
+        Sentence(
+            "{give} {number} if they are a quantity, or {category} to say that they are labels.",
             give=_GIVE,
-            number=kind_argument(column, "number"),
-            category=kind_argument(column, "category"),
+            number=number,
+            category=category,
         ),
     )

@@ -189,7 +189,8 @@ def inspect(source: Any, *, policy: str = "logged") -> Inspection:
 
     Example:
         >>> import cesaro as cs
-        >>> log = {"Time Stamp": range(8), "Level": [0.1, 0.4, 0.2, 0.3] * 2, "Switch": ["on", "off"] * 4, "Profit": range(8)}
+        >>> log = {"Time Stamp": range(8), "Level": [1.5, 3.0, 2.5, 2.0] * 2, "Switch": ["on", "off"] * 4}
+        >>> log["Profit"] = [0, 2, 1, 1] * 2
         >>> seen = cs.inspect(log)
         >>> seen.arguments
         {'observation': 'Level', 'action': 'Switch', 'reward': 'Profit', 'time': 'Time Stamp'}

@@ -1,9 +1,9 @@
 """Write `thermostat.csv`: four months of a heating system, a row every 15 minutes.
 
-The room loses heat to the outside and gains it from the heater. A row is scored by how far the room is below 20 °C and
+The room loses heat to the outside and gains it from the heater. A row is scored by how far the room is from 21 °C and
 by the energy that the heater took, which is logged as well but known only afterwards. Sometimes the logger was off. Numbers are
 continuous, so that there is no exact rate; `--truth POLICY` simulates one million steps and gives the mean score with
-its standard error. Of `thermostat_policy.py:keep_20` it is -0.1933 with a standard error of 0.0005.
+its standard error. Of `thermostat_policy.py:keep_20` it is -0.2720 with a standard error of 0.0007.
 """
 
 import argparse
@@ -20,13 +20,13 @@ FILE = Path(__file__).with_name("thermostat.csv")
 HEADER = ("TimeStamp", "Room Temp", "Outside Temp", "Heater", "Energy kWh", "Score")
 STEPS, PAUSES = 12_000, 6
 LOSS, HEAT, MEAN, SPREAD, MEMORY = 0.05, 1.5, 6.0, 4.0, 0.98
-DISCOMFORT, PRICE = 0.5, 0.3
+DISCOMFORT, PRICE = 0.1, 0.3
 
 
 def after(room: NDArray[np.float64], outside: NDArray[np.float64], heater: NDArray[np.int64], rng: np.random.Generator):
     """The temperatures a quarter of an hour later, the energy that was used, and the score."""
     energy = heater * np.clip(1.2 + 0.2 * rng.standard_normal(len(room)), 0.5, None)
-    score = -DISCOMFORT * np.maximum(0.0, 20 - room) ** 2 - PRICE * energy
+    score = -DISCOMFORT * (room - 21) ** 2 - PRICE * energy
     warmer = room + LOSS * (outside - room) + HEAT * heater + 0.15 * rng.standard_normal(len(room))
     noise = SPREAD * np.sqrt(1 - MEMORY**2) * rng.standard_normal(len(room))
     return warmer, MEAN + MEMORY * (outside - MEAN) + noise, energy, score

@@ -49,7 +49,7 @@ def description(subject: Subject) -> Iterator[Diagnostic]:
     if origin is not None and table is not None:
         found = evidence.better_order(origin, table, seed)
         if found is not None:
-            yield order_of_rows(found)
+            yield sequence_of_rows(found)
     if found is not None and found.is_clear:
         return  # nothing else can be told of rows that are not in order
     lag = evidence.reward_lag(sample, log.schema.settings.reward_lag)
@@ -61,14 +61,14 @@ def description(subject: Subject) -> Iterator[Diagnostic]:
         yield from kind_of_action(subject, origin, sample, table)
 
 
-def order_of_rows(found: evidence.Order) -> Diagnostic:
+def sequence_of_rows(found: evidence.Order) -> Diagnostic:
     """Do rows follow each other better by columns that were not used?"""
     gain = found.gain
     columns = [name for name in (found.trajectory, found.time) if name is not None]
     by = " and ".join(f'"{visible(name)}"' for name in columns)
     if not found.is_clear:
         return finding(
-            "order of rows",
+            "sequence of rows",
             gain.before,
             "ok",
             f"State and action predict {percent(max(0.0, gain.before))} of the next row's state (held-out R²), and no "
@@ -78,7 +78,7 @@ def order_of_rows(found: evidence.Order) -> Diagnostic:
     if found.drop_duplicates:
         options.append(Wording("drop_duplicates=True", "--drop-duplicates"))
     return finding(
-        "order of rows",
+        "sequence of rows",
         gain.before,
         "bad",
         f"Rows do not follow each other: state and action predict {percent(max(0.0, gain.before))} of the next row's "

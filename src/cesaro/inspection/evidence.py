@@ -6,6 +6,7 @@ evidence: states may be independent by nature. A better description shows by wha
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -37,8 +38,8 @@ from cesaro.inspection.prediction import (
 
 # Rows of all columns that are read, at most, and entries; of longer logs in a few contiguous stretches.
 EXCERPT, ENTRIES = 50_000, 1 << 21
-# Columns that are tried as ids of trajectories and as times.
-IDS_TRIED, TIMES_TRIED = 4, 2
+# Columns that are tried as ids of trajectories, as times, and as what the observation leaves out.
+IDS_TRIED, TIMES_TRIED, CONTEXTS_TRIED = 4, 2, 40
 # Rows per id, on average and at least.
 REPEATS = 5
 # A gain of held-out R² that matters, and how many standard errors make it clear.
@@ -352,7 +353,8 @@ def possible_contexts(origin: Origin, table: pa.Table) -> list[str]:
     """Unused columns that may belong to the observation: neither times nor ids, always there, and not the same in every row."""
     names = [name for name in unused_columns(origin) if name in table.column_names]
     times = possible_times(table, names)
-    return [name for name in names if name not in times and not is_id(name) and _may_be_context(table, name)]
+    free = (name for name in names if name not in times and not is_id(name) and _may_be_context(table, name))
+    return list(islice(free, CONTEXTS_TRIED))
 
 
 def with_columns(origin: Origin, table: pa.Table, names: Sequence[str]) -> Transitions | None:

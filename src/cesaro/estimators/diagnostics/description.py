@@ -25,6 +25,7 @@ from cesaro.estimators.series import influence
 from cesaro.features import OneHot
 from cesaro.inspection import evidence
 from cesaro.inspection.evidence import Contiguous
+from cesaro.inspection.prediction import ENOUGH
 from cesaro.policies import Policy
 from cesaro.text import GIVE, Sentence, Wording, argument, option, visible
 
@@ -37,7 +38,7 @@ CLEAR, OUTSIDE, SMALL = 3.0, 2.0, 0.02
 def description(subject: Subject) -> Iterator[Diagnostic]:
     """The order of rows, the row of the reward, unused columns, the kind of the action."""
     log = subject.log
-    if log is None:
+    if log is None or subject.num_rows < ENOUGH:
         return
     seed = subject.prepared.random_state
     origin = log.origin

@@ -86,7 +86,8 @@ def add_font(site: Path) -> None:
 def main() -> None:
     stop_at(nameless(ROOT / "docs" / "reference"))
     # The generator loads our extension of Markdown, and its cache does not know that it depends on the commands.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
     if code := subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
         sys.exit(code)

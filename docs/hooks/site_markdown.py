@@ -11,7 +11,7 @@ from command_page import MARKER, commands_markdown
 from formulas import with_mathml
 
 
-class Commands(Preprocessor):
+class Commands(Preprocessor):  # type: ignore[misc] # not installed for every check of types
     """Puts the commands in the place that a page keeps for them."""
 
     def run(self, lines: list[str]) -> list[str]:
@@ -19,7 +19,7 @@ class Commands(Preprocessor):
         return "\n".join(lines).replace(MARKER, commands_markdown()).split("\n") if MARKER in lines else lines
 
 
-class Formulas(Postprocessor):
+class Formulas(Postprocessor):  # type: ignore[misc]
     """Turns formulas into MathML; a page must show all of them."""
 
     def run(self, text: str) -> str:
@@ -27,7 +27,7 @@ class Formulas(Postprocessor):
         return with_mathml(text)
 
 
-class SiteExtension(Extension):
+class SiteExtension(Extension):  # type: ignore[misc]
     """Both, for every page and every docstring."""
 
     def extendMarkdown(self, md: Markdown) -> None:

@@ -9,7 +9,10 @@ if (location.protocol === "file:")
       this.started = new Promise((start, fail) => {
         this.frame.onload = () => {
           const inside = this.frame.contentWindow;
-          inside.postMessage = (data) => setTimeout(() => this.onmessage?.({ data }));
+          inside.postMessage = (data) => {
+            const copy = structuredClone(data);
+            setTimeout(() => this.onmessage?.({ data: copy }));
+          };
           const script = inside.document.createElement("script");
           script.src = new URL(address, location.href).href;
           script.onload = () => start(inside);
@@ -22,7 +25,8 @@ if (location.protocol === "file:")
     }
 
     postMessage(data) {
-      this.started.then((inside) => inside.onmessage({ data }), () => {});
+      const copy = structuredClone(data);
+      this.started.then((inside) => inside.onmessage({ data: copy }), () => {});
     }
 
     terminate() {

@@ -45,7 +45,7 @@ docs: .venv/docs .venv/test
 	CESARO_ALL_PAGES=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) tests/test_docs.py tests/browser/test_site.py
 
 # The wheel and the sdist, in dist/.
-dist: .venv/dist
+dist: .venv/test
 	$(BIN)/python -m build --no-isolation
 
 # The pictures of the demo's report in the documentation; needs Chromium.
@@ -68,10 +68,6 @@ clean:
 
 .venv/test: .venv/bin/python pyproject.toml constraints.txt
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
-	@touch $@ .venv/core
-
-.venv/dist: .venv/bin/python pyproject.toml constraints.txt
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dist]'
 	@touch $@ .venv/core
 
 .venv/docs: .venv/bin/python pyproject.toml constraints.txt

@@ -1,4 +1,4 @@
-"""The documentation site is complete: pages, links, names, docstrings, commands. `make docs` builds it; this needs no generator."""
+"""The documentation site is complete: pages, links, names, docstrings, commands. `make docs` builds and checks it too."""
 
 import re
 from collections.abc import Iterator

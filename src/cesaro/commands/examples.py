@@ -1,5 +1,6 @@
 """`cesaro examples`: the logs, policies and programs that the pages use, for those who have no copy of the repository."""
 
+import shlex
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -11,11 +12,12 @@ from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
 from cesaro.folders import OutFolder
 
-# The command of the README; `{}` is the folder.
-_FIRST = """\
-cesaro evaluate {0}/queue.parquet --policy candidate={0}/queue_policy.py:candidate \\
-  --observation free_servers --observation priority --kind free_servers=category --trajectory agent \\
-  --unit "per customer" --out answer"""
+# The command of the README, with the folder in the place of {0}.
+_FIRST = (
+    "cesaro evaluate {0}/queue.parquet --policy candidate={0}/queue_policy.py:candidate \\",
+    "  --observation free_servers --observation priority --kind free_servers=category --trajectory agent \\",
+    '  --unit "per customer" --out answer',
+)
 
 
 class _Copy(OutFolder):
@@ -39,7 +41,9 @@ def examples(
             for name, place in zip(names, folder.files(names), strict=True):
                 shutil.copyfile(source / name, place)
             folder.rename()
-        output.echo(f"{len(names)} files: {out}. Try:\n\n{_FIRST.format(out)}")
+        output.echo(f"{len(names)} files: {out}. A first answer from them:")
+        for line in _FIRST:
+            output.echo(line.format(shlex.quote(str(out))))
 
 
 def _source() -> Path:

@@ -85,6 +85,7 @@ def add_font(site: Path) -> None:
 
 def main() -> None:
     stop_at(nameless(ROOT / "docs" / "reference"))
+    shutil.rmtree(ROOT / "site", ignore_errors=True)  # a page that can no longer be built must be missed
     # The generator loads our extension of Markdown, and its cache does not know that it depends on the commands.
     path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}

@@ -6,7 +6,7 @@ WORKERS ?= auto
 # Python keeps what it compiled of the sources, and pytest of the tests, whatever is set outside: tests start many processes.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test lint types check slow bench golden docs screenshots clean
+.PHONY: demo test lint types check slow bench golden docs dist screenshots clean
 .DELETE_ON_ERROR:
 
 demo: .venv/core
@@ -40,10 +40,13 @@ bench: .venv/test
 golden: .venv/test
 	@$(BIN)/python -m benchmarks golden $(if $(BASE),--base $(BASE)) $(OPTIONS)
 
-# The theme prints news about its successors otherwise.
 docs: .venv/docs .venv/test
-	NO_MKDOCS_2_WARNING=1 JAX_PLATFORMS=cpu $(BIN)/mkdocs build --strict
-	CESARO_ALL_PAGES=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) tests/test_docs.py
+	JAX_PLATFORMS=cpu $(BIN)/python docs/hooks/site_build.py
+	CESARO_ALL_PAGES=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) tests/test_docs.py tests/browser/test_site.py
+
+# The wheel and the sdist, in dist/.
+dist: .venv/test
+	$(BIN)/python -m build --no-isolation
 
 # The pictures of the demo's report in the documentation; needs Chromium.
 screenshots: .venv/test
@@ -51,7 +54,7 @@ screenshots: .venv/test
 	PYTHONPATH=tests $(BIN)/python -m browser.screenshots demo/report.html docs/images
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .hypothesis demo site
+	rm -rf .venv .cache .mypy_cache .ruff_cache .hypothesis demo dist site
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

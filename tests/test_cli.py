@@ -27,6 +27,19 @@ def test_version() -> None:
     assert (result.exit_code, result.stdout) == (0, f"cesaro {__version__}\n")
 
 
+def test_examples_are_written_once(tmp_path: Path) -> None:
+    out = tmp_path / "the examples"
+    result = cesaro("examples", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert f"cesaro evaluate '{out}'/queue.parquet" in result.stdout
+    assert (out / "queue_policy.py").exists()
+    again = cesaro("examples", "--out", out)
+    assert (again.exit_code, again.stdout) == (2, "")
+    assert "exists; add --force to replace it" in again.stderr
+    (out / "mine.py").touch()
+    assert "also holds 'mine.py'" in cesaro("examples", "--out", out, "--force").stderr
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["reproduce", "--help"], ["reproduce", "assumption", "--help"]])
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     code = (

@@ -33,6 +33,8 @@ CHOSEN = PAGES if os.environ.get("CESARO_ALL_PAGES") else FIRST
 
 def _run(page: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / ".venv").mkdir()
+    (folder / ".venv" / "bin").symlink_to(Path(sys.executable).parent)  # as `make demo` leaves it
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",  # `cesaro` is the one under test

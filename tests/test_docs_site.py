@@ -1,4 +1,4 @@
-"""The documentation site is complete: pages, links, names, docstrings, commands. `make docs` builds it; this needs no MkDocs."""
+"""The documentation site is complete: pages, links, names, docstrings, commands. `make docs` builds and checks it too."""
 
 import re
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ import cesaro
 from command_page import command_names, commands_markdown
 from formulas import mathml, with_mathml
 from public_names import PACKAGE, all_public, in_reference, left_out, undocumented
+from site_build import faults
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -67,6 +68,22 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     assert broken(page) == ["gone.md", "there.md#gone", "gone.png"]
+
+
+def test_faults_of_a_built_site_are_found(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "picture.png").touch()
+    (tmp_path / "sub" / "there.html").write_text('<h1 id="a">A</h1><a href="..">up</a>', encoding="utf-8")
+    (tmp_path / "index.html").write_text(
+        '<a href="sub/there.html#a"></a><a href="https://example.org"></a><img src="picture.png"><a href="/sub/there.html"></a>'
+        '<a href="gone.html"></a><a href="sub/there.html#b"></a><script src="https://example.org/x.js"></script>',
+        encoding="utf-8",
+    )
+    assert list(faults(tmp_path)) == [
+        "index.html leads to gone.html, which does not exist",
+        "index.html leads to sub/there.html#b, where there is no such anchor",
+        "index.html asks another place for https://example.org/x.js",
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -30,9 +30,9 @@ def test_the_demo_prints_the_answer_beside_the_truth(tmp_path: Path) -> None:
     recipe = re.search(r"^demo:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.M)
     assert recipe
     first, second = recipe[1].replace("\\\n", "").replace("$(BIN)/", "").strip().split("\n")
-    printed = re.search(r"^cesaro evaluate examples/queue.*?--out demo$", README, flags=re.M | re.S)
+    printed = re.search(r"^\.venv/bin/(cesaro evaluate examples/queue.*?--out) answer$", README, flags=re.M | re.S)
     assert printed
-    assert first.split() == [*printed[0].replace("\\\n", "").split(), "--force"]
+    assert first.split() == [*printed[1].replace("\\\n", "").split(), "demo", "--force"]
     assert second.split() == ["python", "examples/queue_truth.py", "demo"]
     rate = {"value": 2.714, "standard_error": 0.014, "low": 2.686, "high": 2.743}
     (tmp_path / "evaluation.json").write_text(

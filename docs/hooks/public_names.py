@@ -1,6 +1,6 @@
 """The public names of the package, which of them lack a docstring, and which the reference leaves out.
 
-Needs neither MkDocs nor the site: the build and the tests both call it.
+Needs neither the generator nor the site: the build and the tests both call it.
 """
 
 import inspect

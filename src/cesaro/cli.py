@@ -8,6 +8,7 @@ import typer
 from cesaro import __version__
 from cesaro.commands import evaluate, output, reproduce, simulate
 from cesaro.commands.doctor import doctor
+from cesaro.commands.examples import examples
 from cesaro.commands.inspect import inspect
 from cesaro.commands.sort import sort
 
@@ -22,6 +23,7 @@ for command in (
     sort,
 ):
     app.command()(command)
+app.command()(examples)
 app.command()(doctor)
 app.add_typer(reproduce.app, name="reproduce")
 

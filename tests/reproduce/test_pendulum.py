@@ -107,22 +107,17 @@ def test_a_log_is_that_of_noisy_controllers_with_resets() -> None:
 
 def test_settings_hold_the_default_once_and_first() -> None:
     full = settings(Config())
-    assert [setting.is_default for setting in full] == [True] + [False] * 16
-    assert full[0].label == "default (Fourier 800/1600)"
+    assert [setting.is_default for setting in full] == [True] + [False] * 17
     assert len({setting[1:] for setting in full}) == len(full)
-    assert ("fourier:800", "auto", "auto") not in {setting[1:] for setting in full}
-    assert ("fourier:800", "auto", 1e-8) in {setting[1:] for setting in full}
-    # With fewer rows the default is smaller than the last map.
-    assert ("fourier:800", "auto", "auto") in {setting[1:] for setting in settings(Config(rows=20_000))}
+    assert {("fourier:800", "same", "auto"), ("fourier:800", "fourier:1600", "auto")} < {choice[1:] for choice in full}
+    assert ("fourier:800", "fourier:1600", 1e-8) in {setting[1:] for setting in full}
 
 
 def test_the_default_is_the_map_it_is_called() -> None:
     controller = CONTROLLERS["smooth"]
     data = log(controller, 1.0, 2_000, 20, 1 / 20, np.random.default_rng(0))
-    found = [
-        cs.DiffLSTD(features, random_state=5, quiet=True).fit(data, controller) for features in ("auto", "fourier:40")
-    ]
-    assert settings(replace(SMALL, rows=2_000))[0].label == "default (Fourier 40/80)"
+    found = [cs.DiffLSTD(features, random_state=5, quiet=True).fit(data, controller) for features in ("auto", "smooth")]
+    assert settings(SMALL)[0].label == "default (smooth)"
     assert found[0].reward_rate_ == found[1].reward_rate_
 
 
@@ -294,7 +289,7 @@ def test_the_plot_has_a_mark_for_every_log(small: tuple[Result, Path]) -> None:
     assert marks == 4 * len(settings(SMALL))
     truth = next(line for line in panel.lines if line.get_label() == "true rate of the target")
     assert set(truth.get_xdata()) == {result.truths["smooth"].rate}
-    assert panel.get_yticklabels()[0].get_text() == "default (Fourier 68/136)"
+    assert panel.get_yticklabels()[0].get_text() == "default (smooth)"
 
 
 @pytest.mark.parametrize(
@@ -342,7 +337,7 @@ def test_the_command_prints_tables_and_verdicts(tmp_path: Path, monkeypatch: pyt
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert max(len(line) for line in lines[:-1]) <= 80
-    assert sum(line.startswith("default (Fourier 20/40)") for line in lines) == 2
+    assert sum(line.startswith("default (smooth)") for line in lines) == 2
     assert any(line.startswith("Default: mean |error|") for line in lines)
     again = CliRunner().invoke(
         app,

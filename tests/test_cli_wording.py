@@ -36,7 +36,7 @@ def calls(tmp_path: Path) -> Path:
 
 
 def test_no_observation_column(calls: Path) -> None:
-    assert said(calls).endswith("; give --observation COLUMN.\n")
+    assert said(calls).endswith("; give --observation COLUMN; cesaro inspect proposes columns.\n")
 
 
 def test_unknown_column(calls: Path) -> None:
@@ -52,12 +52,13 @@ def test_columns_with_a_comma(calls: Path) -> None:
 
 def test_a_column_that_is_taken(calls: Path) -> None:
     error = said(calls, "--observation", "load", "--observation", "reward")
-    assert '("reward" is already used as observation); give --reward COLUMN.' in error
+    assert '("reward" is already used as observation); give --reward COLUMN; cesaro inspect' in error
 
 
 def test_equal_times(tmp_path: Path) -> None:
     file = rows(tmp_path / "log.csv", "state,action,reward,time", "{state},{action},1,{half}")
-    assert said(file).endswith("remove one of them, or give --trajectory COLUMN.\n")
+    remedy = "remove one of them, give --drop-duplicates if rows are in the file twice, or give --trajectory COLUMN.\n"
+    assert said(file).endswith(remedy)
 
 
 def test_ambiguous_done(tmp_path: Path) -> None:

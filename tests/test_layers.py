@@ -18,6 +18,7 @@ LAYERS = [
     "engines",
     "policies",
     "data",
+    "inspection",
     "features",
     "approximators",
     "algorithms",

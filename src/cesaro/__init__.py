@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from cesaro.estimators import Learned as Learned
     from cesaro.evaluation import Evaluation as Evaluation
     from cesaro.evaluation import evaluate as evaluate
+    from cesaro.inspection import Inspection as Inspection
+    from cesaro.inspection import inspect as inspect
     from cesaro.learning import Sweep as Sweep
     from cesaro.learning import grid as grid
     from cesaro.learning import sweep as sweep
@@ -53,6 +55,8 @@ _EXPORTS = {
     "grid": "cesaro.learning",
     "Sweep": "cesaro.learning",
     "Objective": "cesaro.algorithms",
+    "inspect": "cesaro.inspection",
+    "Inspection": "cesaro.inspection",
     "read": "cesaro.data",
     "Log": "cesaro.data",
     "Transitions": "cesaro.data",

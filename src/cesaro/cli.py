@@ -8,10 +8,19 @@ import typer
 from cesaro import __version__
 from cesaro.commands import evaluate, output, reproduce, simulate
 from cesaro.commands.doctor import doctor
+from cesaro.commands.inspect import inspect
 from cesaro.commands.sort import sort
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
-for command in (evaluate.evaluate, evaluate.compare, simulate.collect, simulate.truth, simulate.train_target, sort):
+for command in (
+    inspect,
+    evaluate.evaluate,
+    evaluate.compare,
+    simulate.collect,
+    simulate.truth,
+    simulate.train_target,
+    sort,
+):
     app.command()(command)
 app.command()(doctor)
 app.add_typer(reproduce.app, name="reproduce")

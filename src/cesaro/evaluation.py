@@ -58,7 +58,7 @@ class Evaluation:
         unit: of a reward per step, such as "€ per minute".
         settings: what was used: method, features, ridge, standard errors, seed.
         diagnostics: what could be wrong, worst first.
-        log: name, rows, columns by role, what was dropped and why.
+        log: name, rows, columns by role, which roles were inferred from names, what was dropped and why.
         warnings: sentences that a user should read.
         estimator: the fitted estimator, for values and more.
         is_logged: whether the policy is what the log did, so that there is no difference to speak of.
@@ -272,6 +272,7 @@ def evaluate(
             "name": opened.name,
             "rows": facts.rows,
             "columns": {role: list(found.columns) for role, found in opened.schema.roles.items()},
+            "inferred": [] if opened.origin is None else list(opened.origin.inferred),
             "counts": dict(opened.counts),
             "notes": list(opened.notes),
         },

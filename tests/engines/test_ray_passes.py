@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cesaro as cs
-from cesaro.data import blocks, streamed
+from cesaro.data import blocks
 from cesaro.engines import cluster as ray_engine
 from cesaro.engines import map_ordered
 from cesaro.errors import ClusterError
@@ -155,7 +155,7 @@ def test_a_log_that_is_replaced_between_passes_is_refused(
         pq.write_table(table.set_column(2, "reward", pa.array(reward)), own / "new")
         (own / "new").rename(own / "1.parquet")
 
-    monkeypatch.setattr(streamed, "sample_rows", lambda rows, _: np.arange(1_000))
+    monkeypatch.setattr("cesaro.data.log.sample_rows", lambda rows, _: np.arange(1_000))
     stretches = len(cs.read(own, observation="level").stretches)
     after(monkeypatch, stretches, replace)  # the first pass is done
     said = r'^log must not change while it is read. Got other entries of column "reward" in 1.parquet than before'

@@ -15,7 +15,7 @@ import pytest
 
 import cesaro as cs
 from cesaro import files
-from cesaro.data import blocks, log, streamed, windows
+from cesaro.data import blocks, log, windows
 from cesaro.errors import ClusterError
 from cesaro.estimators import gathering, pass_checkpoint, passes, pipeline, totals
 from cesaro.estimators.projection import Layout, Projection, project
@@ -304,8 +304,7 @@ def test_checkpoints_of_older_versions_and_broken_ones_are_refused(
 
 def few_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Samples are the last 300 rows, as those of a long log lie in some of its blocks only."""
-    for module in (streamed, log):
-        monkeypatch.setattr(module, "sample_rows", lambda rows, _: np.arange(rows - 300, rows))
+    monkeypatch.setattr(log, "sample_rows", lambda rows, _: np.arange(rows - 300, rows))
 
 
 def with_reward(table: pa.Table, row: int, value: float) -> pa.Table:

@@ -36,7 +36,9 @@ SAME_TIME = (
     'column "time" must be different in every row of a trajectory. Got the same at row {} (counted from 0) and row {} ('
 )
 NO_FLAG = 'column "{}" must be true/false or 0/1. Got {} at row {} (counted from 0)…; write it as a Boolean column.'
-ALL_USED = 'Got the columns "state", "action", "reward" ("reward" is already used as {}); give --reward COLUMN.'
+ALL_USED = (
+    'Got the columns "state", "action", "reward" ("reward" is already used as {}); give --reward COLUMN; cesaro inspect'
+)
 
 LABELS = [
     Trial("two ways to write one letter", log(state=states("e\u0301", "\u00e9")), rate=0.5),

@@ -5,6 +5,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from cesaro.errors import InputError
 from cesaro.text import for_command_line, shown_address
 
 if TYPE_CHECKING:
+    from cesaro.evaluation import Evaluation
     from cesaro.policies import Policy
 
 # What `cesaro.read` takes, by the names of the options.
@@ -23,7 +25,7 @@ _ROLES = (
     *("observation", "action", "reward", "next_observation", "trajectory", "time", "terminated", "truncated"),
     *("weight", "available", "cost"),
 )
-_LOG_SETTINGS = ("reward_lag", "on_termination", "on_truncation", "skip_bad_files", "stream")
+_LOG_SETTINGS = ("reward_lag", "on_termination", "on_truncation", "drop_duplicates", "skip_bad_files", "stream")
 # What goes to the estimator as it is, where it is given.
 _ESTIMATOR_SETTINGS = ("dual_features", "standard_errors", "draws", "approximator", "checkpoint", "address")
 # They change where an answer goes or how it is computed, not what it is.
@@ -98,6 +100,10 @@ Gap = Annotated[
         metavar="FACTOR|none",
         default="1.5",
     ),
+]
+DropDuplicates = Annotated[
+    bool,
+    _option(_LOG, "Count rows once that are in the file twice, with one trajectory and time.", "--drop-duplicates"),
 ]
 SkipBadFiles = Annotated[bool, _option(_LOG, "Leave out files that cannot be read, and say which.", "--skip-bad-files")]
 Stream = Annotated[
@@ -202,6 +208,7 @@ def evaluate(
     on_termination: OnTermination = None,
     on_truncation: OnTruncation = None,
     gap: Gap = "1.5",
+    drop_duplicates: DropDuplicates = False,
     skip_bad_files: SkipBadFiles = False,
     stream: Stream = None,
     features: Features = "auto",
@@ -249,6 +256,7 @@ def compare(
     on_termination: OnTermination = None,
     on_truncation: OnTruncation = None,
     gap: Gap = "1.5",
+    drop_duplicates: DropDuplicates = False,
     skip_bad_files: SkipBadFiles = False,
     stream: Stream = None,
     features: Features = "auto",
@@ -316,9 +324,10 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
             ((name, target),) = policies.items()
             answer = evaluation.evaluate(log, target, name=name, **settings)
         command = _repeating("compare" if several else "evaluate", compare if several else evaluate, given)
-        for one in answer.evaluations.values() if several else [answer]:
-            one.run["command"] = command
-            one.log["notes"] = [for_command_line(note) for note in one.log["notes"]]
+        if several:
+            answer.evaluations.update({name: _worded(one, command) for name, one in answer.evaluations.items()})
+        else:
+            answer = _worded(answer, command)
         _print(answer, several, as_json=given["json"])
         if out is not None:
             names = (report.write_comparison if several else report.write_evaluation)(answer, out)
@@ -335,6 +344,17 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
 
 def _fails(evaluation: Any, fail_on: str | None) -> bool:
     return fail_on is not None and evaluation.verdict in ("bad", fail_on)
+
+
+def _worded(answer: "Evaluation", command: str) -> "Evaluation":
+    """An answer in the words of the command line, with the command that repeats it."""
+    answer.run["command"] = command
+    answer.log["notes"] = [for_command_line(note) for note in answer.log["notes"]]
+    findings = (
+        replace(entry, sentence=for_command_line(entry.sentence), remedy=for_command_line(entry.remedy))
+        for entry in answer.diagnostics
+    )
+    return replace(answer, diagnostics=tuple(findings))
 
 
 def _repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:

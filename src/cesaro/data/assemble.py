@@ -1,7 +1,7 @@
 """Columns in, transitions out: convert, order, find successors, check, and say what was done."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from cesaro.data.continuing import (
     find_structure,
     find_successors,
     order_rows,
+    sorting,
 )
 from cesaro.data.gaps import cuts
 from cesaro.data.role_values import NOTHING_KNOWN, Known, Pair, role_values
@@ -118,8 +119,14 @@ def _whole(outline: Outline, rows: "Assembly", notes: list[str]) -> Whole:
     ordered = _ordered(outline, rows, terminated, truncated)
     order = ordered.order
     if order is not None:
+        repeated = rows.rows - len(order)
+        if repeated:
+            what = "1 row that repeats another" if repeated == 1 else f"{repeated:,} rows that repeat others"
+            notes.append(f"Left out {what} of the same trajectory and time.")
+            rows.rows = len(order)
         terminated = None if terminated is None else terminated[order]
         truncated = None if truncated is None else truncated[order]
+    if order is not None and (order[1:] < order[:-1]).any():
         roles = outline.roles
         by = "trajectory" if roles.time is None else "time" if roles.trajectory is None else "(trajectory, time)"
         notes.append(f"The rows were sorted by {by}.")
@@ -154,6 +161,15 @@ def _lost(outline: Outline, ordered: Ordered, rows: int) -> NDArray[np.bool_] | 
     return np.append(apart, False)
 
 
+def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Equal numbers for equal entries."""
+    if is_list(basic_type(column.type)):
+        column = pa.chunked_array([pa.array(list(map(repr, column.to_pylist())), pa.string())])
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    return column.unify_dictionaries().combine_chunks().indices.fill_null(-1).to_numpy().astype(np.int64)
+
+
 def no_weight(outline: Outline) -> InputError:
     place = Place(outline.name, outline.roles.weight or "", outline.files)
     remedy = Sentence("leave {weight} out", weight=argument("weight"))
@@ -165,9 +181,20 @@ def _ordered(outline: Outline, rows: "Assembly", terminated: Any, truncated: Any
     if truncated is not None:
         ended = truncated if ended is None else ended | truncated
     ids, time = rows.ids(), rows.time()
+    codes = None if ids is None else ids.codes
+    first = None
+    if outline.settings.drop_duplicates and time is not None:
+        first = rows.first_of_equals(codes, time, ended)
     try:
-        return order_rows(None if ids is None else ids.codes, time, ended)
+        if first is None or time is None:
+            return order_rows(codes, time, ended)
+        found = order_rows(
+            None if codes is None else codes[first], time[first], None if ended is None else ended[first]
+        )
+        return replace(found, order=first if found.order is None else first[found.order])
     except DisorderError as error:
+        if first is not None:
+            error.rows = (int(first[error.rows[0]]), int(first[error.rows[1]]))
         raise disorder(outline, error) from None
 
 
@@ -181,6 +208,11 @@ def disorder(outline: Outline, error: DisorderError) -> InputError:
     else:
         rule, got = "must be different in every row of a trajectory", f"the same at {both}"
         remedy = "remove one of them"
+        if not outline.settings.drop_duplicates:
+            repeats = Wording("drop_duplicates=True", "--drop-duplicates")
+            remedy = Sentence(
+                "{remedy}, {give} {repeats} if rows are in the file twice", remedy=remedy, give=GIVE, repeats=repeats
+            )
     if outline.roles.trajectory is None:
         trajectory = Wording("trajectory=", "--trajectory COLUMN")
         remedy = Sentence("{remedy}, or give {trajectory}", remedy=remedy, trajectory=trajectory)
@@ -236,6 +268,31 @@ class Assembly:
         column = self.outline.roles.time
         found: NDArray[Any] | None = self._optional(column if column in self._columns else None, labels.times)
         return found
+
+    def first_of_equals(
+        self, codes: NDArray[Any] | None, time: NDArray[Any], ended: NDArray[np.bool_] | None
+    ) -> Rows | None:
+        """Rows without those that agree with an earlier one in trajectory, time and every column in use; None: there are none."""
+        order = sorting(codes, time)
+        same = time[order[1:]] == time[order[:-1]]
+        if codes is not None:
+            same &= codes[order[1:]] == codes[order[:-1]]
+        if not same.any():
+            return None
+        group = np.append(0, np.cumsum(~same))
+        shared = np.append(same, False) | np.append(False, same)
+        at, group = order[shared], group[shared]
+        keys = [
+            group,
+            *([] if ended is None else [ended[at]]),
+            *(_codes(self._columns[name].take(at)) for name in self._columns),
+        ]
+        found = np.lexsort((at, *keys))
+        equal = np.ones(len(at) - 1, dtype=np.bool_)
+        for key in keys:
+            equal &= key[found[1:]] == key[found[:-1]]
+        again = at[found[1:][equal]]
+        return np.delete(np.arange(len(time)), again) if len(again) else None
 
     def parts(
         self, found: Successors, trajectory: NDArray[Any] | None, goes_on: bool = False, order: Rows | None = None
@@ -325,11 +382,10 @@ class Assembly:
         pairs = self._observation_pairs()
         if not self.outline.has_next:
             return role_values(role, pairs, asked, order, known=known)[0], None
+        wanted = found.keep.copy()
+        wanted[found.restarts] = False
         needed = np.zeros(len(pairs[0][0][0]), dtype=np.bool_)
-        needed[: self.rows] = found.keep
-        needed[found.restarts] = False
-        if order is not None:
-            needed[order] = needed.copy()
+        needed[slice(self.rows) if order is None else order] = wanted
         now, after = role_values(role, pairs, asked, order, needed, known)
         return now, after
 

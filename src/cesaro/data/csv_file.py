@@ -1,7 +1,9 @@
 """CSV files, by chunks of whole lines, with what separates columns and decimals."""
 
+import copy
 import csv
 import io
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,11 +15,12 @@ import pyarrow.csv
 from cesaro.data.addresses import File, resumed
 from cesaro.data.csv_types import WHAT, Part, Survey
 from cesaro.data.file_source import FilesSource, Header, first_rows
-from cesaro.data.roles import Roles
-from cesaro.data.sources import ChangedError, Files, reading
+from cesaro.data.roles import Chosen, Roles
+from cesaro.data.sources import ChangedError, Files, reading, spread
 from cesaro.errors import InputError
 
 CHUNK = 1 << 24  # bytes
+SMALL = 1 << 26  # bytes of files of which an excerpt takes every line
 _HEADER = 65_536  # bytes
 _COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _RATIO = 4  # bytes of text per compressed byte, about
@@ -77,6 +80,31 @@ class CsvSource(FilesSource):
         }
         with _stream(file) as stream, pyarrow.csv.open_csv(stream, **options) as opened:
             return first_rows((self._completed(file, pa.table(batch), columns) for batch in opened), rows)
+
+    def excerpt(self, rows: int) -> pa.Table:
+        """Of large files their first lines: only a pass over all of them would tell where others begin."""
+        is_small = sum(file.size for file in self._files) <= SMALL and not any(file.is_remote for file in self._files)
+        other = copy.copy(self)  # it finds types of its own
+        survey = other._survey(
+            Roles(Chosen(self.names), Chosen(()), self.names[0]),
+            {},
+            other._whole_files if is_small else other._first_chunks,
+            keep=True,
+            checked=False,
+        )
+        assert survey.columns is not None
+        own = {name: _joined(survey.columns[name], survey.types[name]) for name in other._own(self.names)}
+        for name, constant in self._constants.items():
+            parts = [constant.column(file, count) for file, count in zip(self._files, survey.rows)]
+            own[name] = pa.chunked_array(parts, constant.kind)
+        return spread(pa.table(own).select(self.names), rows)
+
+    def _first_chunks(self) -> Iterator[Part]:
+        """The first lines of the first file."""
+        file = self._files[0]
+        with reading(file.name, WHAT, address=file.address):
+            for place, chunk in itertools.islice(self._chunks(file), 1):
+                yield Part(0, file, partial(self._parsed, file, place, chunk))
 
     def piece_types(self, roles: Roles, kinds: Mapping[str, str], *, checked: bool = True) -> pa.Schema:
         if self._surveyed != (roles, dict(kinds)):

@@ -98,7 +98,7 @@ class Seen:
         if "" in levels:
             self.empties += pc.sum(pc.equal(values, "")).as_py()
             self.empty = self.empty or _spot(values, "", start)
-        for level in levels:
+        for level in filter(None, levels):
             if is_number(level):
                 self.number = True
             else:

@@ -14,9 +14,9 @@ import pyarrow as pa
 from cesaro.data import blocks
 from cesaro.data.addresses import File, resumed, retried
 from cesaro.data.columns import wide
-from cesaro.data.roles import Roles
+from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import carried_settings
-from cesaro.data.sources import ChangedError, Files, Source, UnreadableError, check_names, reading
+from cesaro.data.sources import PLACES, ChangedError, Files, Source, UnreadableError, check_names, reading
 from cesaro.errors import InputError
 from cesaro.text import Sentence, Wording, visible
 
@@ -114,6 +114,21 @@ class FilesSource(Source):
         own = self._own(columns)
         pieces = ((file, piece) for file in self._files for piece in self._pieces(file, own, 0))
         return first_rows((self._completed(file, pa.table(piece), columns) for file, piece in pieces), rows)
+
+    def excerpt(self, rows: int) -> pa.Table:
+        found = []
+        counts = self.file_rows()
+        if sum(counts) <= rows:
+            return self.table(Roles(Chosen(self.names), Chosen(()), self.names[0]), {})[0]
+        starts = np.linspace(0, max(0, sum(counts) - rows // PLACES), PLACES).astype(int)
+        for start in starts.tolist():
+            file = int(np.searchsorted(np.cumsum(counts), start, side="right"))
+            within = start - sum(counts[:file])
+            pieces = self._pieces(self._files[file], self._own(self.names), within)
+            with self._reading(self._files[file]):
+                table = first_rows(map(_as_table, pieces), rows // PLACES)
+            found.append(self._completed(self._files[file], table, self.names))
+        return pa.concat_tables(found, promote_options="default")
 
     def piece_types(self, roles: Roles, kinds: Mapping[str, str], *, checked: bool = True) -> pa.Schema:
         own = self._own(roles.columns())
@@ -307,6 +322,10 @@ def _same_schema(file: File, first: pa.Schema, other: File, schema: pa.Schema) -
         f'{other.name} must have the columns of {file.name}. Got "{name}" only in {has}; '
         "write both alike or read them apart."
     )
+
+
+def _as_table(batch: pa.RecordBatch) -> pa.Table:
+    return pa.table(batch)
 
 
 def first_rows(tables: Iterable[pa.Table], rows: int) -> pa.Table:

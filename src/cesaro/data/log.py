@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cesaro.data import blocks
 from cesaro.data.assemble import Whole, assemble
-from cesaro.data.blocks import Array, Block, Sample, Stretch, narrowed, sample_rows
+from cesaro.data.blocks import Array, Block, Rows, Sample, Stretch, narrowed, sample_rows
 from cesaro.data.digests import Found, rows_digest
 from cesaro.data.roles import Chosen, Roles, check_kinds
 from cesaro.data.schema import Schema
@@ -26,17 +27,38 @@ from cesaro.errors import InputError
 _TABLE = 1 << 22
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What a log was read from, and how it was described.
+
+    Attributes:
+        source: holds columns that were not used as well.
+        kinds: "number" or "category" per column, where it was chosen.
+        inferred: roles whose columns were found by their names.
+        denied: roles of which the caller said that the log has none.
+    """
+
+    source: Source
+    roles: Roles
+    kinds: Mapping[str, str]
+    settings: Settings
+    inferred: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+
+
 class Log(ABC):
     """A log of a continuing system; `cesaro.read` makes one. Its data are read on first use.
 
     Attributes:
         name: the file's name, for messages.
         is_streamed: whether it is read in blocks again and again, because it is larger than memory should hold.
+        origin: what it was read from; None where it was made of arrays.
         stamps: per file its size and the time of its last change when it was opened; empty where it has no files that tell it.
     """
 
     name: str
     is_streamed = False
+    origin: Origin | None = None
     stamps: Mapping[str, str] = MappingProxyType({})
     _states: tuple[NDArray[np.int64] | None] | None = None
 
@@ -88,8 +110,13 @@ class Log(ABC):
         """The transitions in fixed blocks, in row order, of all stretches or of one; a block without any is left out."""
 
     @abstractmethod
+    def part(self, index: Rows) -> Block:
+        """Some transitions, counted from 0, in order."""
+
     def sample(self, random_state: int) -> Sample:
         """At most 100,000 transitions, chosen by `sample_rows`."""
+        index = sample_rows(len(self), random_state)
+        return Sample(index, self.part(index))
 
     @abstractmethod
     def digests(self) -> Found:
@@ -139,6 +166,7 @@ class Transitions(Log):
         gap: rows are sorted by time, and a trajectory is cut where a step takes more than `gap` times its median step (that
             of all trajectories, where it has fewer than 3 steps). None: time orders the rows and never cuts, for logs whose
             steps take irregular times by nature, such as calls.
+        drop_duplicates: whether rows of one trajectory and time that agree in everything else count once.
 
     Example:
         >>> import numpy as np
@@ -168,8 +196,11 @@ class Transitions(Log):
         on_termination: str | None = None,
         on_truncation: str | None = None,
         gap: float | None = GAP,
+        drop_duplicates: bool = False,
     ) -> None:
-        settings = check_settings("Transitions", reward_lag, on_termination, on_truncation, gap)
+        settings = check_settings(
+            "Transitions", reward_lag, on_termination, on_truncation, gap, drop_duplicates=drop_duplicates
+        )
         columns: dict[str, Any] = {}
         roles = Roles(
             _put(columns, "observation", observations),
@@ -313,9 +344,8 @@ class Transitions(Log):
                 if low < high:
                     yield parts.block((one.file, number), np.arange(low, high))
 
-    def sample(self, random_state: int) -> Sample:
-        index = sample_rows(len(self), random_state)
-        return Sample(index, self._parts.block((0, 0), index))
+    def part(self, index: Rows) -> Block:
+        return self._parts.block((0, 0), index)
 
     def digests(self) -> Found:
         return {"rows": self._digest}
@@ -329,6 +359,9 @@ class Transitions(Log):
 
     def __len__(self) -> int:
         return len(self._parts.kept)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"origin": None}  # it may hold a frame
 
     def __repr__(self) -> str:
         return f"Transitions({len(self)} transitions, {self.num_rows} rows)"

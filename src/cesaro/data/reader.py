@@ -10,10 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cesaro.data import minari_source
-from cesaro.data.blocks import Block, Sample, Stretch
+from cesaro.data.blocks import Block, Rows, Stretch
 from cesaro.data.digests import Found
 from cesaro.data.files import open_path
-from cesaro.data.log import Log, Transitions
+from cesaro.data.log import Log, Origin, Transitions
 from cesaro.data.minari_source import MinariSource
 from cesaro.data.roles import Given, Roles, check_kinds, find_roles
 from cesaro.data.schema import Schema, describe
@@ -23,7 +23,7 @@ from cesaro.data.streamed import Streamed
 from cesaro.data.unused import possible_ids
 from cesaro.errors import InputError
 from cesaro.progress import stage
-from cesaro.text import Sentence, Wording, argument, shown_address
+from cesaro.text import GIVE, Sentence, Wording, argument, shown_address
 
 # A log of more bytes than this is read in blocks again and again, and never held in memory.
 STREAM_BYTES = 1 << 28
@@ -48,6 +48,7 @@ def read(
     on_termination: str | None = None,
     on_truncation: str | None = None,
     gap: float | None = GAP,
+    drop_duplicates: bool = False,
     skip_bad_files: bool = False,
     stream: bool | None = None,
 ) -> Log:
@@ -83,6 +84,8 @@ def read(
         gap: rows are sorted by time, and a trajectory is cut where a step takes more than `gap` times its median step (that
             of all trajectories, where it has fewer than 3 steps). None: time orders the rows and never cuts, for logs whose
             steps take irregular times by nature, such as calls.
+        drop_duplicates: whether rows of one trajectory and time that agree in every column in use count once, as where an
+            export holds rows twice. Without it two rows of one time are an error. It needs `time`, and a log in memory.
         skip_bad_files: whether files and folders that cannot be read are left out; `Log.notes` then names them, and
             trajectories are cut there. Without it they are an error.
         stream: whether the log is read in blocks again and again and never held in memory; the answers are the same. None:
@@ -115,7 +118,7 @@ def read(
                 rewards=repr(reward),
             )
         )
-    opened = _open(source, skip_bad_files)
+    opened = open_source(source, skip_bad_files)
     given: dict[str, Given] = {
         "observation": observation,
         "action": action,
@@ -136,21 +139,39 @@ def read(
     given = {role: fixed.get(role) if value is None else value for role, value in given.items()}
     if cost is not None:
         given["reward"] = None
-    settings = check_settings(opened.name, reward_lag, on_termination, on_truncation, gap, opened.options)
+    settings = check_settings(
+        opened.name, reward_lag, on_termination, on_truncation, gap, opened.options, drop_duplicates
+    )
     settings = replace(settings, cost=cost is not None)
     roles, notes = find_roles(opened.name, opened.names, given)
     if cost is not None:
         notes.append(
             f'A reward is minus "{roles.reward}": a cost of 2 per step is a rate of -2, and a higher rate is better.'
         )
+    if settings.drop_duplicates and roles.time is None:
+        raise InputError(
+            Sentence(
+                "{log}: {drop_duplicates} needs a column of times, because rows that are alike may also follow each "
+                "other. Got none; {give} {time}.",
+                log=opened.name,
+                drop_duplicates=Wording("drop_duplicates=True", "--drop-duplicates"),
+                give=GIVE,
+                time=Wording("time=", "--time COLUMN"),
+            )
+        )
     used = (*roles.observation.columns, *roles.action.columns)
     known = {column: kind for column, kind in opened.kinds.items() if column in used}
     chosen = known | check_kinds(opened.name, kinds, roles)
     unused = () if trajectory is False else possible_ids(opened.names, roles)
-    return LazyLog(opened, roles, chosen, settings, tuple(notes), unused, stream)
+    log = LazyLog(opened, roles, chosen, settings, tuple(notes), unused, stream)
+    inferred = tuple(role for role, _ in roles.items() if given.get(role) is None)
+    denied = tuple(role for role, value in given.items() if value is False)
+    log.origin = Origin(opened, roles, chosen, settings, inferred, denied)
+    return log
 
 
-def _open(source: Any, skip_bad_files: bool) -> Source:
+def open_source(source: Any, skip_bad_files: bool = False) -> Source:
+    """What holds a log, by whatever `read` takes."""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         if not isinstance(path, str):
@@ -254,18 +275,20 @@ class LazyLog(Log):
                 with stage("reading the log", quiet=quiet):
                     return self.load()
             self._streamed = Streamed(*self._given, quiet=quiet)
+            self._streamed.origin = self.origin
         return self._streamed
 
     def load(self) -> Transitions:
         if self._loaded is None:
             self._loaded = Transitions._read(*self._given)
+            self._loaded.origin = self.origin
         return self._loaded
 
     def blocks(self, stretch: Stretch | None = None) -> Iterator[Block]:
         return self.opened().blocks(stretch)
 
-    def sample(self, random_state: int) -> Sample:
-        return self.opened().sample(random_state)
+    def part(self, index: Rows) -> Block:
+        return self.opened().part(index)
 
     def digests(self) -> Found:
         return self.opened().digests()

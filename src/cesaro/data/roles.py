@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cesaro.data.names import folded
 from cesaro.errors import InputError
 from cesaro.text import GIVE, Sentence, Wording, argument, option, visible
 
 Given = str | Sequence[str] | Literal[False] | None
 
-# Names that stand for a role where the caller gives none.
+# Names that stand for a role where the caller gives none. Where they do not suffice, case, spaces, underscores and
+# hyphens do not count.
 STATES = ("observation", "observations", "obs", "state", "states")
 DEFAULTS: dict[str, tuple[str, ...]] = {
     "observation": STATES,
@@ -73,6 +75,7 @@ class _Finder:
     def __init__(self, log: str, names: tuple[str, ...], given: Mapping[str, Given]) -> None:
         self.log, self.names, self.given = log, names, given
         self.taken: dict[str, str] = {}
+        self._folds = False  # whether case and separators of usual names do not count
         for role, value in given.items():
             if value is not None and value is not False:
                 self._claim(role, self._given(role))
@@ -81,6 +84,12 @@ class _Finder:
         observation = self._chosen("observation")
         action = self._chosen("action")
         reward = self._single("reward" if self.given.get("cost") is None else "cost")
+        if observation is None or action is None or reward is None:
+            # Not before: a column `Time` has no role beside `state`, `action` and `reward`.
+            self._folds = True
+            observation = observation or self._chosen("observation")
+            action = action or self._chosen("action")
+            reward = reward or self._single("reward")
         if observation is None or action is None or reward is None:
             found = {"observation": observation, "action": action, "reward": reward}
             raise self._unknown([role for role, chosen in found.items() if chosen is None])
@@ -218,7 +227,11 @@ class _Finder:
 
     def _default(self, role: str, candidates: Sequence[str]) -> Chosen | None:
         free = [name for name in self.names if name not in self.taken]
-        found = [(name, Chosen((name,))) for name in candidates if name in free]
+        if self._folds:
+            known = set(map(folded, candidates))
+            found = [(name, Chosen((name,))) for name in free if folded(name) in known]
+        else:
+            found = [(name, Chosen((name,))) for name in candidates if name in free]
         if role in PREFIXED:
             for name in candidates:
                 prefix = f"{name}_"
@@ -243,7 +256,7 @@ class _Finder:
         given = self.given.get("next_observation")
         if given is not None:
             return self._chosen("next_observation")
-        wanted = tuple(f"next_{column}" for column in observation.columns)
+        wanted = tuple(self._next_name(column) for column in observation.columns)
         there = [column for column in wanted if column in self.names and column not in self.taken]
         if len(there) == len(wanted):
             return Chosen(wanted, observation.how)
@@ -275,6 +288,12 @@ class _Finder:
                 )
             )
         return found
+
+    def _next_name(self, column: str) -> str:
+        name = f"next_{column}"
+        if self._folds and name not in self.names:
+            return next((other for other in self.names if folded(other) == folded(name)), name)
+        return name
 
     def _available(self) -> Chosen | None:
         chosen = self._chosen("available")
@@ -353,7 +372,10 @@ class _Finder:
                 roles=" and ".join(missing),
                 names=_listed(self.names),
                 hint=hint,
-                remedy=Wording(f"call read(…, {call})", f"give {options}"),
+                remedy=Wording(
+                    f"call read(…, {call}); cesaro.inspect proposes columns",
+                    f"give {options}; cesaro inspect proposes columns",
+                ),
             )
         )
 

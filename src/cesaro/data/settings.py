@@ -21,6 +21,7 @@ class Settings:
         on_termination, on_truncation: what an episode's last row becomes.
         gap: a step of more than this many median steps of its trajectory cuts it; None: none does.
         cost: whether the column of rewards holds costs, so that a reward is minus its entry.
+        drop_duplicates: whether rows of one trajectory and time that agree in every column in use count once.
     """
 
     reward_lag: int = 0
@@ -28,6 +29,7 @@ class Settings:
     on_truncation: OnTruncation = "keep"
     gap: float | None = GAP
     cost: bool = False
+    drop_duplicates: bool = False
 
 
 def check_settings(
@@ -37,6 +39,7 @@ def check_settings(
     on_truncation: Any,
     gap: Any,
     carried: Mapping[str, Any] | None = None,
+    drop_duplicates: Any = False,
 ) -> Settings:
     """The caller's choice, else what the log carries, else restart and keep."""
     if isinstance(reward_lag, bool) or not isinstance(reward_lag, int) or reward_lag not in (0, 1):
@@ -51,7 +54,9 @@ def check_settings(
             raise InputError(f"{where}{name} must be one of {', '.join(allowed)}. Got {value!r}.")
         chosen[name] = value
     factor = None if gap is None else checks.number("gap", gap, low=1.0)
-    return Settings(reward_lag, chosen["on_termination"], chosen["on_truncation"], factor)
+    if not isinstance(drop_duplicates, bool):
+        raise InputError(f"drop_duplicates must be True or False. Got {drop_duplicates!r}.")
+    return Settings(reward_lag, chosen["on_termination"], chosen["on_truncation"], factor, drop_duplicates=drop_duplicates)
 
 
 def carried_settings(log: str, metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:

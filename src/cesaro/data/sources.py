@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cesaro.data.roles import Roles
+from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import carried_settings
 from cesaro.errors import CesaroError, InputError, is_out_of_memory
 from cesaro.text import Sentence, redacted, visible
@@ -16,6 +16,7 @@ from cesaro.text import Sentence, redacted, visible
 Files = tuple[tuple[str, int], ...]
 _ARRAY_ERRORS = (TypeError, OverflowError, AttributeError)
 _SHOWN = 60  # characters of an entry
+PLACES = 8  # stretches of an excerpt
 
 
 class UnreadableError(InputError):
@@ -83,6 +84,21 @@ class Source(ABC):
         """The first rows of some columns, unchecked; None where a look would cost too much."""
         return None
 
+    def excerpt(self, rows: int) -> pa.Table:
+        """Every column that can be read, used or not: all rows, or some contiguous ones where there are more than `rows`."""
+        try:
+            table = self.table(_every(self.names), {})[0]
+        except InputError:
+            table = pa.table({name: column for name in self.names for column in self._readable(name)})
+        return spread(table, rows)
+
+    def _readable(self, name: str) -> list[pa.ChunkedArray]:
+        """One column, or none where it cannot be read."""
+        try:
+            return [self.table(_every([name]), {})[0][name]]
+        except InputError:
+            return []
+
     def stamps(self) -> dict[str, str]:
         """Per file its size and the time of its last change; empty where these do not tell whether the log is the same."""
         return {}
@@ -112,6 +128,19 @@ class Source(ABC):
         Values and types are those of `table`. A few blocks are held at most.
         """
         raise NotImplementedError
+
+
+def _every(names: Sequence[str]) -> Roles:
+    """Roles that use every column."""
+    return Roles(Chosen(tuple(names)), Chosen(()), names[0])
+
+
+def spread(table: pa.Table, rows: int) -> pa.Table:
+    """All rows, or `PLACES` contiguous stretches of about `rows` together."""
+    if len(table) <= rows:
+        return table
+    starts = np.linspace(0, len(table) - rows // PLACES, PLACES).astype(int)
+    return pa.concat_tables([table.slice(start, rows // PLACES) for start in starts.tolist()])
 
 
 def check_names(log: str, names: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cesaro.data import blocks
 from cesaro.data.account import NO_GAPS, Tally, account, reject_empty, reject_nothing_left
 from cesaro.data.assemble import Assembly, Outline, disorder, no_weight
-from cesaro.data.blocks import Block, Parts, Rows, Sample, Stretch, joined, sample_rows
+from cesaro.data.blocks import Block, Parts, Rows, Stretch, joined
 from cesaro.data.columns import Place, basic_type, is_list, list_width, unwrapped
 from cesaro.data.continuing import (
     DisorderError,
@@ -68,6 +68,17 @@ class Streamed(Log):
         quiet: bool = True,
     ) -> None:
         self.name = source.name
+        if settings.drop_duplicates:
+            raise InputError(
+                Sentence(
+                    "{log}: {drop_duplicates} needs a log that is held in memory. Got one that is read in blocks; "
+                    "{give} {held}, or remove the duplicates from the file.",
+                    log=self.name,
+                    drop_duplicates=Wording("drop_duplicates=True", "--drop-duplicates"),
+                    give=GIVE,
+                    held=Wording("stream=False", "--no-stream"),
+                )
+            )
         self._source, self._roles, self._settings = source, roles, settings
         self._given = source, roles, kinds, settings, notes, unused
         self._loaded: Transitions | None = None
@@ -145,8 +156,7 @@ class Streamed(Log):
                 before = int(self._index.before[block])
                 yield parts.block(self._windows.key(block), np.arange(len(parts.kept)), before)
 
-    def sample(self, random_state: int) -> Sample:
-        index = sample_rows(len(self), random_state)
+    def part(self, index: Rows) -> Block:
         places = np.searchsorted(self._index.before, index, side="right") - 1
         found = []
         wanted = np.unique(places)
@@ -156,7 +166,7 @@ class Streamed(Log):
                 low, high = np.searchsorted(places, (block, block + 1))
                 if low < high:
                     found.append(parts.block((0, 0), index[low:high] - before, before))
-        return Sample(index, joined(found))
+        return joined(found)
 
     def digests(self) -> Found:
         return self._windows.digests.found

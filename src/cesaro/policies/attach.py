@@ -24,6 +24,7 @@ class Attached:
 
     Attributes:
         name: the policy's name.
+        given: the policy as it was given.
         policy: the policy with its labels resolved.
         is_logged: it is `logged`, which chooses no actions.
         has_probabilities: `probabilities` gives the exact expectation over actions (discrete actions, and a policy with
@@ -32,6 +33,7 @@ class Attached:
     """
 
     def __init__(self, policy: Policy, log: LogInfo) -> None:
+        self.given = policy
         self.name, self._log, self._who = policy.name, log, f"Policy {policy.name!r}"
         self._is_ours = type(policy).__module__.startswith("cesaro.")
         self.policy: Policy = self._asked(policy.bind, log)

@@ -287,7 +287,11 @@ def _tables(evaluations: Sequence[Evaluation]) -> Iterable[tuple[str, list[tuple
         of = "" if len(names) == len(evaluations) else f" of {', '.join(names)}"
         yield f"Settings{of}", [*settings, ("confidence", percent(evaluations[0].confidence))]
     log = evaluations[0].log
-    columns = [(role.replace("_", " "), ", ".join(names)) for role, names in log["columns"].items()]
+    inferred = log.get("inferred", ())
+    columns = [
+        (role.replace("_", " "), ", ".join(names) + (" (found by its name)" if role in inferred else ""))
+        for role, names in log["columns"].items()
+    ]
     counts = [(name, f"{count:,}") for name, count in log["counts"].items()]
     yield "Log", [("name", log["name"]), ("transitions", f"{log['rows']:,}"), *counts]
     yield "Columns", columns

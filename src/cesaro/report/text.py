@@ -47,6 +47,7 @@ def render_evaluation(evaluation: Evaluation, *, full: bool = False) -> Iterable
     """The answer in words, the table of rates, what could be wrong, what was used; `full`: checks that are ok as well."""
     yield _text(headline(evaluation), style="bold")
     yield _verdict(evaluation)
+    yield from _first_remedy(evaluation)
     yield ""
     rates = _rates_table(evaluation)
     decimals = decimals_of(evaluation)
@@ -108,6 +109,15 @@ def _verdict(evaluation: Evaluation) -> Text:
     return line.append(visible(f" ({names}): see below"))
 
 
+def _first_remedy(evaluation: Evaluation) -> Iterable[Text]:
+    """What to do first, where something is bad."""
+    worst = next(
+        (entry for entry in evaluation.diagnostics if entry.verdict == "bad" and not entry.is_about_others), None
+    )
+    if worst is not None and worst.remedy:
+        yield _text(f"First ({worst.name}): {worst.remedy}")
+
+
 def _findings(evaluations: Sequence[Evaluation], full: bool) -> Iterable[RenderableType]:
     several = len(evaluations) > 1
     for evaluation in evaluations:
@@ -134,8 +144,11 @@ def _footer(evaluations: Sequence[Evaluation]) -> Iterable[RenderableType]:
     of = "" if first.log["name"] in _NAMELESS else f" of {first.log['name']}"
     yield _text(" ".join([f"Log: {first.log['rows']:,} transitions{of}.", *first.log["notes"]]))
     columns: dict[str, list[str]] = first.log["columns"]
-    if any(names != [role] for role, names in columns.items()):
-        yield _text("Columns: " + "; ".join(f"{role} {', '.join(names)}" for role, names in columns.items()) + ".")
+    inferred: list[str] = first.log.get("inferred", [])
+    if inferred or any(names != [role] for role, names in columns.items()):
+        by_name = f" Found by name: {', '.join(inferred)}." if inferred else ""
+        listed = "; ".join(f"{role} {', '.join(names)}" for role, names in columns.items())
+        yield _text(f"Columns: {listed}.{by_name}")
     for names, covers in once((one.name, one.covers) for one in evaluations):
         yield _text(f"{'' if len(names) == len(evaluations) else ', '.join(names) + ': '}{covers}", style="italic")
     for evaluation in evaluations:

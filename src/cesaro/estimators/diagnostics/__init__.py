@@ -1,6 +1,7 @@
 """What could be wrong with an estimate: each finding has a value, a verdict, one sentence and a remedy."""
 
 from cesaro.checks import decomposing
+from cesaro.estimators.diagnostics.description import description
 from cesaro.estimators.diagnostics.equations import equations
 from cesaro.estimators.diagnostics.finding import OTHERS, SEVERITY, Diagnostic, Verdict, widened, worst
 from cesaro.estimators.diagnostics.maps import agreement, learned_methods
@@ -19,5 +20,5 @@ def diagnose(subject: Subject) -> tuple[Diagnostic, ...]:
     """
     if subject.prepared.is_logged:
         return tuple(over_rows(subject))
-    checks = (equations, support, agreement, over_rows, learned_methods)
+    checks = (description, equations, support, agreement, over_rows, learned_methods)
     return tuple(found for check in checks for found in check(subject))

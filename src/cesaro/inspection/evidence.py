@@ -1,0 +1,405 @@
+"""Evidence on how a log was described: do rows follow each other, does the reward stand on its own row, are labels numbers?
+
+Every question is put as a comparison of two predictions on rows that were held out. Prediction that fails is no
+evidence: states may be independent by nature. A better description shows by what it predicts and the given one does not.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cesaro.checks import Array
+from cesaro.data import Block, Log, Transitions
+from cesaro.data.columns import basic_type, is_number, is_text
+from cesaro.data.log import Origin
+from cesaro.data.names import CALENDAR, TIMES, is_id, means
+from cesaro.data.roles import Chosen, Roles
+from cesaro.data.settings import Settings
+from cesaro.data.sources import Source, TableSource
+from cesaro.data.values import Categories, Column
+from cesaro.errors import CesaroError
+from cesaro.inspection.prediction import (
+    ENOUGH,
+    Errors,
+    Gain,
+    are_many_numbers,
+    as_inputs,
+    as_numbers,
+    as_targets,
+    grouped,
+    held_out,
+    stretches,
+)
+
+# Rows of all columns that are read, at most, and entries; of longer logs in a few contiguous stretches.
+EXCERPT, ENTRIES = 50_000, 1 << 21
+# Columns that are tried as ids of trajectories, as times, and as what the observation leaves out.
+IDS_TRIED, TIMES_TRIED, CONTEXTS_TRIED = 4, 2, 40
+# Rows per id, on average and at least.
+REPEATS = 5
+# A gain of held-out R² that matters, and how many standard errors make it clear.
+MATERIAL, CLEAR = 0.1, 5.0
+# Of a column's variance, what lies within trajectories if it moves at all.
+STILL = 0.05
+# A column whose prediction gets worse by this much contradicts a better prediction of others.
+WORSE = 0.1
+# The reward belongs to the row before if that leaves at most this part of what its own row leaves, or if its own row
+# tells less than this part of what the row before tells; then smaller gains count.
+REMAINS, NOTHING, SLIGHT = 0.6, 0.2, 0.02
+# The own row then adds no more than this part of what is explained and of what is left, nor does a row still farther away: where
+# rewards are sluggish, every row before adds something.
+ADDS, OLDER = 0.2, 0.1
+# A context explains this part of the errors at least; one that explains more than this many times as much by its own
+# entry as by that of the row before is made in the row, and known too late.
+EXPLAINS, FRESH = 0.01, 2.0
+
+
+class Order(NamedTuple):
+    """Columns by which rows would follow each other better than they do now.
+
+    Attributes:
+        trajectory, time: the columns to add; None: none.
+        drop_duplicates: whether rows are in the file twice.
+        gain: of the held-out R² of the next state, given state and action.
+    """
+
+    trajectory: str | None
+    time: str | None
+    drop_duplicates: bool
+    gain: Gain
+
+    @property
+    def is_clear(self) -> bool:
+        return self.gain.value > MATERIAL and self.gain.clear > CLEAR
+
+
+def unused_columns(origin: Origin) -> list[str]:
+    """Columns without a role, in the order of the file."""
+    used = set(origin.roles.columns())
+    return [name for name in origin.source.names if name not in used]
+
+
+def looked_at(source: Source) -> int:
+    """How many rows of all its columns are read, at most."""
+    return max(ENOUGH, min(EXCERPT, ENTRIES // len(source.names)))
+
+
+def excerpt(origin: Origin) -> pa.Table | None:
+    """All columns of some rows; None where they cannot be read."""
+    try:
+        return origin.source.excerpt(looked_at(origin.source))
+    except (CesaroError, pa.ArrowException, OSError, ValueError):
+        return None
+
+
+def better_order(origin: Origin, table: pa.Table, random_state: int = 0) -> Order | None:
+    """The best of the ways to order the rows by unused columns, against the way they are in; None where there is none to try."""
+    roles = origin.roles
+    if roles.next_observation is not None:
+        return None
+    free = [name for name in unused_columns(origin) if name in table.column_names]
+    ids = possible_ids(table, free) if roles.trajectory is None and "trajectory" not in origin.denied else []
+    times = possible_times(table, free) if roles.time is None and "time" not in origin.denied else []
+    if not ids and not times:
+        return None
+    now = _rows(origin, table, roles)
+    before = None if now is None else followed(now, random_state)
+    if before is None:
+        return None
+    best: Order | None = None
+    for time in (None, *times):
+        for trajectory in (None, *ids):
+            if trajectory is time is None:
+                continue
+            tried = replace(roles, trajectory=trajectory or roles.trajectory, time=time or roles.time)
+            rows, repeated = _rows(origin, table, tried), False
+            if rows is None and tried.time is not None:
+                rows, repeated = _rows(origin, table, tried, drop_duplicates=True), True
+            after = None if rows is None else followed(rows, random_state)
+            if rows is None or after is None or after.left.shape[1] != before.left.shape[1]:
+                continue
+            moving = moves(rows, random_state)
+            if not moving.any():
+                continue
+            gain = Gain.of(before.of(moving), after.of(moving), paired=False)
+            is_worse = bool((after.by_column > before.by_column + WORSE).any())
+            if not is_worse and (best is None or gain.after > best.gain.after + 0.01):
+                best = Order(trajectory, time, repeated, gain)
+    return best
+
+
+def followed(log: Transitions, random_state: int) -> Errors | None:
+    """How well state and action predict the next state; None where too few rows tell it."""
+    if len(log) < ENOUGH:
+        return None
+    rows, number = contiguous(log, random_state)
+    targets = as_targets(rows.next_observations)
+    return held_out(as_inputs([rows.observations], rows.actions), targets, number) if targets else None
+
+
+def moves(log: Transitions, random_state: int) -> NDArray[np.bool_]:
+    """Which columns that `followed` predicts change within trajectories.
+
+    What never does, such as the size of a shop, is no evidence that rows follow each other.
+    """
+    rows = contiguous(log, random_state).rows
+    targets = as_targets(rows.next_observations)
+    if rows.trajectory is None:
+        return np.ones(len(targets), dtype=np.bool_)
+    codes = np.unique(rows.trajectory, return_inverse=True)[1]
+    counts = np.bincount(codes)
+    found = []
+    for target in targets:
+        sums = np.stack([np.bincount(codes, weights=column) for column in target.T], axis=1)
+        within = float(((target - (sums / counts[:, None])[codes]) ** 2).sum())
+        found.append(within > STILL * float(((target - target.mean(axis=0)) ** 2).sum()))
+    return np.array(found, dtype=np.bool_)
+
+
+def possible_ids(table: pa.Table, names: Sequence[str]) -> list[str]:
+    """Columns of text or whole numbers that repeat and are always there; first those whose names say so."""
+    found = []
+    for name in names:
+        kind = basic_type(table.schema.field(name).type)
+        if not (is_text(kind) or pa.types.is_integer(kind)) or table[name].null_count:
+            continue
+        if means(name, CALENDAR) or (means(name, TIMES) and not is_id(name)):
+            continue
+        levels = len(table[name].unique())
+        if 2 <= levels <= len(table) // REPEATS:
+            found.append(name)
+    return sorted(found, key=lambda name: not is_id(name))[:IDS_TRIED]
+
+
+def possible_times(table: pa.Table, names: Sequence[str]) -> list[str]:
+    """Columns of dates and times, and of numbers whose names say so."""
+    found = []
+    for name in names:
+        kind = basic_type(table.schema.field(name).type)
+        is_clock = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+        named = is_number(kind) and means(name, TIMES) and not means(name, CALENDAR)
+        if (is_clock or named) and not table[name].null_count and len(table[name].unique()) > REPEATS:
+            found.append(name)
+    return found[:TIMES_TRIED]
+
+
+def _rows(origin: Origin, table: pa.Table, roles: Roles, *, drop_duplicates: bool = False) -> Transitions | None:
+    """The excerpt's transitions under other roles; None where these do not fit."""
+    settings = replace(origin.settings, drop_duplicates=drop_duplicates or origin.settings.drop_duplicates)
+    return transitions(table, roles, origin.kinds, settings)
+
+
+def transitions(table: pa.Table, roles: Roles, kinds: Mapping[str, str], settings: Settings) -> Transitions | None:
+    """The transitions of a table; None where roles, kinds and settings do not fit it."""
+    try:
+        source = TableSource("excerpt", table)
+        return Transitions._read(source, roles, kinds, settings, (), ())
+    except CesaroError:
+        return None
+
+
+@dataclass(frozen=True)
+class RewardLag:
+    """Whether rewards stand one row too late, or too early.
+
+    Attributes:
+        gain: of the held-out R² of the reward, given the row before (with a lag: the row behind) in place of its own.
+        with_own: the R² given both; None where the gain is too small to ask.
+        with_older: the R² given the row before and a row still farther away, likewise.
+    """
+
+    gain: Gain
+    with_own: float | None = None
+    with_older: float | None = None
+
+    @property
+    def is_sluggish(self) -> bool:
+        """Whether rows farther away tell still more."""
+        return self._adds(self.with_older, OLDER)
+
+    @property
+    def is_material(self) -> bool:
+        least = SLIGHT if self._own_tells_nothing else MATERIAL
+        return self.gain.value > least and self.gain.clear > CLEAR and not self.is_sluggish
+
+    @property
+    def is_clear(self) -> bool:
+        less = 1 - self.gain.after < REMAINS * (1 - self.gain.before)
+        return self.is_material and (less or self._own_tells_nothing) and not self._adds(self.with_own, ADDS)
+
+    @property
+    def _own_tells_nothing(self) -> bool:
+        return self.gain.before < NOTHING * self.gain.after
+
+    def _adds(self, together: float | None, part: float) -> bool:
+        more = 0.0 if together is None else together - self.gain.after
+        return more > part * (1 - self.gain.after) or more > ADDS * self.gain.after
+
+
+class Contiguous(NamedTuple):
+    """Rows of a log in contiguous stretches; `number`: that of each, `[n]`."""
+
+    rows: Block
+    number: NDArray[np.int64]
+
+    @property
+    def pairs(self) -> NDArray[np.int64]:
+        """Rows that go on from the row before."""
+        same = np.append(False, self.number[1:] == self.number[:-1])
+        return np.flatnonzero(self.rows.follows & same)
+
+
+def contiguous(log: Log, random_state: int) -> Contiguous:
+    """Some thousand rows of a log."""
+    chosen = stretches(len(log), random_state)
+    return Contiguous(log.part(chosen.rows), chosen.number)
+
+
+def reward_lag(sample: Contiguous, lag: int) -> RewardLag | None:
+    """The reward from its own (s, a, s') against that of the row before, or of the row behind where a lag was given."""
+    rows = sample.rows
+    late = sample.pairs
+    late = late[np.isin(late - 1, late)]  # two rows stand before it
+    own, other, older = (late - 2, late - 1, late) if lag else (late, late - 1, late - 2)
+    if len(own) < ENOUGH:
+        return None
+    rewards = rows.rewards[own][:, None]
+    spread = float(rewards.std())
+    if not spread > 0:
+        return None
+    low, high = np.quantile(rewards, (0.001, 0.999))
+    targets = [np.clip(rewards, low, high) / spread if high > low else rewards / spread]
+    number = _renumbered(sample.number[own])
+    inputs = [_row_inputs(rows.part(at)) for at in (own, other)]
+    by_own, by_other = (held_out(one, targets, number) for one in inputs)
+    gain = Gain.of(by_own, by_other, paired=True)
+    if gain.value <= SLIGHT or gain.clear <= CLEAR:
+        return RewardLag(gain)
+    with_own, with_older = (
+        held_out(np.concatenate([inputs[1], more], axis=1), targets, number).explained
+        for more in (inputs[0], _row_inputs(rows.part(older)))
+    )
+    return RewardLag(gain, with_own, with_older)
+
+
+def _row_inputs(rows: Block) -> Array:
+    return as_inputs([rows.observations, rows.next_observations], rows.actions)
+
+
+def _renumbered(number: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Stretches counted without holes, so that every other one can be held out."""
+    return np.unique(number, return_inverse=True)[1].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Readings:
+    """An action of whole numbers as labels, and as a number.
+
+    Attributes:
+        levels: how many labels there are.
+        gain: of the held-out R² of reward and next state by labels, over that by the number.
+    """
+
+    levels: int
+    gain: Gain
+
+    @property
+    def are_labels(self) -> bool:
+        """Whether what happens differs between labels in a way that no smooth function of the number has."""
+        return self.gain.value > 0.01 and self.gain.clear > CLEAR
+
+
+def action_readings(sample: Contiguous) -> Readings | None:
+    """Both readings of one action column of more than a few whole numbers; None where it is none."""
+    rows = sample.rows
+    column = rows.actions.columns[0]
+    if len(rows.actions.columns) != 1 or not isinstance(column, Categories):
+        return None
+    if not are_many_numbers(column) or len(rows) < ENOUGH:
+        return None
+    spread = float(rows.rewards.std())
+    targets = as_targets(as_numbers(rows.next_observations))
+    if spread > 0:
+        targets.append(((rows.rewards - rows.rewards.mean()) / spread)[:, None])
+    if not targets:
+        return None
+    number = _renumbered(sample.number)
+    by_number, by_labels = (
+        held_out(as_inputs([as_numbers(rows.observations)], actions), targets, number)
+        for actions in (as_numbers(rows.actions), rows.actions)
+    )
+    return Readings(len(np.unique(column.codes)), Gain.of(by_number, by_labels, paired=True))
+
+
+class Context(NamedTuple):
+    """An unused column that explains errors of the prediction.
+
+    Attributes:
+        gain: of the held-out R² of the errors, by the column's entry on the row before.
+        now: the same by its entry on the row itself.
+    """
+
+    column: str
+    gain: Gain
+    now: float
+
+
+def possible_contexts(origin: Origin, table: pa.Table) -> list[str]:
+    """Unused columns that may belong to the observation: neither times nor ids, always there, and not the same in every row."""
+    names = [name for name in unused_columns(origin) if name in table.column_names]
+    times = possible_times(table, names)
+    free = (name for name in names if name not in times and not is_id(name) and _may_be_context(table, name))
+    return list(islice(free, CONTEXTS_TRIED))
+
+
+def with_columns(origin: Origin, table: pa.Table, names: Sequence[str]) -> Transitions | None:
+    """The excerpt with more columns behind those of the observation; None where that cannot be."""
+    own = origin.roles.observation.columns
+    roles = replace(origin.roles, observation=Chosen((*own, *names), "several"))
+    return transitions(table, roles, {**origin.kinds, **_own_kinds(origin, table)}, origin.settings)
+
+
+def _own_kinds(origin: Origin, table: pa.Table) -> dict[str, str]:
+    """Whole numbers that were labels by themselves stay labels beside other columns."""
+    own = origin.roles.observation
+    if len(own.columns) > 1 or own.columns[0] in origin.kinds or own.how == "prefixed":
+        return {}
+    return (
+        {own.columns[0]: "category"} if pa.types.is_integer(basic_type(table.schema.field(own.columns[0]).type)) else {}
+    )
+
+
+def _may_be_context(table: pa.Table, name: str) -> bool:
+    kind = basic_type(table.schema.field(name).type)
+    if table[name].null_count or not (is_text(kind) or is_number(kind) or pa.types.is_boolean(kind)):
+        return False
+    levels = len(table[name].unique())
+    return levels >= 2 and (is_number(kind) or levels <= 50)
+
+
+def contexts(errors: Array, sample: Contiguous, columns: Mapping[str, Column]) -> list[Context]:
+    """What each unused column explains of the errors, best first: known on the row before, and no more by the row itself."""
+    at = sample.pairs
+    if len(at) < ENOUGH or not float(errors[at].std()) > 0:
+        return []
+    targets = [(errors[at] / float(errors[at].std()))[:, None]]
+    number = _renumbered(sample.number[at])
+    none = held_out(np.zeros((len(at), 1)), targets, number)
+    clear = CLEAR + np.log2(max(1, len(columns)))  # as many are tried
+    found = []
+    for name, column in columns.items():
+        now, before = grouped(_taken(column, at)), grouped(_taken(column, at - 1))
+        gain = Gain.of(none, held_out(before, targets, number), paired=True)
+        own = Gain.of(none, held_out(now, targets, number), paired=True)
+        if gain.value > EXPLAINS and gain.clear > clear and own.value < FRESH * gain.value:
+            found.append(Context(name, gain, own.value))
+    return sorted(found, key=lambda one: -one.gain.value)
+
+
+def _taken(column: Column, at: NDArray[np.int64]) -> Column:
+    return Categories(column.codes[at], column.levels) if isinstance(column, Categories) else column[at]

@@ -1,0 +1,646 @@
+"""What a log is taken to be before anybody described it: roles, kinds and settings with reasons, and what is in doubt."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cesaro.checks import Array
+from cesaro.data import Transitions
+from cesaro.data.names import ACTIONS, CALENDAR, COSTS, PROPENSITIES, REWARDS, TIMES, folded, is_id, means
+from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Chosen, Roles, find_roles
+from cesaro.data.settings import GAP, Settings
+from cesaro.data.sources import Source
+from cesaro.data.values import Categories, Column
+from cesaro.errors import InputError
+from cesaro.inspection import evidence
+from cesaro.inspection.evidence import CLEAR, MATERIAL, Contiguous
+from cesaro.inspection.prediction import ENOUGH, Errors, Gain, as_inputs, grouped, held_out
+from cesaro.inspection.profiles import Profile
+from cesaro.text import option, visible
+
+# Text with more levels is no label that a policy sees.
+MOST_LABELS = 50
+# Columns of an observation whose results are looked for.
+MOST_COLUMNS = 50
+# Whole numbers of at most so many levels may be labels; a log whose pairs of labels have as many rows each is worth a table.
+FEW_LABELS, ROWS_PER_PAIR = 30, 20
+# Rows whose entry is that of another column on the next row, for the column to be what comes next.
+SAME = 0.99
+# Steps of times that are longer than the gap, as a part of all: more are irregular by nature.
+IRREGULAR = 0.2
+# What the action of a row explains of a column that is its result, at least, beyond what was known before.
+MADE = 0.3
+_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
+_UNITS = ((86_400.0, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second"))
+
+
+@dataclass
+class Proposal:
+    """Arguments of `cesaro.read`, with reasons.
+
+    Attributes:
+        roles: role → columns; several for the observation.
+        ignored: roles that a column has the usual name of, and must not take.
+        kinds: "number" or "category" where the column's type alone would say the other.
+        reasons: role or setting → why.
+        left_out: column → why it has no role.
+        doubts: sentences on what somebody should look at.
+        unit: of time, such as "per day"; None where times do not tell.
+    """
+
+    roles: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
+    kinds: dict[str, str] = field(default_factory=dict)
+    reward_lag: int = 0
+    drop_duplicates: bool = False
+    gap: float | None = GAP
+    reasons: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
+    unit: str | None = None
+    continuing: str = ""
+
+    def settings(self) -> Settings:
+        return Settings(self.reward_lag, gap=self.gap, drop_duplicates=self.drop_duplicates)
+
+    def as_roles(self) -> Roles:
+        """The roles as the reader takes them."""
+        observation = self.roles["observation"]
+        names = {role: columns[0] for role, columns in self.roles.items() if role not in ("observation", "action")}
+        names.pop("next_observation", None)
+        chosen = self.roles.get("next_observation")
+        return Roles(
+            _chosen(observation),
+            _chosen(self.roles["action"]),
+            next_observation=None if chosen is None else _chosen(chosen),
+            **names,  # type: ignore[arg-type]
+        )
+
+
+def _chosen(columns: tuple[str, ...]) -> Chosen:
+    return Chosen(columns, "several" if len(columns) > 1 else "single")
+
+
+def propose(source: Source, table: pa.Table, profiles: Mapping[str, Profile]) -> Proposal:
+    """Roles by names and types, the order and the row of the reward by what predicts best."""
+    return _Proposer(source, table, profiles).run()
+
+
+@dataclass(frozen=True)
+class _Order:
+    """One way to order rows: its columns, and how well the next state is predicted by it and in the order of the file."""
+
+    trajectory: str | None
+    time: str | None
+    repeated: bool
+    after: Errors | None
+    before: Errors | None
+
+    @property
+    def explained(self) -> float:
+        return 0.0 if self.after is None else self.after.explained
+
+    @property
+    def gain(self) -> Gain | None:
+        return None if self.after is None or self.before is None else Gain.of(self.before, self.after, paired=False)
+
+    @property
+    def is_clear(self) -> bool:
+        return self.gain is not None and self.gain.value > MATERIAL and self.gain.clear > CLEAR
+
+    @property
+    def words(self) -> str:
+        if self.gain is None or not self.is_clear:
+            return ""
+        return (
+            f"; state and action predict {_percent(self.gain.after)} of the next row's state, and "
+            f"{_percent(self.gain.before)} in the order of the file"
+        )
+
+
+class _Proposer:
+    def __init__(self, source: Source, table: pa.Table, profiles: Mapping[str, Profile]) -> None:
+        self.source, self.table, self.profiles = source, table, profiles
+        self.found = Proposal()
+
+    @property
+    def free(self) -> list[str]:
+        """Columns without a role or a reason to have none."""
+        used = {column for columns in self.found.roles.values() for column in columns} | set(self.found.left_out)
+        return [name for name in self.table.column_names if name not in used]
+
+    def run(self) -> Proposal:
+        self._leave_out_useless()
+        self._flags()
+        self._reward()
+        times = evidence.possible_times(self.table, self.free)
+        self._action(times)
+        ids = evidence.possible_ids(self.table, self.free)
+        self._observation(ids, times)
+        self._order(ids, times)
+        self._reward_lag()
+        self._leave_out_late()
+        self._kinds()
+        self._time_unit()
+        self._ends()
+        self._ignored()
+        return self.found
+
+    def _leave_out_useless(self) -> None:
+        seen: dict[Any, str] = {}
+        for name, found in self.profiles.items():
+            reason = ""
+            if found.kind in ("empty", "other"):
+                reason = "it holds nothing that can be used"
+            elif found.levels is not None and found.levels <= 1:
+                reason = "it is the same in every row"
+            elif means(name, PROPENSITIES):
+                reason = "probabilities of the logging policy are not needed"
+            elif folded(name) in WEIGHTS:
+                reason = "it looks like a weight"
+                self.found.doubts.append(
+                    f'The column "{visible(name)}" may say how much rows count; if so, add {option("weight", name)}.'
+                )
+            elif _is_unread_time(name, found):
+                reason = "its times cannot be read"
+                self.found.doubts.append(
+                    f'The times of "{visible(name)}" have a form that cannot be read; write them as 2024-01-31 14:00:00.'
+                )
+            elif self._is_row_number(name, found):
+                reason = "it numbers the rows"
+            elif found.kind == "text" and found.levels is not None and found.levels > max(MOST_LABELS, found.rows // 5):
+                reason = f"it has {found.levels:,} different texts"
+            if reason:
+                self.found.left_out[name] = reason
+                continue
+            if found.kind != "list" and len(self.table) >= 2:
+                key = (found.kind, found.levels, found.low, found.high, found.common, found.shape)
+                twin = seen.setdefault(key, name)
+                if twin != name and self.table[name].equals(self.table[twin]):
+                    self.found.left_out[name] = f'it is the same as "{visible(twin)}"'
+
+    def _is_row_number(self, name: str, found: Profile) -> bool:
+        if found.kind != "whole number" or found.levels != found.rows or found.rows < 2 or means(name, TIMES):
+            return False
+        steps = np.diff(self.table[name].to_numpy())
+        return bool((steps == steps[0]).all()) and not means(name, REWARDS + ACTIONS)
+
+    def _flags(self) -> None:
+        for role in ("terminated", "truncated"):
+            names = set(map(folded, DEFAULTS[role]))
+            for name in self.free:
+                if folded(name) in names and role not in self.found.roles:
+                    self._take(role, name, "by its name")
+        for name in self.free:
+            if folded(name) in DONE and "terminated" not in self.found.roles:
+                self._take("terminated", name, "by its name")
+                self.found.doubts.append(
+                    f'"{visible(name)}" was taken to mean that an episode ended by itself; if a time limit ended it, use '
+                    f"{option('truncated', name)} instead."
+                )
+
+    def _take(self, role: str, name: str, reason: str) -> None:
+        self.found.roles[role] = (name,)
+        self.found.reasons[role] = reason
+
+    def _reward(self) -> None:
+        numeric = [name for name in self.free if self.profiles[name].kind in ("number", "whole number", "true/false")]
+        named = _by_name(numeric, DEFAULTS["reward"]) or _by_name(numeric, REWARDS) or _by_name(numeric, COSTS)
+        if named:
+            self._take("reward", named[0], "by its name")
+            if len(named) > 1:
+                others = ", ".join(f'"{visible(name)}"' for name in named[1:])
+                self.found.doubts.append(f'"{visible(named[0])}" was taken as the reward; {others} may be it as well.')
+            if means(named[0], COSTS):
+                self.found.doubts.append(
+                    f'"{visible(named[0])}" sounds like a cost: the rate is a cost per step then, and less is better.'
+                )
+        else:
+            rest = [
+                name
+                for name in numeric
+                if not (means(name, TIMES + CALENDAR) or is_id(name)) and self.profiles[name].levels
+            ]
+            if not rest:
+                lost = next(
+                    (name for name in _by_name(list(self.profiles), (*DEFAULTS["reward"], *REWARDS, *COSTS))), None
+                )
+                got = (
+                    "no column of numbers that could be one"
+                    if lost is None
+                    else f'"{visible(lost)}", which {self.found.left_out.get(lost, "holds no numbers").removeprefix("it ")}'
+                )
+                raise InputError(
+                    f"{self.source.name} must have a column of rewards: numbers that are not the same in every row. Got {got}; "
+                    "check what the export left out."
+                )
+            self._take("reward", rest[-1], "it is the last column of numbers")
+            self.found.doubts.append(f'No name says which column is the reward; "{visible(rest[-1])}" is a guess.')
+        missing = self.profiles[self.found.roles["reward"][0]].missing
+        if missing:
+            self.found.doubts.append(
+                f'The reward "{visible(self.found.roles["reward"][0])}" has {_empty(missing)}, an error where a row needs one.'
+            )
+
+    def _action(self, times: Sequence[str]) -> None:
+        free = [name for name in self.free if name not in times and not self.profiles[name].missing]
+        vectors = _numbered(free, DEFAULTS["action"])
+        named = _by_name(free, DEFAULTS["action"]) or _by_name(free, ACTIONS)
+        if vectors:
+            self.found.roles["action"], self.found.reasons["action"] = tuple(vectors), "by their names"
+        elif named:
+            self._take("action", named[0], "by its name")
+            if len(named) > 1:
+                others = ", ".join(f'"{visible(name)}"' for name in named[1:])
+                self.found.doubts.append(f'"{visible(named[0])}" was taken as the action; {others} may be it as well.')
+        else:
+            rest = [
+                name
+                for name in free
+                if not (means(name, TIMES + CALENDAR) or is_id(name))
+                and (self.profiles[name].levels or 0) <= FEW_LABELS
+                and self.profiles[name].kind in ("text", "whole number", "true/false")
+            ]
+            if not rest or len(free) == 1:
+                raise InputError(
+                    f"{self.source.name} must have a column of actions. Got no name that says so and no column of few "
+                    'levels that could be one; name it "action".'
+                )
+            self._take("action", rest[-1], "it is the last column of few levels")
+            self.found.doubts.append(f'No name says which column is the action; "{visible(rest[-1])}" is a guess.')
+
+    def _observation(self, ids: Sequence[str], times: Sequence[str]) -> None:
+        for name in self.free:
+            if self.profiles[name].missing and name not in times:
+                self.found.left_out[name] = f"it has {_empty(self.profiles[name].missing)}"
+        free = [name for name in self.free if name not in times]
+        named = _numbered(free, DEFAULTS["observation"]) or _by_name(free, DEFAULTS["observation"])[:1]
+        rest = [name for name in free if not _is_next(name, free) and name not in named]
+        if named:
+            self.found.reasons["observation"] = "by its name" if len(named) == 1 else "by their names"
+            for name in rest:
+                if name not in ids:
+                    self.found.left_out[name] = f'"{visible(named[0])}" is named as what the policy sees'
+            self.found.roles["observation"] = tuple(named)
+        else:
+            seen = [name for name in rest if not (name in ids and is_id(name)) and self._may_be_seen(name)]
+            if not seen:  # then an id is all that a policy can see
+                seen = [name for name in rest if self._may_be_seen(name)]
+            if not seen:
+                raise InputError(
+                    f"{self.source.name} must have a column that the policy sees. Got none beside reward, action and times; "
+                    "add one."
+                )
+            self.found.reasons["observation"] = "what is left"
+            self.found.roles["observation"] = tuple(seen)
+        own = self.found.roles["observation"]
+        after = [next((other for other in free if folded(other) == folded(f"next{name}")), None) for name in own]
+        if all(name is not None for name in after):
+            self.found.roles["next_observation"] = tuple(name for name in after if name is not None)
+            self.found.reasons["next_observation"] = "by their names"
+
+    def _may_be_seen(self, name: str) -> bool:
+        found = self.profiles[name]
+        if found.kind == "date":
+            self.found.left_out[name] = "it is a date or time; turn it into numbers such as the hour if it matters"
+            return False
+        if found.kind == "text" and (found.levels or 0) > MOST_LABELS:
+            self.found.left_out[name] = f"it has {found.levels:,} different texts"
+            return False
+        return True
+
+    def _order(self, ids: Sequence[str], times: Sequence[str]) -> None:
+        """Trajectory and time: what names say, and how well state and action predict the state of the next row."""
+        named = [name for name in ids if is_id(name)]
+        found = self._best(named, times, None)
+        if found is None or found.trajectory is None:
+            # A column without the name of an id counts as one only if the others follow by it.
+            others = [self._best([name], times, name) for name in ids if name not in named]
+            clear = [one for one in others if one is not None and one.trajectory is not None and one.is_clear]
+            found = max(clear, key=lambda one: one.explained, default=found)
+        if found is None:
+            for name in (*named, *times):
+                self.found.left_out[name] = "the rows cannot be read by it"
+            self.found.doubts.append(
+                "The rows could not be put in any order that can be read; try the command to see why."
+            )
+            return
+        if found.trajectory is not None:
+            why = "by its name" if found.trajectory in named else "by what it predicts"
+            self._take("trajectory", found.trajectory, why + found.words)
+            own = self.found.roles["observation"]
+            self.found.roles["observation"] = tuple(name for name in own if name != found.trajectory)
+        if found.time is not None:
+            is_clock = self.profiles[found.time].kind == "date"
+            why = "it holds dates or times" if is_clock else "by its name"
+            self._take("time", found.time, why + ("" if found.trajectory else found.words))
+        self.found.drop_duplicates = found.repeated
+        if found.repeated:
+            self.found.reasons["drop_duplicates"] = "some rows are in the file twice"
+            self.found.doubts.append(
+                "Some rows are in the file twice, with the same time; --drop-duplicates counts them once."
+            )
+        if found.time is None and times:
+            self.found.doubts.append(
+                f'"{visible(times[0])}" was not used as the time, because times repeat within trajectories.'
+            )
+        for name in (*ids, *times):
+            if name in self.free:
+                self.found.left_out[name] = "it does not order the rows better"
+
+    def _best(self, ids: Sequence[str], times: Sequence[str], without: str | None) -> "_Order | None":
+        """Of all ways to order rows the one that predicts next states best; `without`: a column that is no observation then."""
+        roles = self.found.as_roles()
+        if without is not None:
+            kept = tuple(name for name in roles.observation.columns if name != without)
+            if not kept:
+                return None
+            roles = replace(roles, observation=_chosen(kept))
+        tried: list[_Order] = []
+        plain = None
+        for time in (None, *times):
+            for trajectory in (None, *ids):
+                here = replace(roles, trajectory=trajectory, time=time)
+                log, repeated = self._rows(here), False
+                if log is None and time is not None:
+                    log, repeated = self._rows(here, drop_duplicates=True), True
+                if log is None:
+                    continue
+                errors = evidence.followed(log, 0) if roles.next_observation is None else None
+                if trajectory is None and time is None:
+                    plain = errors
+                tried.append(_Order(trajectory, time, repeated, errors, plain))
+        if not tried:
+            return None
+        top = max(one.explained for one in tried)
+        near = [one for one in tried if one.explained >= top - 0.02]
+        return max(near, key=lambda one: (one.time is not None, one.trajectory is not None))
+
+    def _rows(self, roles: Roles, *, drop_duplicates: bool = False) -> Transitions | None:
+        settings = replace(self.found.settings(), drop_duplicates=drop_duplicates or self.found.drop_duplicates)
+        if self.profiles[roles.reward].missing:  # whether a lag explains them is seen later
+            settings = replace(settings, reward_lag=1)
+        return evidence.transitions(self.table, roles, self.found.kinds, settings)
+
+    def _sample(self) -> tuple[Transitions, Contiguous] | None:
+        log = evidence.transitions(self.table, self.found.as_roles(), self.found.kinds, self.found.settings())
+        return None if log is None or not len(log) else (log, evidence.contiguous(log, 0))
+
+    def _reward_lag(self) -> None:
+        missing = self.profiles[self.found.roles["reward"][0]].missing
+        found = self._sample()
+        if found is None and missing:
+            self.found.reward_lag = 1
+            if self._sample() is None:
+                self.found.reward_lag = 0
+            else:
+                self.found.reasons["reward_lag"] = "the empty rewards are those of first rows"
+                self.found.doubts.append(
+                    "Only first rows have no reward, so that each reward seems to stand on the next row; if it does not, leave "
+                    "--reward-lag out and fill the empty ones in."
+                )
+            return
+        lag = None if found is None else evidence.reward_lag(found[1], 0)
+        if lag is None or not lag.is_material:
+            return
+        said = (
+            f"the row before predicts {_percent(lag.gain.after)} of a reward, its own row {_percent(lag.gain.before)}"
+        )
+        if lag.is_clear:
+            self.found.reward_lag = 1
+            self.found.reasons["reward_lag"] = said
+        else:
+            self.found.doubts.append(f"Rewards may be logged one row late ({said}); if they are, add --reward-lag 1.")
+
+    def _leave_out_late(self) -> None:
+        """Columns that are made in a step and logged with it: they explain its reward, and nobody knew them before the action."""
+        found = self._sample()
+        names = self.found.roles["observation"]
+        if found is None or not 2 <= len(names) <= MOST_COLUMNS:
+            return
+        sample = found[1]
+        rows = sample.rows
+        if rows.observations.form != "named" or len(sample.pairs) < ENOUGH:
+            return
+        order = self.table.column_names
+        action = order.index(self.found.roles["action"][0])
+        if all(order.index(name) > action for name in names):
+            action = len(order)  # the order of columns tells nothing
+        for name in names:
+            after = self._what_comes_next(name, found[0])
+            if after:
+                self.found.left_out[name] = after
+            elif order.index(name) > action and _is_late(sample, rows.observations.names.index(name)):
+                self.found.left_out[name] = (
+                    "it stands behind the action and seems to be its result, which a policy cannot see"
+                )
+                self.found.doubts.append(
+                    f'"{visible(name)}" was left out because it seems to be a result of the action; if a policy can see it '
+                    f"before, add {option('observation', name)}."
+                )
+        kept = tuple(name for name in names if name not in self.found.left_out)
+        if kept:
+            self.found.roles["observation"] = kept
+        else:
+            for name in names:
+                self.found.left_out.pop(name, None)
+
+    def _what_comes_next(self, name: str, log: Transitions) -> str:
+        rows = log.part(np.arange(min(len(log), 20_000)))
+        own = rows.observations.columns[rows.observations.names.index(name)]
+        for other in self.found.roles["observation"]:
+            then = rows.next_observations.columns[rows.next_observations.names.index(other)]
+            if other == name or isinstance(own, Categories) != isinstance(then, Categories):
+                continue
+            if isinstance(own, Categories) and isinstance(then, Categories):
+                same = float(np.mean(own.labels() == then.labels()))
+            else:
+                same = float(np.mean(np.asarray(own) == np.asarray(then)))
+            if same > SAME and len(np.unique(np.asarray(own if not isinstance(own, Categories) else own.codes))) > 2:
+                return f'it is "{visible(other)}" of the next row'
+        return ""
+
+    def _kinds(self) -> None:
+        """Labels or numbers, where the type alone does not say it."""
+        self._kind_of_action()
+        names = self.found.roles["observation"]
+        whole = [name for name in names if self.profiles[name].kind == "whole number"]
+        for name in whole:
+            if len(names) > 1 and means(name, CALENDAR) and (self.profiles[name].levels or 0) <= FEW_LABELS:
+                self.found.kinds[name] = "category"
+                self.found.reasons[f"kind of {name}"] = "parts of the calendar are labels"
+        action = self.profiles[self.found.roles["action"][0]]
+        discrete = len(self.found.roles["action"]) == 1 and (
+            action.kind in ("text", "true/false") or self.found.kinds.get(action.name, "category") == "category"
+        )
+        if (
+            action.kind == "number"
+            or not discrete
+            or any(self.profiles[name].kind in ("number", "list") for name in names)
+        ):
+            return
+        pairs = (action.levels or 1) * int(np.prod([float(self.profiles[name].levels or 1) for name in names]))
+        if pairs * ROWS_PER_PAIR <= len(self.table):
+            for name in whole if len(names) > 1 else ():
+                self.found.kinds[name] = "category"
+                self.found.reasons[f"kind of {name}"] = "the log has rows enough for a table of all states and actions"
+        elif len(names) == 1 and whole and (self.profiles[whole[0]].levels or 0) > FEW_LABELS:
+            self.found.kinds[whole[0]] = "number"
+            self.found.reasons[f"kind of {whole[0]}"] = "it has too many levels for a table"
+
+    def _kind_of_action(self) -> None:
+        names = self.found.roles["action"]
+        found = self._sample()
+        if len(names) > 1 or found is None:
+            return
+        readings = evidence.action_readings(found[1])
+        if readings is None:
+            return
+        name = names[0]
+        kind, other = ("category", "number") if readings.are_labels else ("number", "category")
+        words = "better as labels" if readings.are_labels else "as well as a quantity"
+        self.found.kinds[name] = kind
+        self.found.reasons[f"kind of {name}"] = f"what happens is predicted {words}"
+        self.found.doubts.append(
+            f'The action "{visible(name)}" has {readings.levels} whole numbers and is read as '
+            f"{'labels' if readings.are_labels else 'a quantity'}; for the other reading: {option('kind', f'{name}={other}')}."
+        )
+
+    def _time_unit(self) -> None:
+        time = self.found.roles.get("time")
+        if time is None:
+            return
+        column, is_clock = self.table[time[0]], self.profiles[time[0]].kind == "date"
+        if is_clock:
+            column = column.cast(pa.timestamp("us")).cast(pa.int64())
+        seconds = column.cast(pa.float64(), safe=False).to_numpy() / (1e6 if is_clock else 1.0)
+        ids = self.found.roles.get("trajectory")
+        codes = np.zeros(len(seconds), dtype=np.int64)
+        if ids is not None:
+            codes = pc.dictionary_encode(self.table[ids[0]].combine_chunks()).indices.to_numpy().astype(np.int64)
+        order = np.lexsort((seconds, codes))
+        steps = np.diff(seconds[order])[np.diff(codes[order]) == 0]
+        steps = steps[steps > 0]
+        if not len(steps):
+            return
+        usual = float(np.median(steps))
+        long = float((steps > GAP * usual).mean())
+        if long > IRREGULAR:
+            self.found.gap = None
+            self.found.reasons["gap"] = f"{_percent(long)} of the steps in time are longer than {GAP:g} usual ones"
+            self.found.doubts.append("Steps take irregular times: the rate is per row, not per unit of time.")
+            return
+        if long > 0:
+            count = int((steps > GAP * usual).sum())
+            self.found.doubts.append(
+                f"{count:,} {'gap' if count == 1 else 'gaps'} in time: trajectories are cut there."
+            )
+        if not is_clock:
+            return
+        size, word = next(((size, word) for size, word in _UNITS if usual >= size), (1.0, "second"))
+        number = usual / size
+        self.found.unit = f"per {word}" if abs(number - 1) < 0.01 else f"per {number:g} {word}s"
+
+    def _ends(self) -> None:
+        ended = [role for role in ("terminated", "truncated") if role in self.found.roles]
+        self.found.continuing = (
+            "episodes that end by flags" if ended else "a continuing system: no column says that an episode ends"
+        )
+
+    def _ignored(self) -> None:
+        """Roles that the reader would give to columns that have none here."""
+        given: dict[str, Any] = {
+            role: list(columns) if len(columns) > 1 else columns[0] for role, columns in self.found.roles.items()
+        }
+        for role in ("next_observation", "trajectory", "time", "terminated", "truncated", "available"):
+            if role in given:
+                continue
+            try:
+                roles, _ = find_roles(self.source.name, self.source.names, given)
+            except InputError:
+                roles = None
+            if roles is None or getattr(roles, role) is not None:
+                if roles is None and role not in ("next_observation", "terminated", "truncated"):
+                    continue
+                self.found.ignored.append(role)
+                given[role] = False
+
+
+def _is_unread_time(name: str, found: Profile) -> bool:
+    """Whether a column of text holds dates or times in a form that nothing reads."""
+    if found.kind != "text" or (found.levels or 0) <= MOST_LABELS or means(name, CALENDAR):
+        return False
+    return means(name, TIMES) or all(_DATE.match(entry) for entry in found.common)
+
+
+def _is_late(sample: Contiguous, place: int) -> bool:
+    """Whether a column is a result of its row: made by the action, or fresh and yet a part of the reward."""
+    rows, at = sample.rows, sample.pairs
+    values = rows.observations
+    rest = replace(
+        values,
+        names=tuple(name for k, name in enumerate(values.names) if k != place),
+        columns=tuple(column for k, column in enumerate(values.columns) if k != place),
+    )
+    column = values.columns[place]
+    number = np.unique(sample.number[at], return_inverse=True)[1].astype(np.int64)
+
+    def gain(targets: Sequence[Array], without: Array, more: Array) -> Gain:
+        both = np.concatenate([without, more], axis=1)
+        return Gain.of(held_out(without, targets, number), held_out(both, targets, number), paired=True)
+
+    own = grouped(_at(column, at))
+    if float(own.std(axis=0).max(initial=0.0)) > 0:
+        before = as_inputs([values.take(at - 1)], rows.actions.take(at - 1))
+        known = np.concatenate([before, as_inputs([rest.take(at)], rest.take(at))], axis=1)
+        by_action = gain([own], known, as_inputs([rest.take(at)], rows.actions.take(at)))
+        if by_action.before < 0.5 and by_action.value > MADE and by_action.clear > CLEAR:
+            return True
+    spread = float(rows.rewards[at].std())
+    if not spread > 0:
+        return False
+    targets = [(rows.rewards[at] / spread)[:, None]]
+    without = as_inputs([rest.take(at)], rows.actions.take(at))
+    now = gain(targets, without, own)
+    if now.value < MATERIAL or now.clear < CLEAR:
+        return False
+    return now.value > evidence.FRESH * gain(targets, without, grouped(_at(column, at - 1))).value
+
+
+def _at(column: Column, rows: Any) -> Column:
+    return Categories(column.codes[rows], column.levels) if isinstance(column, Categories) else column[rows]
+
+
+def _by_name(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Columns of these names, whatever their case; first those whose whole name it is."""
+    wanted = tuple(map(folded, known))
+    whole = [name for name in names if folded(name) in wanted]
+    whole.sort(key=lambda name: wanted.index(folded(name)))
+    return whole + [name for name in names if name not in whole and means(name, wanted)]
+
+
+def _numbered(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Columns `obs_0`, `obs_1`, …, in order."""
+    for prefix in known:
+        found = {name: name[len(prefix) + 1 :] for name in names if name.casefold().startswith(f"{prefix}_")}
+        numbered = [name for name, end in found.items() if end.isdigit()]
+        if len(numbered) > 1:
+            return sorted(numbered, key=lambda name: int(found[name]))
+    return []
+
+
+def _is_next(name: str, names: Sequence[str]) -> bool:
+    return any(folded(name) == folded(f"next{other}") for other in names if other != name)
+
+
+def _empty(count: int) -> str:
+    return "1 empty entry" if count == 1 else f"{count:,} empty entries"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * max(0.0, share):.0f} %"

@@ -1,0 +1,271 @@
+"""`cesaro inspect` on logs that nobody described, and the findings on logs that were described wrongly."""
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import cesaro as cs
+from cesaro.cli import app
+from cesaro.data.names import folded
+from cesaro.inspection import evidence
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+NAMES = ("sequence of rows", "row of the reward", "unused columns", "kind of the action")
+INVENTORY: dict[str, Any] = {
+    "observation": ["Stock", "Weekday"],
+    "action": "Order",
+    "reward": "Profit",
+    "trajectory": "Shop",
+    "time": "Date",
+    "reward_lag": 1,
+    "drop_duplicates": True,
+    "kinds": {"Order": "number"},
+}
+POLICY = str(EXAMPLES / "inventory_policy.py:order_up_to")
+
+
+def generator(name: str) -> Any:
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        return __import__(name)
+    finally:
+        sys.path.remove(str(EXAMPLES))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "policy", "truth"),
+    [
+        (
+            "inventory",
+            "--observation Stock --observation Weekday --action Order --reward Profit --trajectory Shop --time Date --kind "
+            "Order=number --reward-lag 1 --drop-duplicates --unit 'per day'",
+            "order_up_to",
+            2.7180,
+        ),
+        (
+            "thermostat",
+            "--observation 'Room Temp' --observation 'Outside Temp' --action Heater --reward Score --time TimeStamp --unit "
+            "'per 15 minutes'",
+            "keep_20",
+            -0.2720,  # simulated, with a standard error of 0.0007
+        ),
+        (
+            "recommender",
+            "--observation mood --observation fatigue --action item --reward clicked --trajectory user_id --time event_time "
+            "--kind item=category --kind fatigue=category --gap none",
+            "by_mood",
+            0.4050,
+        ),
+    ],
+)
+def test_the_proposed_command_gives_the_right_answer(name: str, options: str, policy: str, truth: float) -> None:
+    """Each of the three intervals misses with a chance of 0.001; seeds are fixed."""
+    spec = str(EXAMPLES / f"{name}_policy.py:{policy}")
+    file = EXAMPLES / f"{name}.csv"
+    found = cs.inspect(file, policy=spec)
+    assert found.command == f"cesaro evaluate {shlex.quote(str(file))} --policy {shlex.quote(spec)} {options}"
+    words = shlex.split(found.command)[1:]
+    result = CliRunner().invoke(app, [*words, "--json", "--quiet", "--confidence", "0.999"])
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert answer["reward_rate"]["low"] < truth < answer["reward_rate"]["high"]
+    assert answer["verdict"] in ("ok", "caution")
+    assert all(one["verdict"] == "ok" for one in answer["diagnostics"] if one["name"] in NAMES)
+    space: dict[str, Any] = {}
+    exec("import cesaro as cs\n" + found.python.splitlines()[1], space)
+    assert space["log"].schema == cs.read(file, **found.arguments).schema
+
+
+@pytest.mark.parametrize(("name", "size"), [("inventory", 400_000), ("thermostat", 600_000), ("recommender", 600_000)])
+def test_the_shipped_logs_are_what_the_scripts_make(name: str, size: int) -> None:
+    module = generator(f"make_{name}_log")
+    text = module.FILE.read_text(encoding="utf-8")
+    assert len(text) < size
+    header = module.HEADER if isinstance(module.HEADER, str) else ",".join(module.HEADER)
+    rows = [row if isinstance(row, str) else ",".join(map(str, row)) for row in module.build()]
+    assert text.splitlines() == [header, *rows]
+
+
+def test_the_exact_rates_of_the_examples() -> None:
+    assert generator("make_inventory_log").exact_rate(POLICY) == pytest.approx(2.7180, abs=1e-4)
+    spec = str(EXAMPLES / "recommender_policy.py:by_mood")
+    assert generator("make_recommender_log").exact_rate(spec) == pytest.approx(0.4050, abs=1e-4)
+
+
+def described(**changes: Any) -> str:
+    """What is printed for the inventory where something was forgotten (None) or changed."""
+    given = {name: value for name, value in (INVENTORY | changes).items() if value is not None}
+    words = ["evaluate", str(EXAMPLES / "inventory.csv"), "--policy", changes.get("policy", POLICY), "--quiet"]
+    for name, value in given.items():
+        if name == "policy":
+            continue
+        option = f"--{name.replace('_', '-')}"
+        if name == "kinds":
+            words += [word for column, kind in value.items() for word in ("--kind", f"{column}={kind}")]
+        elif value is True:
+            words.append(option)
+        else:
+            words += [word for one in (value if isinstance(value, list) else [value]) for word in (option, str(one))]
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "remedy"),
+    [
+        (["trajectory", "time", "drop_duplicates"], "Give --trajectory Shop --time Date --drop-duplicates."),
+        (["time", "drop_duplicates"], "Give --time Date --drop-duplicates."),
+        (["reward_lag"], "Give --reward-lag 1."),
+    ],
+)
+def test_a_forgotten_option_is_bad_and_named_in_the_first_lines(forgotten: list[str], remedy: str) -> None:
+    first = " ".join(described(features="polynomial:2", **dict.fromkeys(forgotten)).splitlines()[:5])
+    assert "Verdict: bad" in first
+    assert remedy in first
+
+
+def test_a_column_left_out_and_an_action_read_as_labels_are_no_worse_than_said() -> None:
+    said = described(observation="Stock", policy=str(EXAMPLES / "inventory_policy.py:whatever_the_day"))
+    assert 'The column "Weekday", which' in " ".join(said.split())
+    assert "--observation Weekday" in said
+    said = " ".join(described(kinds=None).split())
+    assert "kind of the action" in said
+    assert "--kind Order=number" in said
+
+
+def walk(rng: np.random.Generator, rows: int = 1_500, lag: int = 0, memory: float = 0.0) -> dict[str, Any]:
+    """One system; the reward depends on what comes next and, with memory, on rewards before."""
+    state, reward = np.zeros(rows + 1), np.zeros(rows + 1)
+    action = rng.integers(0, 2, rows + 1)
+    for t in range(rows):
+        state[t + 1] = 0.8 * state[t] + action[t] + 0.3 * rng.standard_normal()
+        earned = 4 * action[t] - (state[t + 1] - 2) ** 2
+        reward[t] = memory * reward[t - 1] + (1 - memory) * earned
+    names = np.array(["off", "on"])
+    return {"level": state[lag:rows], "switch": names[action[lag:rows]], "reward": reward[: rows - lag]}
+
+
+def found_in(table: dict[str, Any], **roles: Any) -> dict[str, str]:
+    log = cs.read(pa.table(table), observation="level", action="switch", reward="reward", **roles)
+    answer = cs.evaluate(log, "uniform", features="polynomial:2", quiet=True)
+    return {one.name: one.verdict for one in answer.diagnostics if one.name in NAMES}
+
+
+def several(rng: np.random.Generator) -> dict[str, Any]:
+    """Three systems whose rows take turns, with a column that never changes and one that means nothing."""
+    parts = [walk(rng, 700) for _ in range(3)]
+    mixed = {name: np.stack([part[name] for part in parts], axis=1).ravel() for name in parts[0]}
+    count = len(mixed["level"])
+    return mixed | {"Machine ID": np.arange(count) % 3, "shift": rng.integers(0, 4, count).astype(str)}
+
+
+def clean() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    rng = np.random.default_rng(0)
+    yield "one system", walk(rng), {}
+    yield "several, named", several(rng), {"trajectory": "Machine ID"}
+    yield "sluggish rewards", walk(rng, memory=0.8), {}
+    rows = 1_500
+    independent = {"level": rng.standard_normal(rows), "switch": np.array(["off", "on"])[rng.integers(0, 2, rows)]}
+    reward = independent["level"] * (independent["switch"] == "on") + 0.1 * rng.standard_normal(rows)
+    ids = {"user": rng.integers(0, 30, rows), "date": np.arange(rows), "noise": rng.standard_normal(rows)}
+    yield "independent states", independent | {"reward": reward} | ids, {}
+    customers = rng.integers(0, 40, rows)
+    fixed = {"level": np.random.default_rng(1).standard_normal(40)[customers], "customer_id": customers}
+    yield "states that never change by customer", {**independent, **fixed, "reward": reward}, {}
+
+
+@pytest.mark.parametrize(("table", "roles"), [pytest.param(*rest, id=name) for name, *rest in clean()])
+def test_no_finding_on_a_clean_log(table: dict[str, Any], roles: dict[str, Any]) -> None:
+    assert set(found_in(table, **roles).values()) <= {"ok"}
+
+
+def test_rows_that_take_turns_and_late_rewards_are_found() -> None:
+    rng = np.random.default_rng(0)
+    mixed = several(rng)
+    assert found_in(mixed)["sequence of rows"] == "bad"
+    assert "sequence of rows" not in found_in(mixed, trajectory=False)  # whoever says so knows it
+    assert found_in(walk(rng, lag=1))["row of the reward"] == "bad"
+    assert found_in(walk(rng, lag=1), reward_lag=1)["row of the reward"] == "ok"
+    assert found_in(walk(rng), reward_lag=1)["row of the reward"] == "bad"
+
+
+def test_what_repeats_the_calendar_explains_errors_and_what_a_row_makes_does_not() -> None:
+    rng = np.random.default_rng(0)
+    table = walk(rng, 3_000)
+    day = np.arange(3_000) % 7
+    surprise = rng.standard_normal(3_000)
+    table["reward"] = table["reward"] + 3.0 * (day > 4) + surprise
+    log = cs.read(
+        pa.table(table | {"surprise": surprise, "weekday": day}), observation="level", action="switch", reward="reward"
+    )
+    answer = cs.evaluate(log, "uniform", features="polynomial:2", quiet=True)
+    (found,) = [one for one in answer.diagnostics if one.name == "unused columns"]
+    assert found.verdict == "caution"
+    assert 'The column "weekday"' in found.sentence
+    assert 'pass observation=["level", "weekday"]' in found.remedy
+
+
+def test_a_streamed_log_is_looked_at_as_well(tmp_path: Path) -> None:
+    file = tmp_path / "log.parquet"
+    pq.write_table(pa.table(several(np.random.default_rng(0))), file)
+    log = cs.read(file, observation="level", action="switch", reward="reward", stream=True).opened()
+    assert log.is_streamed
+    assert log.origin is not None
+    table = evidence.excerpt(log.origin)
+    assert table is not None
+    found = evidence.better_order(log.origin, table)
+    assert found is not None
+    assert (found.trajectory, found.is_clear) == ("Machine ID", True)
+    assert evidence.reward_lag(evidence.contiguous(log, 0), 0) is not None
+
+
+def test_names_are_compared_without_case_and_separators(tmp_path: Path) -> None:
+    assert {folded(name) for name in ("TimeStamp", "time_stamp", "Time Stamp", "time-stamp")} == {"timestamp"}
+    table = {"State": [0, 1, 0, 1], "ACTION": [0, 1, 1, 0], "Re_Ward": [0.0, 1.0, 2.0, 3.0], "Time Stamp": [3, 2, 1, 0]}
+    log = cs.read(table)
+    assert log.schema.roles["time"].columns == ("Time Stamp",)
+    assert log.origin is not None
+    assert set(log.origin.inferred) == {"observation", "action", "reward", "time"}
+    known = {"state": [0, 1, 0, 1], "action": [0, 1, 1, 0], "reward": [0.0, 1.0, 2.0, 3.0], "Time": [3, 2, 1, 0]}
+    assert "time" not in cs.read(known).schema.roles  # it has never had a role beside these
+    path = tmp_path / "log.csv"
+    path.write_text("state,action,reward\n" + "a,x,0\nb,y,1\n" * 20, encoding="utf-8")
+    said = " ".join(str(cs.evaluate(cs.read(path), "uniform", quiet=True, ridge=0.1)).split())
+    assert "Found by name: observation, action, reward." in said
+
+
+def test_duplicates_count_once() -> None:
+    state, time = ["a", "b", "b", "a", "b"], [0, 1, 1, 2, 3]
+    rest = {"actions": [0, 1, 1, 0, 1], "rewards": [0.0, 1.0, 1.0, 2.0, 3.0]}
+    log = cs.Transitions(state, time=time, drop_duplicates=True, **rest)  # type: ignore[arg-type]
+    assert log.observations.plain().tolist() == ["a", "b", "a"]
+    assert log.notes[0] == "Left out 1 row that repeats another of the same trajectory and time."
+    with pytest.raises(cs.InputError, match="must be different in every row"):
+        cs.Transitions(["a", "b", "a", "a", "b"], time=time, drop_duplicates=True, **rest)  # type: ignore[arg-type]
+
+
+def test_an_inspection_as_json_and_as_text() -> None:
+    result = CliRunner().invoke(app, ["inspect", str(EXAMPLES / "heating.csv"), "--json"])
+    found = json.loads(result.stdout)
+    assert (found["schema"], found["rows"]) == ("cesaro-inspection/1", 9_600)
+    assert found["roles"]["trajectory"] == ["house"]
+    assert found["kinds"] == {"temperature": "category"}
+    assert found["unit"] == "per hour"
+    said = str(cs.inspect(EXAMPLES / "thermostat.csv"))
+    assert "left out          Energy kWh" in said
+    assert "6 gaps in time" in said
+    rng = np.random.default_rng(0)
+    frame = cs.inspect(several(rng) | {"id": np.arange(2_100), "constant": ["x"] * 2_100})
+    assert frame.proposal.left_out["constant"] == "it is the same in every row"
+    assert frame.proposal.roles["trajectory"] == ("Machine ID",)
+    assert frame.command.startswith("cesaro evaluate LOG --policy logged --observation level")

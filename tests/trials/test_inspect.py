@@ -1,0 +1,105 @@
+"""Logs that `cesaro inspect` cannot make sense of, or only with a doubt, and what `evaluate` says of the same files."""
+
+from collections.abc import Callable
+
+from .table import Files, Trial, log, rows, walk
+
+TIMES = [str(t // 2) for t in range(24)]
+HIDDEN = "log.csv: 24 rows of 3 columns."
+
+
+def inspect(name: str, files: Files, says: str, code: int = 2, options: str = "") -> Trial:
+    return Trial(name, files, says, command=f"inspect log.csv {options}", code=code)
+
+
+TRIALS = [
+    inspect("an empty file", {"log.csv": ""}, "log.csv must hold a log. Got an empty file; write it again."),
+    inspect("a header alone", {"log.csv": "state,action,reward\n"}, "log.csv must have …row"),
+    inspect(
+        "a constant reward",
+        log(reward=["1"] * 24),
+        'log.csv must have a column of rewards: numbers that are not the same in every row. Got "reward", which is '
+        "the same in every row; check what the export left out.",
+    ),
+    inspect(
+        "no reward",
+        log(reward=None),
+        "log.csv must have a column of rewards: … Got no column of numbers that could be one; check",
+    ),
+    inspect("no action", log(action=None), "log.csv must have a column of actions. Got no name"),
+    inspect(
+        "repeated timestamps",
+        log(timestamp=TIMES),
+        '"timestamp" was not used as the time, because times repeat within trajectories.',
+        code=0,
+    ),
+    inspect("a log that says what it is", log(), HIDDEN, code=0),
+    inspect("as a document", log(), '"schema": "cesaro-inspection/1"', code=0, options="--json"),
+    inspect("a policy for the command", log(), "--policy 'a b.py:c'", code=0, options="--policy 'a b.py:c'"),
+    inspect("control codes in names", log(**{"\x1b[31mx": walk()["state"]}), r"\x1b[31mx", code=0),
+    inspect("no file", {"other.csv": ""}, "log.csv"),
+    Trial("evaluated: an empty file", {"log.csv": ""}, "log.csv must hold a log. Got an empty file; write it again."),
+    Trial("evaluated: a header alone", {"log.csv": "state,action,reward\n"}, "log.csv must have …row"),
+    Trial(
+        "evaluated: repeated timestamps",
+        log(timestamp=TIMES),
+        'column "timestamp" must be different in every row of a trajectory. Got the same at row 0 (counted from 0) and row 1 '
+        "(counted from 0); remove one of them, give --drop-duplicates if rows are in the file twice, or give --trajectory",
+    ),
+    Trial(
+        "evaluated: rows twice",
+        {
+            "log.csv": "".join(
+                f"{line}\n"
+                for line in [
+                    "state,action,reward,time",
+                    *(
+                        f"{','.join(entries)},{t}"
+                        for t, entries in enumerate(zip(*walk().values(), strict=True))
+                        for _ in range(2)
+                    ),
+                ]
+            )
+        },
+        "Left out 24 rows that repeat others of the same trajectory and time.",
+        rate=0.5,
+        options="--drop-duplicates",
+    ),
+    Trial(
+        "evaluated: duplicates without times",
+        says="--drop-duplicates needs a column of times, …; give --time COLUMN.",
+        options="--drop-duplicates",
+    ),
+    Trial(
+        "evaluated: duplicates in blocks",
+        log(time=[str(t) for t in range(24)]),
+        "--drop-duplicates needs a log that is held in memory. …; give --no-stream, or remove",
+        options="--drop-duplicates --stream",
+    ),
+    Trial(
+        "evaluated: an empty first reward that a lag never needs, beside decimal commas",
+        {
+            "log.csv": "state;action;reward\n"
+            + "".join(
+                f"{state};{action};{'' if not t else walk()['reward'][t - 1] + ',0'}\n"
+                for t, (state, action) in enumerate(zip(walk()["state"], walk()["action"], strict=True))
+            )
+        },
+        rate=0.5,
+        options="--reward-lag 1",
+    ),
+    Trial(
+        "evaluated: names in another case",
+        {
+            "log.csv": "State,ACTION,Re Ward\n"
+            + "".join(",".join(line) + "\n" for line in zip(*walk().values(), strict=True))
+        },
+        '"inferred": […"observation",…"action",…"reward"',
+        rate=0.5,
+    ),
+]
+
+
+@rows(TRIALS)
+def test_inspect(trial: Trial, attempt: Callable[[Trial], None]) -> None:
+    attempt(trial)

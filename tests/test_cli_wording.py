@@ -83,6 +83,25 @@ def test_notes(tmp_path: Path) -> None:
     assert "give --weight weight if rows shall count by it" in " ".join(result.stdout.split())
 
 
+def test_remedies_name_options(tmp_path: Path) -> None:
+    """Findings, refusals and warnings, in the words of who reads them."""
+    file = tmp_path / "log.csv"
+    rows(file, "state,action,reward,next_state", "{state}.{t},{action},{t},{half}.5", 300)
+    result = CliRunner().invoke(app, ["evaluate", str(file), "--policy", "uniform", "--quiet", "--json"])
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    remedies = {entry["name"]: entry["remedy"] for entry in answer["diagnostics"]}
+    assert "(--trajectory COLUMN, --time COLUMN)" in remedies["order of rows"]
+    assert "--standard-errors independent" in remedies["order of rows"]
+    assert "--standard-errors long-run" in answer["warnings"][0]
+    assert "=" not in "".join(remedies.values())
+    python = cesaro.evaluate(cesaro.read(file), "uniform", quiet=True)
+    assert 'standard_errors="long-run"' in python.warnings[0]
+    assert "--" not in "".join(entry.remedy for entry in python.diagnostics)
+    said_of_labels = said(file, "--kind", "state=category", "--kind", "next_state=category")
+    assert "(--features linear, or --kind COLUMN=number where labels are quantities)" in said_of_labels
+
+
 @pytest.mark.parametrize(
     ("sentence", "python", "command"),
     [

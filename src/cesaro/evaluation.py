@@ -238,7 +238,7 @@ def evaluate(
         estimator.fit(opened, target)
         with stage("diagnostics", quiet=quiet):
             diagnostics = estimator.diagnostics_
-    said = [str(w.message) for w in caught if issubclass(w.category, EvaluationWarning)]
+    said = [w.message.args[0] for w in caught if isinstance(w.message, EvaluationWarning)]  # a `Sentence` stays one
     for other in caught:
         if not issubclass(other.category, EvaluationWarning):
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)

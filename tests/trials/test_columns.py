@@ -87,7 +87,7 @@ LABELS = [
     Trial(
         "a state per row",
         log(state=[f"s{row}" for row in ROWS]),
-        "every logged pair leads to pairs without data…(s1, stay)",
+        "every logged pair of state and action leads to pairs without data…(s1, stay)",
     ),
     Trial(
         "two parts that never meet",

@@ -7,6 +7,7 @@ import pickle
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -85,8 +86,9 @@ def test_notes(tmp_path: Path) -> None:
 
 def test_remedies_name_options(tmp_path: Path) -> None:
     """Findings, refusals and warnings, in the words of who reads them."""
-    file = tmp_path / "log.csv"
-    rows(file, "state,action,reward,next_state", "{state}.{t},{action},{t},{half}.5", 300)
+    file, draws = tmp_path / "log.csv", np.random.default_rng(0).normal(size=(300, 3)).round(3)
+    lines = [f"{one},{t % 2},{two},{three}" for t, (one, two, three) in enumerate(draws)]
+    file.write_text("\n".join(["state,action,reward,next_state", *lines]), encoding="utf-8")
     result = CliRunner().invoke(app, ["evaluate", str(file), "--policy", "uniform", "--quiet", "--json"])
     assert result.exit_code == 0, result.output
     answer = json.loads(result.stdout)
@@ -98,7 +100,7 @@ def test_remedies_name_options(tmp_path: Path) -> None:
     python = cesaro.evaluate(cesaro.read(file), "uniform", quiet=True)
     assert 'standard_errors="long-run"' in python.warnings[0]
     assert "--" not in "".join(entry.remedy for entry in python.diagnostics)
-    said_of_labels = said(file, "--kind", "state=category", "--kind", "next_state=category")
+    said_of_labels = said(file, "--kind", "state=category")
     assert "(--features linear, or --kind COLUMN=number where labels are quantities)" in said_of_labels
 
 

@@ -101,7 +101,7 @@ def test_remedies_name_options(tmp_path: Path) -> None:
     assert 'standard_errors="long-run"' in python.warnings[0]
     assert "--" not in "".join(entry.remedy for entry in python.diagnostics)
     said_of_labels = said(file, "--kind", "state=category")
-    assert "(--features linear, or --kind COLUMN=number where labels are quantities)" in said_of_labels
+    assert "or --kind COLUMN=number where labels are quantities)" in said_of_labels
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ FEW_ROWS = 30
 # What answers where the log does not; and features by which a pair that has few rows learns from others.
 RIDGE = Wording("ridge=1e-6", "--ridge 1e-6")
 SHARED = Sentence(
-    "{linear}, or {number} where labels are quantities",
+    "{linear} where the observation has several columns, or {number} where labels are quantities",
     linear=argument("features", "linear"),
     number=kind_argument("COLUMN", "number"),
 )

@@ -67,7 +67,7 @@ def identification(solution: Solution, moments: Moments) -> Diagnostic:
         f"The log does not determine the rate in these features: {value:.2g} of it is left open, against at most {most:g}; "
         "the ridge chose the answer.",
         Sentence(
-            "Take fewer features, such as {fewer}; collect data where the target goes; or evaluate a policy closer to the log.",
+            "Take fewer features ({fewer} has the fewest); collect data where the target goes; or evaluate a policy closer to the log.",
             fewer=argument("features", "linear"),
         ),
     )
@@ -140,7 +140,7 @@ def contradiction(subject: Subject, solution: Solution, moments: Moments) -> Dia
     """Equations that no rate solves: the target falls into parts that never meet, each with a rate of its own."""
     left, totals = solution.residual, subject.totals
     noise = totals.plan.unit**2 * totals.sums["errors2"] / subject.num_rows if subject.has_series else 0.0
-    value = float(left @ moments.C @ left) / noise if noise > 0 and left.any() else 0.0
+    value = max(0.0, float(left @ moments.C @ left)) / noise if noise > 0 and left.any() else 0.0
     surplus = max(1, 1 + len(solution.weights) - solution.rank)
     verdict: Verdict = "ok"
     if value > CONTRADICTION_NOISE * surplus / moments.rows:
@@ -176,9 +176,10 @@ def conditioning(subject: Subject, solution: Solution, moments: Moments) -> Diag
         f"The equations have rank {solution.rank:,} of {1 + len(solution.weights):,}, conditioning {solution.conditioning:.1e}; "
         f"{what} would move the rate by {move:+.2g}, against a standard error of {error:.2g}.",
         Sentence(
-            "Compare fewer features, such as {fewer}, and {ridge}: directions that the log barely determines decide.",
+            "Compare fewer features ({fewer} has the fewest) and another ridge ({ridge}): directions that the log barely "
+            "determines decide.",
             fewer=argument("features", "linear"),
-            ridge=_ridges(solution),
+            ridge=_other_ridge(solution),
         ),
     )
 
@@ -232,16 +233,17 @@ def ridge(subject: Subject, one_hot: OneHot, solution: Solution, moments: Moment
         move,
         _verdict(move, error, subject.scale),
         f"{what} would move the rate by {move:+.3g}, against a standard error of {error:.2g}.",
-        Sentence("Compare {ridge}: the interval holds at the chosen ridge only.", ridge=_ridges(solution)),
+        Sentence(
+            "Take a smaller ridge ({ridge}), or none: the interval holds at the chosen ridge only.",
+            ridge=_other_ridge(solution),
+        ),
     )
 
 
-def _ridges(solution: Solution) -> Wording:
-    """Other ridges to compare with."""
-    one, other = (
-        ("1e-6", "1e-3") if solution.ridge == 0 else (f"{10 * solution.ridge:.2g}", f"{solution.ridge / 10:.2g}")
-    )
-    return Wording(f"ridge={one} and ridge={other}", f"--ridge {one} and --ridge {other}")
+def _other_ridge(solution: Solution) -> Wording:
+    """To compare with: a smaller one, or a small one where there is none."""
+    ridge = f"{solution.ridge / 100:.2g}" if solution.ridge > 0 else "1e-6"
+    return Wording(f"ridge={ridge}", f"--ridge {ridge}")
 
 
 def _verdict(move: float, error: float, scale: float) -> Verdict:

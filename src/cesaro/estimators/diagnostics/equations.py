@@ -67,7 +67,8 @@ def identification(solution: Solution, moments: Moments) -> Diagnostic:
         f"The log does not determine the rate in these features: {value:.2g} of it is left open, against at most {most:g}; "
         "the ridge chose the answer.",
         Sentence(
-            "Take fewer features ({fewer} has the fewest); collect data where the target goes; or evaluate a policy closer to the log.",
+            "Take fewer features ({fewer} has the fewest); collect data where the target goes; or evaluate a policy closer to "
+            "the log.",
             fewer=argument("features", "linear"),
         ),
     )

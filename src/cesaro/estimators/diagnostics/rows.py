@@ -267,8 +267,9 @@ def reward_outliers(subject: Subject) -> Diagnostic:
         verdict,
         f"The reward farthest from the median is {largest:.3g} robust standard deviations away."
         if not far
-        else f"{far:,} {'reward is' if far == 1 else 'rewards are'} more than {OUTLIER:g} robust standard deviations from the median, such as "
-        f"{reward:g} at transition {row:,}; {'it brings' if far == 1 else 'they bring'} {percent(share)} of the rewards' variance.",
+        else f"{far:,} {'reward is' if far == 1 else 'rewards are'} more than {OUTLIER:g} robust standard deviations from the "
+        f"median, such as {reward:g} at transition {row:,}; {'it brings' if far == 1 else 'they bring'} {percent(share)} of the "
+        "rewards' variance.",
         "Check these rows for wrong units, typing errors, and numbers that stand for a missing one (-999): correct or drop them.",
     )
 

@@ -124,7 +124,7 @@ Features = Annotated[
     ),
 ]
 DualFeatures = Annotated[
-    str | None, _option(_ESTIMATE, "The same choice for the dual features, or same.", default="auto")
+    str | None, _option(_ESTIMATE, "Features that rows are weighted by, one equation each: the same choice, or same.", default="auto")
 ]
 Method = Annotated[
     str,

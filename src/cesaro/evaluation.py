@@ -255,7 +255,7 @@ def evaluate(
             for one, value in ((rate, earned), (behavior, earned), (difference, 0.0))
         )
         said.append(
-            f"All {facts.rows:,} rewards are {earned:g}, so that every policy earns that; the log tells no more."
+            f"All {facts.rows:,} rewards are {earned:g}, so that every policy earns that, as far as the log shows."
         )
     else:
         rate, behavior = _known(rate, ROUNDING * facts.spread), _known(behavior, ROUNDING * facts.spread)

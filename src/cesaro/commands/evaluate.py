@@ -124,7 +124,10 @@ Features = Annotated[
     ),
 ]
 DualFeatures = Annotated[
-    str | None, _option(_ESTIMATE, "Features that rows are weighted by, one equation each: the same choice, or same.", default="auto")
+    str | None,
+    _option(
+        _ESTIMATE, "Features that rows are weighted by, one equation each: the same choice, or same.", default="auto"
+    ),
 ]
 Method = Annotated[
     str,

@@ -67,7 +67,7 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
     """
     prepared, name = subject.prepared, "agreement of features"
     if prepared.log is None or prepared.map is None:
-        yield Diagnostic(name, None, "ok", "Features came ready: there is no second map to compare with.")
+        yield Diagnostic(name, None, "ok", "The features came with the data: there is no second map to compare with.")
         return
     if isinstance(prepared.map, OneHot):
         yield Diagnostic(
@@ -85,8 +85,8 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
             name,
             None,
             "caution",
-            f"None of the other feature maps tells the rate: each leaves more than {percent(OPEN)} of it open, or is more than "
-            f"{WIDE:g} times as noisy.",
+            f"None of the other feature maps gives a usable rate: each leaves more than {percent(OPEN)} of it open, or is more "
+            f"than {WIDE:g} times as noisy.",
             Sentence(
                 "The log may not determine it beyond what the chosen features assume: compare {linear}, {polynomial} and "
                 "{ridge}.",

@@ -161,7 +161,7 @@ def standard_error(subject: Subject) -> Diagnostic:
             "caution",
             f"Rewards differ by up to {facts.spread:.3g}, and yet the {facts.rows:,} rows show no noise, so that there is no "
             "standard error.",
-            "Look for copied rows, or collect more of them: so few or so regular rows do not tell how exact the rate is.",
+            "Look for copied rows, or collect more of them: so few or so regular rows do not show how exact the rate is.",
         )
     return finding(
         name, error, "ok", f"The standard error is {error:.3g}, where rewards differ by up to {facts.spread:.3g}."
@@ -242,7 +242,7 @@ def reward_drift(subject: Subject) -> Iterator[Diagnostic]:
     verdict: Verdict = "ok"
     if found.p_value < DRIFT_CAUTION and abs(found.value) > MATERIAL * spread:
         verdict = "bad" if logged and found.p_value < DRIFT_BAD else "caution"
-    harmless = "Harmless if only the logging policies changed; the finding on drift tells."
+    harmless = "Harmless if only the logging policies changed: look at the finding `drift`, which is about the target."
     yield finding(
         "reward drift",
         found.value,
@@ -320,9 +320,9 @@ def autocorrelation(subject: Subject) -> Diagnostic:
         "autocorrelation",
         length,
         verdict,
-        f"Rows count about as independent ones, and there are {lengths:,.0f}."
+        f"Rows are about independent of each other, and there are {lengths:,.0f}."
         if length < 1.5
-        else f"About {length:.2g} rows are worth one independent row of the estimate; the log has {lengths:,.0f} such lengths.",
+        else f"About {length:.2g} rows are worth one independent row of the estimate; the log holds {lengths:,.0f} of these.",
         remedy,
     )
 
@@ -388,7 +388,7 @@ def memory(subject: Subject) -> Iterator[Diagnostic]:
         "memory",
         correlation,
         verdict,
-        f"Successive errors of the prediction have a correlation of {correlation:+.2g}; it is zero where the observation tells "
+        f"Successive errors of the prediction have a correlation of {correlation:+.2g}; it is zero where the observation holds "
         "all that matters for what comes next, and the features express it.",
         Sentence(
             "Add what the observation leaves out, such as earlier states or the time of day ({observation}); then try more "

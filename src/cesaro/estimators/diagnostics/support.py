@@ -104,8 +104,8 @@ def leverage(subject: Subject) -> Diagnostic:
         "support",
         share,
         verdict,
-        f"{percent(share)} of {what} lie beyond the leverage of {100 * LEVERAGE_QUANTILE:g} % of the logged pairs, where "
-        "features extrapolate.",
+        f"{percent(share)} of {what} lie farther out (by their leverage) than {100 * LEVERAGE_QUANTILE:g} % of the logged pairs, "
+        "where features extrapolate.",
         "Collect data with actions like the target's, or evaluate a policy closer to the log.",
     )
 
@@ -302,7 +302,7 @@ def mixing(subject: Subject) -> Iterator[Diagnostic]:
         f"The state of the log never changes in its {subject.num_rows:,} rows."
         if not forgets
         else f"The state forgets where it was about {forgets:,.0f} times in the log's {subject.num_rows:,} rows.",
-        "Collect a longer log, or more trajectories: so few moves do not tell how often each state is visited.",
+        "Collect a longer log, or more trajectories: so few moves do not show how often each state is visited.",
     )
 
 

@@ -100,8 +100,6 @@ def test_remedies_name_options(tmp_path: Path) -> None:
     python = cesaro.evaluate(cesaro.read(file), "uniform", quiet=True)
     assert 'standard_errors="long-run"' in python.warnings[0]
     assert "--" not in "".join(entry.remedy for entry in python.diagnostics)
-    said_of_labels = said(file, "--kind", "state=category")
-    assert "or --kind COLUMN=number where labels are quantities)" in said_of_labels
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_what_cannot_be_read_is_named(name: str, stream: bool, logs: Path) -> No
 def test_a_folder_that_cannot_be_listed_is_named(stream: bool, logs: Path, locked: Callable[[Path], None]) -> None:
     everything = sum(rewards(logs))
     locked(logs / "sub")
-    got = r"^sub must be readable, .* Got a folder that cannot be read \(Permission denied\); mend .* \(skip_bad_files=True"
+    got = r"^sub must be readable, .* Got a folder that cannot be read \(Permission denied\); repair .* \(skip_bad_files=True"
     for source in (logs, f"{logs}/**/*.parquet", f"file://{logs}"):
         with pytest.raises(InputError, match=got):
             read(source, stream=stream)

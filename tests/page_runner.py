@@ -4,10 +4,11 @@
   written to that file instead. So is one whose first line is `# name.py`, or `# name.csv`, which goes without that line.
 - ```sh blocks run in bash, which stops at the first error. Lines that install are left out: what `make` and `pip install`
   do has been done before any test runs.
+- A verdict in the comment behind a `print(…)`, `# bad`, is the word that is printed.
 - A number in the comment behind a `print(…)`, such as `# 2.731…: the rate` or `# (2.70, 2.76)`, is compared with what that
   line prints: up to the digits given with `…`, rounded to them without.
 
-The last line of the output says how many numbers were compared. Needs the standard library only.
+The last line of the output says how many of these were compared. Needs the standard library only.
 """
 
 import ast
@@ -22,6 +23,7 @@ NAMED = re.compile(r"# ([\w.-]+\.(?:py|csv))\n")
 INSTALLS = re.compile(r"\s*(make|pip install|python3? -m (venv|pip))\b")
 NUMBER = r"[-−]?\d[\d,_]*(?:\.\d+)?(?:e[-+]?\d+)?"
 PROMISE = re.compile(rf"#\s*[(\[]?({NUMBER}…?(?:, {NUMBER}…?)*)[)\]]?(?=[\s:;.]|$)")
+VERDICT = re.compile(r"#\s*(ok|caution|bad)(?=[:;.]|$)")
 PRINTED = re.compile(rf"(?<![\w.]){NUMBER}")
 
 Blocks = list[tuple[str, str | None, int, str]]
@@ -70,7 +72,13 @@ def run_python(page: str, before: int, text: str, namespace: dict[str, Any]) -> 
     lines = source.splitlines()
     for statement in prints(ast.parse(source)):
         last = statement.end_lineno or statement.lineno
-        promise = PROMISE.search(lines[last - 1][statement.end_col_offset or 0 :])
+        comment = lines[last - 1][statement.end_col_offset or 0 :]
+        if (verdict := VERDICT.search(comment)) and printed.get(statement.lineno, [""])[0] != verdict[1]:
+            raise AssertionError(
+                f"{page}, line {last}: promises {verdict[1]} and prints {printed.get(statement.lineno)}."
+            )
+        promise = PROMISE.search(comment)
+        kept += verdict is not None
         if promise:
             words = printed.get(statement.lineno)
             if words is None:

@@ -7,6 +7,7 @@ import pickle
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -81,6 +82,24 @@ def test_notes(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["evaluate", str(file), "--policy", "uniform", "--quiet", "--ridge", "0.1"])
     assert result.exit_code == 0, result.output
     assert "give --weight weight if rows shall count by it" in " ".join(result.stdout.split())
+
+
+def test_remedies_name_options(tmp_path: Path) -> None:
+    """Findings, refusals and warnings, in the words of who reads them."""
+    file, draws = tmp_path / "log.csv", np.random.default_rng(0).normal(size=(300, 3)).round(3)
+    lines = [f"{one},{t % 2},{two},{three}" for t, (one, two, three) in enumerate(draws)]
+    file.write_text("\n".join(["state,action,reward,next_state", *lines]), encoding="utf-8")
+    result = CliRunner().invoke(app, ["evaluate", str(file), "--policy", "uniform", "--quiet", "--json"])
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    remedies = {entry["name"]: entry["remedy"] for entry in answer["diagnostics"]}
+    assert "(--trajectory COLUMN, --time COLUMN)" in remedies["order of rows"]
+    assert "--standard-errors independent" in remedies["order of rows"]
+    assert "--standard-errors long-run" in answer["warnings"][0]
+    assert "=" not in "".join(remedies.values())
+    python = cesaro.evaluate(cesaro.read(file), "uniform", quiet=True)
+    assert 'standard_errors="long-run"' in python.warnings[0]
+    assert "--" not in "".join(entry.remedy for entry in python.diagnostics)
 
 
 @pytest.mark.parametrize(

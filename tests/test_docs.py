@@ -71,11 +71,12 @@ def test_the_pages_are_found() -> None:
         ("```python\nprint(2.7314)  # 2.72…: wrong\n```\n", "promises 2.72"),
         ("```python\nprint(\n    1.0,\n    -2.5,\n)  # (1.0, -2.4)\n```\n", r"line 5: promises 1.0, -2.4"),
         ("```python\nif False:\n    print(1)  # 1\n```\n", "prints nothing"),
+        ("```python\nprint('caution')  # bad\n```\n", "promises bad and prints"),
         ("```python\nprint('no number')  # 3\n```\n", "promises 3"),
         ("```sh\nmake nothing\nfalse\ntrue\n```\n", "CalledProcessError"),
         ("```python\nimport warnings\n\nwarnings.warn('look')\n```\n", "UserWarning: look"),
     ],
-    ids=["digits", "several", "silent", "words", "shell", "warning"],
+    ids=["digits", "several", "silent", "verdict", "words", "shell", "warning"],
 )
 def test_a_page_that_is_wrong_fails(text: str, reason: str, tmp_path: Path) -> None:
     page = tmp_path / "page.md"

@@ -90,7 +90,7 @@ def test_an_output_that_is_closed_full_or_broken(folder: Path) -> None:
     assert (closed.returncode, closed.stdout, "Traceback" in closed.stderr) == (0, "", False)
     assert "schema" not in closed.stderr
     full = run(">/dev/full")
-    line = "error: [Errno 28] No space left on device; once that is mended, run it again."
+    line = "error: [Errno 28] No space left on device; once that is fixed, run it again."
     assert (full.returncode, full.stderr.splitlines()[-1]) == (1, line)
     read, write = os.pipe()
     os.close(read)

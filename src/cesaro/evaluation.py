@@ -238,7 +238,7 @@ def evaluate(
         estimator.fit(opened, target)
         with stage("diagnostics", quiet=quiet):
             diagnostics = estimator.diagnostics_
-    said = [str(w.message) for w in caught if issubclass(w.category, EvaluationWarning)]
+    said = [w.message.args[0] for w in caught if isinstance(w.message, EvaluationWarning)]  # a `Sentence` stays one
     for other in caught:
         if not issubclass(other.category, EvaluationWarning):
             warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
@@ -255,7 +255,7 @@ def evaluate(
             for one, value in ((rate, earned), (behavior, earned), (difference, 0.0))
         )
         said.append(
-            f"All {facts.rows:,} rewards are {earned:g}, so that every policy earns that; the log tells no more."
+            f"All {facts.rows:,} rewards are {earned:g}, so that every policy earns that, as far as the log shows."
         )
     else:
         rate, behavior = _known(rate, ROUNDING * facts.spread), _known(behavior, ROUNDING * facts.spread)

@@ -107,7 +107,7 @@ def test_what_cannot_be_read_is_named(name: str, stream: bool, logs: Path) -> No
         with pytest.raises(InputError) as error:
             rewards(source, stream=stream)
         assert str(error.value) == (
-            f"{entry} must be readable, because it may hold a part of the log. Got {got}; mend or move it, or leave such "
+            f"{entry} must be readable, because it may hold a part of the log. Got {got}; repair or move it, or leave such "
             "files out (skip_bad_files=True, --skip-bad-files)."
         )
         log = read(source, skip_bad_files=True, stream=stream)
@@ -121,7 +121,7 @@ def test_what_cannot_be_read_is_named(name: str, stream: bool, logs: Path) -> No
 def test_a_folder_that_cannot_be_listed_is_named(stream: bool, logs: Path, locked: Callable[[Path], None]) -> None:
     everything = sum(rewards(logs))
     locked(logs / "sub")
-    got = r"^sub must be readable, .* Got a folder that cannot be read \(Permission denied\); mend .* \(skip_bad_files=True"
+    got = r"^sub must be readable, .* Got a folder that cannot be read \(Permission denied\); repair .* \(skip_bad_files=True"
     for source in (logs, f"{logs}/**/*.parquet", f"file://{logs}"):
         with pytest.raises(InputError, match=got):
             read(source, stream=stream)
@@ -130,7 +130,7 @@ def test_a_folder_that_cannot_be_listed_is_named(stream: bool, logs: Path, locke
             "Left out 1 of 3 files that cannot be read: sub (a folder that cannot be read (Perm"
         )
         assert sum(rewards(source, skip_bad_files=True, stream=stream)) < everything
-    with pytest.raises(InputError, match=r"^sub must be readable, .* Got a folder that .*; mend or move it\.$"):
+    with pytest.raises(InputError, match=r"^sub must be readable, .* Got a folder that .*; repair or move it\.$"):
         read(f"{logs}/*/*.parquet")
     with pytest.raises(
         InputError, match=r"must hold a file that can be read. Got 1 that cannot, the last because: sub must"

@@ -491,14 +491,14 @@ def test_paths_that_are_no_regular_file(tmp_path: Path) -> None:
     pipe = tmp_path / "log.parquet"
     os.mkfifo(pipe)
     refused(r"log.parquet must be a regular file or a folder. Got a named pipe; copy", pipe)
-    refused(r"^log.parquet must be readable, .* Got a named pipe; mend or move it\.$", str(tmp_path / "*.parquet"))
-    refused(r"^log.parquet must be readable, .* Got a named pipe; mend or move it\.$", tmp_path)
+    refused(r"^log.parquet must be readable, .* Got a named pipe; repair or move it\.$", str(tmp_path / "*.parquet"))
+    refused(r"^log.parquet must be readable, .* Got a named pipe; repair or move it\.$", tmp_path)
     refused(r"null must be a regular file or a folder. Got a device", os.devnull)
     pipe.unlink()
     pipe.mkdir()
-    refused(r"^log.parquet must be readable, .* Got a folder; mend or move it\.$", str(tmp_path / "*.parquet"))
+    refused(r"^log.parquet must be readable, .* Got a folder; repair or move it\.$", str(tmp_path / "*.parquet"))
     (tmp_path / "part.parquet").symlink_to(tmp_path / "absent")
-    refused(r"^part.parquet must be readable, .* Got a broken link; mend or move it\.$", str(tmp_path / "p*.parquet"))
+    refused(r"^part.parquet must be readable, .* Got a broken link; repair or move it\.$", str(tmp_path / "p*.parquet"))
     refused(
         r"part.parquet must be an existing file, folder or pattern. Got a broken link; check", tmp_path / "part.parquet"
     )

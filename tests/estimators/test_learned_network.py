@@ -272,7 +272,7 @@ def test_runs_that_still_move_are_not_settled() -> None:
         settled = next(entry for entry in found.diagnostics_ if entry.name == "settled")
         assert settled.verdict == verdict
         assert ("have settled" in settled.sentence) == (verdict == "ok")
-        assert settled.remedy == ("" if verdict == "ok" else "Take more steps.")
+        assert settled.remedy == ("" if verdict == "ok" else f"Take more steps: steps={4 * found.steps_}.")
 
 
 def test_opposite_moves_do_not_cancel() -> None:

@@ -85,7 +85,7 @@ def test_the_answer_comes_first_then_what_is_wrong_then_pictures_then_settings(
     expected = [
         "'always' would earn 0.3",  # the title of the window
         "€ per visit in the long run",
-        "Do not rely on the answer before what is bad below is mended.",
+        "Do not rely on the answer before what is bad below is fixed.",
         "The 95 % interval is",
         "The log itself earned",
         "The difference is",

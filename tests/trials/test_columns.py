@@ -87,7 +87,7 @@ LABELS = [
     Trial(
         "a state per row",
         log(state=[f"s{row}" for row in ROWS]),
-        "every logged pair leads to pairs without data…(s1, stay)",
+        "every logged pair of state and action leads to pairs without data…(s1, stay)",
     ),
     Trial(
         "two parts that never meet",
@@ -267,7 +267,8 @@ FLAGS = [
     Trial(
         "next states that nobody visits",
         log(next_state=["c"] * 24),
-        "pairs without data, first of all (s', a') = (c, go), (c,",
+        "pairs without data, first of all (s', a') = (c, go), (c,…or --kind COLUMN=number where labels are quantities). A "
+        "small ridge (--ridge 1e-6) answers anyway",
     ),
     Trial(
         "taken, but not possible",

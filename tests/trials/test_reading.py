@@ -16,7 +16,7 @@ from .table import Content, Files, Trial, link, rows, table, text, walk
 HALF = 12  # rows of the walk in each of two files
 LEFT_OUT = "Left out 1 of 3 files that cannot be read: {} ({})."
 BESIDE = (
-    "error: {} must be readable, because it may hold a part of the log. Got {}; mend or move it, or leave such files out "
+    "error: {} must be readable, because it may hold a part of the log. Got {}; repair or move it, or leave such files out "
     "(--skip-bad-files).\n"
 )
 

@@ -1,4 +1,4 @@
-"""What a user can mend, in one line."""
+"""What a user can fix, in one line."""
 
 import re
 import signal
@@ -16,7 +16,7 @@ from cesaro.text import for_command_line, redacted
 
 @contextmanager
 def one_line_errors(*, resumes: bool | Callable[[], bool] = True, is_work: bool = True) -> Iterator[None]:
-    """Turn what a user can mend into one line on stderr, in the words of the command line; a bug keeps its traceback.
+    """Turn what a user can fix into one line on stderr, in the words of the command line; a bug keeps its traceback.
 
     Args:
         resumes: whether the same command goes on where it was stopped.
@@ -37,7 +37,7 @@ def one_line_errors(*, resumes: bool | Callable[[], bool] = True, is_work: bool 
         _say(f"error: {for_command_line(error.message)}")
         raise typer.Exit(1 if isinstance(error, MemoryError) else 2) from error
     except OSError as error:
-        _say(f"error: {error}; once that is mended, {'the same command resumes' if goes_on() else 'run it again'}.")
+        _say(f"error: {error}; once that is fixed, {'the same command resumes' if goes_on() else 'run it again'}.")
         raise typer.Exit(1) from error
     except MemoryError as error:
         _say(f"error: not enough memory ({error}); take fewer rows or features, or a larger machine.")

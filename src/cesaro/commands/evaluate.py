@@ -124,7 +124,10 @@ Features = Annotated[
     ),
 ]
 DualFeatures = Annotated[
-    str | None, _option(_ESTIMATE, "The same choice for the dual features, or same.", default="auto")
+    str | None,
+    _option(
+        _ESTIMATE, "Features that rows are weighted by, one equation each: the same choice, or same.", default="auto"
+    ),
 ]
 Method = Annotated[
     str,
@@ -354,7 +357,8 @@ def _worded(answer: "Evaluation", command: str) -> "Evaluation":
         replace(entry, sentence=for_command_line(entry.sentence), remedy=for_command_line(entry.remedy))
         for entry in answer.diagnostics
     )
-    return replace(answer, diagnostics=tuple(findings))
+    said = (for_command_line(warning) for warning in answer.warnings)
+    return replace(answer, diagnostics=tuple(findings), warnings=tuple(said))
 
 
 def _repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:
@@ -381,7 +385,7 @@ def _print(answer: Any, several: bool, *, as_json: bool) -> None:
         evaluations = answer.evaluations.values() if several else [answer]
         for one in evaluations:
             for warning in one.warnings:
-                output.echo(f"warning: {one.name}: {for_command_line(warning)}", aside=True)
+                output.echo(f"warning: {one.name}: {warning}", aside=True)
         return
     console = output.console()
     for part in (text.render_comparison if several else text.render_evaluation)(answer):

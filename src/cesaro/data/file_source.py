@@ -251,7 +251,7 @@ class FilesSource(Source):
 
     def _hindered(self, file: File) -> UnreadableError:
         sentence = "{name} must be readable, because it may hold a part of the log. Got {obstacle}; {remedy}."
-        remedy = self._or_skip("mend or move it")
+        remedy = self._or_skip("repair or move it")
         said = Sentence(sentence, name=visible(file.name), obstacle=file.obstacle, remedy=remedy)
         return UnreadableError(said, file.obstacle)
 

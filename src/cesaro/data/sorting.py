@@ -388,7 +388,7 @@ class _Trajectories(_Keys):
             raise self._place(self.column, 0).error(
                 "must end its trajectories before a file that is left out, because nothing would show the gap in them",
                 f"{shown(self._ids[0][int(np.argmax(torn))])} on both sides of one",
-                Sentence("give {time}, or mend the file", time=argument("time")),
+                Sentence("give {time}, or correct the file", time=argument("time")),
             )
 
     def codes(self, table: pa.Table, first: int) -> tuple[Rows, Rows] | None:

@@ -6,7 +6,7 @@ How to call it:
     for number, result in map_completed(function, items, engine=engine, address=address): …  # as they end
 
 `function(item)` must depend on nothing but the item and what the function holds. It is sent to every worker once, so that large
-things that all pieces need (a table, a policy, a plan) belong into it (`functools.partial`, a dataclass with `__call__`), and
+things that all pieces need (a table, a policy, a plan) belong in it (`functools.partial`, a dataclass with `__call__`), and
 what it builds from them may be kept in it between pieces. Items travel with every piece. Functions and classes of the user's own
 travel by value: a worker needs nothing but this package. Arrays of the function arrive read-only, those of results too.
 

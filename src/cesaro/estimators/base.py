@@ -23,6 +23,7 @@ from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.series import InfluencePass
 from cesaro.estimators.totals import Series, Totals
 from cesaro.features import FeatureMap
+from cesaro.text import Sentence, Wording, argument
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
@@ -98,8 +99,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
     def _end(self) -> Self:
         if self.sampling_.rule == "independent" and self.standard_errors == "auto":
             warnings.warn(
-                f"Standard errors take rows as independent ({self.sampling_.reason}); if they come from one system over time, "
-                "name the columns of trajectory and time, or take standard_errors='long-run'.",
+                Sentence(
+                    "Standard errors take rows as independent ({reason}); if they come from one system over time, name the "
+                    "columns that order them ({trajectory}, {time}), or take {long_run}.",
+                    reason=self.sampling_.reason,
+                    trajectory=Wording("trajectory=COLUMN", "--trajectory COLUMN"),
+                    time=Wording("time=COLUMN", "--time COLUMN"),
+                    long_run=argument("standard_errors", "long-run"),
+                ),
                 EvaluationWarning,
                 stacklevel=3,
             )

@@ -28,6 +28,7 @@ from cesaro.features import OneHot
 from cesaro.files import holding
 from cesaro.fingerprints import fingerprint
 from cesaro.progress import stage
+from cesaro.text import Sentence
 
 
 class DiffLSTD(Estimator):
@@ -218,7 +219,7 @@ def _solve(prepared: Prepared, moments: Moments, ridge: float, chosen: bool) -> 
     if chosen and ridge > 0:
         _warn_ridge(problem)
         return solution
-    raise tabular.NotIdentified(f"{problem}; {REMEDY}.")
+    raise tabular.NotIdentified(Sentence("{problem}; {remedy}.", problem=problem, remedy=REMEDY))
 
 
 def _tabular(one_hot: OneHot, moments: Moments, ridge: float) -> Solution:

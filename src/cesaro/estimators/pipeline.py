@@ -88,7 +88,7 @@ class Prepared:
             return
         if isinstance(self.map, OneHot):
             raise InputError(
-                "dual_features must be 'same' beside one-hot features, which already hold all the log tells."
+                "dual_features must be 'same' with one-hot features, which already hold everything in the log."
             )
         self.dual = build(dual_features, self.log, random_state=self.random_state, sample=self.sample)
         if isinstance(self.dual, OneHot):

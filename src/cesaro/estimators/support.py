@@ -8,6 +8,7 @@ from cesaro.estimators.moments import Moments
 from cesaro.estimators.pipeline import Prepared
 from cesaro.features import OneHot
 from cesaro.features.maps import action_probabilities
+from cesaro.text import Sentence, Wording, argument
 
 
 def pair_table(prepared: Prepared) -> OneHot | None:
@@ -55,9 +56,11 @@ def without_data(prepared: Prepared, most: int = 5) -> list[str]:
 
 
 # What to do about it.
-REMEDY = (
-    "collect data where the target goes, take fewer features, or a policy closer to the log; a ridge of your own (ridge=1e-6, "
-    "--ridge 1e-6) answers anyway"
+REMEDY = Sentence(
+    "collect data where the target goes, take fewer features ({fewer} has the fewest), or a policy closer to the log; a ridge "
+    "of your own ({ridge}) answers anyway, with verdict bad",
+    fewer=argument("features", "linear"),
+    ridge=Wording("ridge=1e-6", "--ridge 1e-6"),
 )
 
 

@@ -20,11 +20,13 @@ from scipy.sparse.linalg import LinearOperator, cg, splu
 
 from cesaro import exact
 from cesaro.checks import Array
+from cesaro.data.columns import kind_argument
 from cesaro.errors import InputError
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.moments import Moments
 from cesaro.mdp import TabularMDP
 from cesaro.solvers.pinned_lu import has_low_fill
+from cesaro.text import Sentence, Wording, argument
 
 # A second closed class is an accident of a finite log (a pair seen once that led to itself) up to this share of the information.
 ACCIDENT = 0.01
@@ -33,6 +35,13 @@ ACCIDENT = 0.01
 LEAK = 1e-3
 # A part of the log with fewer rows than this that leads only to itself may do so by chance.
 FEW_ROWS = 30
+# What answers where the log does not; and features by which a pair that has few rows learns from others.
+RIDGE = Wording("ridge=1e-6", "--ridge 1e-6")
+SHARED = Sentence(
+    "{linear} where the observation has several columns, or {number} where labels are quantities",
+    linear=argument("features", "linear"),
+    number=kind_argument("COLUMN", "number"),
+)
 # Parts of the log that a refusal describes.
 _DESCRIBED = 3
 # From this share of the logged pairs on, a target that runs into pairs without data is not the target in the log any more.
@@ -83,7 +92,9 @@ def solve(moments: Moments, ridge: float, label: Callable[[int], str]) -> Soluti
     if inside is None:
         leaking = _leaking(chain, rewards, shares, logged)
         if leaking is None:
-            raise NotIdentified(_no_data(chain, shares, label, "every logged pair leads to pairs without data"))
+            raise NotIdentified(
+                _no_data(chain, shares, label, "every logged pair of state and action leads to pairs without data")
+            )
         return leaking
     size = len(shares)
     weights, ratio, known = np.zeros(size), np.zeros(size), np.zeros(size, dtype=bool)
@@ -232,7 +243,12 @@ def _structure(
         lost = float(shares[strays & has_data].sum())
         if lost > LOST and _absorbed(chain, shares, logged, [members[main]])[0] < 1 - LOST:
             raise NotIdentified(
-                _no_data(chain, shares, label, f"{lost:.0%} of the logged rows lead to pairs without data")
+                _no_data(
+                    chain,
+                    shares,
+                    label,
+                    f"{lost:.0%} of the logged rows lead to pairs of state and action without data",
+                )
             )
     return inside
 
@@ -297,9 +313,13 @@ def _parts_that_never_meet(
         )
     else:
         remedy = "evaluate each part alone, on a log of its rows only, or collect data that lead from one to the other"
-    return (
-        f"The log does not identify one rate: under this policy it falls into {len(parts)} separate parts that never meet, "
-        f"{', '.join(described)}{more}; {remedy}. A small ridge (ridge=1e-6, --ridge 1e-6) answers anyway."
+    return Sentence(
+        "The log does not identify one rate: under this policy it falls into {parts} separate parts that never meet, "
+        "{described}; {remedy}. A small ridge ({ridge}) answers anyway, with verdict bad.",
+        parts=str(len(parts)),
+        described=f"{', '.join(described)}{more}",
+        remedy=remedy,
+        ridge=RIDGE,
     )
 
 
@@ -330,10 +350,14 @@ def _no_data(chain: sp.csr_array, shares: Array, label: Callable[[int], str], wh
     inflow = np.bincount(chain.indices, weights=chain.data, minlength=chain.shape[1])[unknown]
     first = [label(pair) for pair in unknown[np.argsort(-inflow, kind="stable")[:5]]]
     more = f" and {len(unknown) - len(first):,} more" if len(unknown) > len(first) else ""
-    return (
-        f"The log does not identify the rate of this policy: {why}, first of all (s', a') = {', '.join(first)}{more}; "
-        "collect data there, take a policy closer to the log, or features that generalize; a small ridge (ridge=1e-6, "
-        "--ridge 1e-6) answers anyway."
+    return Sentence(
+        "The log does not identify the rate of this policy: {why}, first of all (s', a') = {first}; collect data there, take a "
+        "policy closer to the log, or take features that share rows between states ({shared}). A small ridge ({ridge}) answers "
+        "anyway, with verdict bad.",
+        why=why,
+        first=f"{', '.join(first)}{more}",
+        shared=SHARED,
+        ridge=RIDGE,
     )
 
 

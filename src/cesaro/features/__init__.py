@@ -80,8 +80,10 @@ def build(
             if not discrete:
                 raise InputError(
                     Sentence(
-                        "features='one-hot' needs discrete observations and actions; this log has numbers there: take 'smooth', "
-                        "or declare columns as categories ({kind}).",
+                        "{one_hot} needs discrete observations and actions; this log has numbers there: take {smooth}, or "
+                        "declare columns as categories ({kind}).",
+                        one_hot=Wording("features='one-hot'", "--features one-hot"),
+                        smooth=Wording("features='smooth'", "--features smooth"),
                         kind=Wording("kinds={'column': 'category'}", "--kind COLUMN=category"),
                     )
                 )
@@ -138,7 +140,11 @@ def _named(
         check_size(max(1, found.size) * num_actions, f"{name}{each}")
         if not found.size:
             raise InputError(
-                "Splines need inputs with many values, and this log has none; take features='polynomial:2' or 'linear'."
+                Sentence(
+                    "Splines need inputs with many values, and this log has none; take {polynomial} or {linear}.",
+                    polynomial=Wording("features='polynomial:2'", "--features polynomial:2"),
+                    linear=Wording("features='linear'", "--features linear"),
+                )
             )
         return found
     if name == "smooth":

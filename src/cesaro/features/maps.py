@@ -18,6 +18,7 @@ from cesaro.errors import InputError
 from cesaro.features.base import Base, Smooth
 from cesaro.features.encoder import MAX_DENSE, Encoder
 from cesaro.policies import Attached
+from cesaro.text import Sentence, argument
 
 Features: TypeAlias = NDArray[np.floating] | sp.csr_array
 
@@ -65,8 +66,12 @@ class OneHot:
         self._sizes = state_sizes(observations)
         if states is None:
             raise InputError(
-                f"The observation's {len(self._sizes)} columns have too many combinations for one-hot features; leave "
-                "columns out, or take features='fourier'."
+                Sentence(
+                    "The observation's {columns} columns have too many combinations for one-hot features; leave columns out, or "
+                    "take {fourier}.",
+                    columns=str(len(self._sizes)),
+                    fourier=argument("features", "fourier"),
+                )
             )
         # Combinations that occur, by number; of a lone column every level is one.
         self._occur = states if len(self._sizes) > 1 else None

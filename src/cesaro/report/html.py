@@ -23,7 +23,7 @@ MOST_PICTURED = 4
 _VERDICT_WORDS = {
     "ok": "No check found a reason to doubt the answer.",
     "caution": "The answer stands with the reservations below.",
-    "bad": "Do not rely on the answer before what is bad below is mended.",
+    "bad": "Do not rely on the answer before what is bad below is fixed.",
 }
 
 

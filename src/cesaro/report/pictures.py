@@ -381,7 +381,7 @@ def along_values(evaluation: Evaluation, along: tuple[Along, ...]) -> Picture:
         "Values along the leading columns",
         "How much more or less than average the target earns over the whole future from states with this entry: the mean, and "
         "the range of 80 % of the rows. The columns that tell most about the value come first.",
-        f"Column {first.column} tells most: its bins explain {percent(first.explains)} of the variance of the value, from "
+        f"Column {first.column} matters most: its bins explain {percent(first.explains)} of the variance of the value, from "
         f"{first.value.min():.3g} to {first.value.max():.3g}.",
         made,
     )

@@ -231,7 +231,7 @@ def _against(evaluation: Evaluation, verbs: _Verbs) -> str:
     """More or less than the log, where that can be said."""
     low, high = evaluation.difference.interval(evaluation.confidence)
     if evaluation.verdict == "bad":
-        return "; do not rely on this before what is bad below is mended"
+        return "; do not rely on this before what is bad below is fixed"
     if low > 0 or high < 0:
         return f": {'more' if low > 0 else 'less'} than the log {verbs.past}"
     return f": not clearly different from what the log {verbs.past}" if low <= 0 <= high else ""

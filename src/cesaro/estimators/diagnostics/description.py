@@ -104,7 +104,7 @@ def row_of_reward(found: evidence.RewardLag, lag: int) -> Diagnostic:
     if verdict == "ok":
         said = f"The row of a reward predicts {own} of it (held-out R²), the row {where} {other}."
         if found.is_sluggish:
-            said += " Rows farther away tell still more, so that rewards have a memory and are not late."
+            said += " Rows farther back predict it better still, so that rewards have a memory and are not late."
         return finding("row of the reward", gain.value, "ok", said)
     may = "seems to belong to" if verdict == "bad" else "may belong to"
     return finding(

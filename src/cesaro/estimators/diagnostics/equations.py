@@ -12,6 +12,7 @@ from cesaro.estimators.diagnostics.finding import Diagnostic, Verdict, at_most, 
 from cesaro.estimators.diagnostics.subject import Subject, spectrum
 from cesaro.estimators.moments import Moments
 from cesaro.features import OneHot
+from cesaro.text import Sentence, Wording, argument
 
 # Rows whose pairs lead to pairs without data do not count. A hundredth changes little; a fifth is another log.
 LOST_CAUTION, LOST_BAD = 0.01, 0.2
@@ -65,7 +66,11 @@ def identification(solution: Solution, moments: Moments) -> Diagnostic:
         "bad",
         f"The log does not determine the rate in these features: {value:.2g} of it is left open, against at most {most:g}; "
         "the ridge chose the answer.",
-        "Collect data where the target goes, take fewer features, or a policy closer to the log.",
+        Sentence(
+            "Take fewer features ({fewer} has the fewest); collect data where the target goes; or evaluate a policy closer to "
+            "the log.",
+            fewer=argument("features", "linear"),
+        ),
     )
 
 
@@ -77,7 +82,11 @@ def identification_of_pairs(solution: Solution, moments: Moments) -> Diagnostic:
             1.0,
             "bad",
             f"{str(solution.bare).partition(';')[0]}; the ridge chose the answer.",
-            "Collect data there, take a policy closer to the log, or features that generalize.",
+            Sentence(
+                "Collect data there, evaluate a policy closer to the log, or take features that share rows between states: "
+                "{shared}.",
+                shared=tabular.SHARED,
+            ),
         )
     solution = solution.bare or solution
     if solution.unidentified > 0:
@@ -85,8 +94,8 @@ def identification_of_pairs(solution: Solution, moments: Moments) -> Diagnostic:
             name,
             solution.unidentified,
             at_most(solution.unidentified, LEAK_CAUTION, tabular.LEAK),
-            f"The target meets pairs without data about once in {1 / solution.unidentified:,.0f} steps, and nothing is known of "
-            "what happens there.",
+            f"About once in {1 / solution.unidentified:,.0f} steps the target meets a pair of state and action without data, and "
+            "nothing is known of what happens there.",
             "Collect data at the pairs that the finding on support names.",
         )
     shares = np.asarray(moments.mean("v"))
@@ -102,7 +111,7 @@ def identification_of_pairs(solution: Solution, moments: Moments) -> Diagnostic:
         lost,
         verdict,
         f"The log determines the rate from the pairs that the target never leaves; {pairs:,} of {logged.sum():,} logged pairs, "
-        f"with {percent(lost)} of the rows, lead to pairs without data and do not count.",
+        f"with {percent(lost)} of the rows, lead to pairs of state and action without data and do not count.",
         "Collect data at the pairs that the finding on support names.",
     )
 
@@ -120,7 +129,11 @@ def rows_per_pair(solution: Solution, moments: Moments) -> Diagnostic:
         verdict,
         f"The target spends {percent(guessed)} of its time on pairs with fewer than {FEW_ROWS} rows (median over its time: "
         f"{_weighted_median(rows, time):,.0f} rows).",
-        "Collect more data there, or merge states; intervals do not cover guesses from few rows.",
+        Sentence(
+            "Collect more data there, merge rare labels, or take features that share rows between states: {shared}. Intervals do "
+            "not cover guesses from few rows.",
+            shared=tabular.SHARED,
+        ),
     )
 
 
@@ -128,7 +141,7 @@ def contradiction(subject: Subject, solution: Solution, moments: Moments) -> Dia
     """Equations that no rate solves: the target falls into parts that never meet, each with a rate of its own."""
     left, totals = solution.residual, subject.totals
     noise = totals.plan.unit**2 * totals.sums["errors2"] / subject.num_rows if subject.has_series else 0.0
-    value = float(left @ moments.C @ left) / noise if noise > 0 and left.any() else 0.0
+    value = max(0.0, float(left @ moments.C @ left)) / noise if noise > 0 and left.any() else 0.0
     surplus = max(1, 1 + len(solution.weights) - solution.rank)
     verdict: Verdict = "ok"
     if value > CONTRADICTION_NOISE * surplus / moments.rows:
@@ -137,10 +150,12 @@ def contradiction(subject: Subject, solution: Solution, moments: Moments) -> Dia
         "contradiction",
         value,
         verdict,
-        f"No rate solves all equations: {percent(value)} of their noise is contradiction."
+        f"No single rate fits the whole log: {percent(value)} of the noise in the equations is parts of the log that contradict "
+        "each other."
         if verdict != "ok"
-        else f"One rate solves all equations, up to {percent(value)} of their noise.",
-        "The target may fall into parts of the log that never meet, each with its own rate; evaluate each alone.",
+        else f"One rate fits the whole log, up to {percent(value)} of the noise in the equations.",
+        "Under the target the log may fall into parts that never meet, such as two sites, each with its own rate: write the rows "
+        "of each part to a file of its own, and evaluate these one by one.",
     )
 
 
@@ -161,7 +176,12 @@ def conditioning(subject: Subject, solution: Solution, moments: Moments) -> Diag
         _verdict(move, error, subject.scale),
         f"The equations have rank {solution.rank:,} of {1 + len(solution.weights):,}, conditioning {solution.conditioning:.1e}; "
         f"{what} would move the rate by {move:+.2g}, against a standard error of {error:.2g}.",
-        "Compare fewer features and several ridges: directions that the log barely determines decide.",
+        Sentence(
+            "Compare fewer features ({fewer} has the fewest) and another ridge ({ridge}): directions that the log barely "
+            "determines decide.",
+            fewer=argument("features", "linear"),
+            ridge=_other_ridge(solution),
+        ),
     )
 
 
@@ -181,7 +201,10 @@ def constant(subject: Subject, moments: Moments) -> Diagnostic:
         if verdict == "ok"
         else f"The features miss {percent(missed)} of a constant: they must fit the level of the values too, which is arbitrary, "
         "and GradientDICE needs a constant.",
-        "Add a feature that is one everywhere.",
+        Sentence(
+            "Add a feature that is one everywhere to your own map, or take one of ours, such as {ours}.",
+            ours=argument("features", "polynomial:2"),
+        ),
     )
 
 
@@ -211,8 +234,17 @@ def ridge(subject: Subject, one_hot: OneHot, solution: Solution, moments: Moment
         move,
         _verdict(move, error, subject.scale),
         f"{what} would move the rate by {move:+.3g}, against a standard error of {error:.2g}.",
-        "Compare several ridges; the interval holds at the chosen one only.",
+        Sentence(
+            "Take a smaller ridge ({ridge}), or none: the interval holds at the chosen ridge only.",
+            ridge=_other_ridge(solution),
+        ),
     )
+
+
+def _other_ridge(solution: Solution) -> Wording:
+    """To compare with: a smaller one, or a small one where there is none."""
+    ridge = f"{solution.ridge / 100:.2g}" if solution.ridge > 0 else "1e-6"
+    return Wording(f"ridge={ridge}", f"--ridge {ridge}")
 
 
 def _verdict(move: float, error: float, scale: float) -> Verdict:

@@ -21,6 +21,7 @@ from cesaro.estimators.series import influence
 from cesaro.estimators.support import pair_table
 from cesaro.features import ROWS_PER_COMPONENT, ROWS_PER_FEATURE, FeatureMap, OneHot, build
 from cesaro.linear import METHODS
+from cesaro.text import Sentence, Wording, argument
 
 # Other maps get their own random numbers.
 OTHER_SEED = 104_729
@@ -43,10 +44,12 @@ class Compared:
     """Another map against the estimate.
 
     Attributes:
+        features: the name that gives the map.
         what: the map, in words.
         difference: its rate minus the estimate, paired row by row.
     """
 
+    features: str
     what: str
     difference: Estimate
 
@@ -64,7 +67,7 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
     """
     prepared, name = subject.prepared, "agreement of features"
     if prepared.log is None or prepared.map is None:
-        yield Diagnostic(name, None, "ok", "Features came ready: there is no second map to compare with.")
+        yield Diagnostic(name, None, "ok", "The features came with the data: there is no second map to compare with.")
         return
     if isinstance(prepared.map, OneHot):
         yield Diagnostic(
@@ -74,7 +77,7 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
     if not subject.has_series:
         return
     table = pair_table(prepared)
-    compared = [] if table is None else list(_compared(subject, [table]))
+    compared = [] if table is None else list(_compared(subject, [("one-hot", table)]))
     if not compared:
         compared = list(_compared(subject, _other_maps(subject)))
     if not compared:
@@ -82,9 +85,15 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
             name,
             None,
             "caution",
-            f"None of the other feature maps tells the rate: each leaves more than {percent(OPEN)} of it open, or is more than "
-            f"{WIDE:g} times as noisy.",
-            "The log may not determine it beyond what the chosen features assume: compare more maps and ridges.",
+            f"None of the other feature maps gives a usable rate: each leaves more than {percent(OPEN)} of it open, or is more "
+            f"than {WIDE:g} times as noisy.",
+            Sentence(
+                "The log may not determine it beyond what the chosen features assume: compare {linear}, {polynomial} and "
+                "{ridge}.",
+                linear=argument("features", "linear"),
+                polynomial=argument("features", "polynomial:2"),
+                ridge=Wording("ridge=1e-3", "--ridge 1e-3"),
+            ),
         )
         return
     error, scale = subject.estimate.standard_error, subject.scale
@@ -106,12 +115,17 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
             if not clear
             else "more than noise explains, so that the interval reaches there."
         ),
-        "Compare maps that suit the system (features=), or collect more rows: what no map expresses is not in the interval.",
+        Sentence(
+            "Compare {other} and features that you know to suit the system ({own}), or collect more rows: what none of them "
+            "expresses is not in the interval.",
+            other=argument("features", shown.features),
+            own=Wording("features=FUNCTION", "--features FILE.py:NAME"),
+        ),
     )
     yield replace(found, widens=widens)
 
 
-def _other_maps(subject: Subject) -> Iterator[FeatureMap]:
+def _other_maps(subject: Subject) -> Iterator[tuple[str, FeatureMap]]:
     """Fourier features, polynomials, and polynomials with splines, as large as they may be."""
     prepared, rows = subject.prepared, subject.prepared.sample.rows
     assert prepared.log is not None
@@ -128,7 +142,7 @@ def _other_maps(subject: Subject) -> Iterator[FeatureMap]:
             except InputError:  # too many
                 continue
             if made.size <= most and made.description != prepared.map.description:
-                yield made
+                yield spec, made
                 break
 
 
@@ -148,7 +162,7 @@ def _fit(prepared: Prepared, other: FeatureMap, relative_ridge: float) -> Soluti
     return closed_form.solve(moments, relative_ridge * float(np.mean(moments.mean("xx"))))
 
 
-def _compared(subject: Subject, maps: Iterable[FeatureMap]) -> Iterator[Compared]:
+def _compared(subject: Subject, maps: Iterable[tuple[str, FeatureMap]]) -> Iterator[Compared]:
     """Those maps that tell the rate, on the same rows: the estimate there is its influence's mean away from the whole log's."""
     prepared, sampling = subject.prepared, subject.sampling
     rows = prepared.sample.rows
@@ -158,7 +172,7 @@ def _compared(subject: Subject, maps: Iterable[FeatureMap]) -> Iterator[Compared
     groups = np.searchsorted(sampling.layout.stops, prepared.sample.index, side="right")
     lengths = np.unique(groups, return_counts=True)[1]
     over = replace(sampling, lengths=lengths).over_time()
-    for other in maps:
+    for features, other in maps:
         second = prepared.with_map(other).excerpt(rows)
         try:
             found = _fit(second, other, _relative_ridge(subject))
@@ -174,7 +188,7 @@ def _compared(subject: Subject, maps: Iterable[FeatureMap]) -> Iterator[Compared
             continue
         value = found.reward_rate + float(series.mean()) - subject.estimate.value - float(here.mean())
         deviations = series - series.mean() - (here - here.mean())
-        yield Compared(other.description, over.estimate(value, deviations))
+        yield Compared(features, other.description, over.estimate(value, deviations))
 
 
 def learned_methods(subject: Subject) -> Iterator[Diagnostic]:

@@ -13,6 +13,7 @@ from cesaro.estimators.diagnostics.subject import Subject
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, FEW_CLUSTERS, Rule, by_rule, differences, within
 from cesaro.estimators.projection import Projection
 from cesaro.estimators.totals import OUTLIER
+from cesaro.text import Sentence, Wording, argument
 
 # Two halves as different as these once in a thousand, or a million, logs without drift; and the size that matters.
 DRIFT_CAUTION, DRIFT_BAD = 1e-3, 1e-6
@@ -44,6 +45,9 @@ NO_ERROR = 1e-12
 COPIED_CAUTION, COPIED_BAD = 0.001, 0.01
 # Rows without a transition: more than a few are a selection.
 DROPPED_CAUTION, DROPPED_BAD = 0.05, 0.2
+
+# Columns that a remedy asks for.
+COLUMNS = {name: Wording(f"{name}=COLUMN", f"--{name} COLUMN") for name in ("observation", "trajectory", "time")}
 
 
 def over_rows(subject: Subject) -> Iterator[Diagnostic]:
@@ -82,9 +86,16 @@ def dropped(subject: Subject) -> Iterator[Diagnostic]:
         share,
         at_most(share, DROPPED_CAUTION, DROPPED_BAD),
         f"{percent(share)} of the log's {counts['rows']:,} rows gave no transition{f' ({listed})' if listed else ''}.",
-        "Times are cut at gaps; where steps are irregular by nature, keep the order and do not cut (gap=None, --gap none)."
+        Sentence(
+            "Trajectories are cut at gaps in time; where steps are irregular by nature, {gap} orders rows by time and "
+            "never cuts.",
+            gap=Wording("gap=None", "--gap none"),
+        )
         if cut > share * counts["rows"] / 2
-        else "Log next observations, or longer trajectories: what is left may differ from what was dropped.",
+        else Sentence(
+            "Log next observations ({next}), or longer trajectories: what is left may differ from what was dropped.",
+            next=Wording("next_observation=COLUMN", "--next-observation COLUMN"),
+        ),
     )
 
 
@@ -100,7 +111,12 @@ def copied(subject: Subject) -> Iterator[Diagnostic]:
         f"{percent(share)} of the rows repeat earlier ones, in runs or with numbers that chance does not repeat."
         if share
         else f"None of the {subject.num_rows:,} rows repeats others more than chance does.",
-        "Drop the copies, such as files that were read twice; the interval takes each for a new observation.",
+        Sentence(
+            "Drop the copies, such as files that were read twice: {drop} with {time} does it where rows have a time. The "
+            "interval takes each copy for a new observation.",
+            drop=Wording("drop_duplicates=True", "--drop-duplicates"),
+            time=COLUMNS["time"],
+        ),
     )
 
 
@@ -116,8 +132,13 @@ def order(subject: Subject) -> Iterator[Diagnostic]:
         f"Only {percent(subject.facts.chained)} of the rows' next states are the next row's state, so that rows count as "
         "independent; if they come from one system over time, the errors of the log's own rate and of the difference to it are "
         "too small.",
-        "Name trajectory and time, or keep the log in its order; where rows were drawn independently, take "
-        "standard_errors='independent'.",
+        Sentence(
+            "Name the columns that order rows ({trajectory}, {time}), or keep the log in its order; where rows were drawn "
+            "independently, take {independent}.",
+            trajectory=COLUMNS["trajectory"],
+            time=COLUMNS["time"],
+            independent=argument("standard_errors", "independent"),
+        ),
     )
 
 
@@ -140,7 +161,7 @@ def standard_error(subject: Subject) -> Diagnostic:
             "caution",
             f"Rewards differ by up to {facts.spread:.3g}, and yet the {facts.rows:,} rows show no noise, so that there is no "
             "standard error.",
-            "Look for copied rows, or collect more of them: so few or so regular rows do not tell how exact the rate is.",
+            "Look for copied rows, or collect more of them: so few or so regular rows do not show how exact the rate is.",
         )
     return finding(
         name, error, "ok", f"The standard error is {error:.3g}, where rewards differ by up to {facts.spread:.3g}."
@@ -202,7 +223,11 @@ def drift(subject: Subject) -> Iterator[Diagnostic]:
         verdict,
         f"The second half of the log gives a rate that is {found.value:+.3g} from the first's, with a standard error of "
         f"{found.standard_error:.2g} (p = {found.p_value:.2g}).",
-        "The system changed, or features miss something: evaluate recent data alone, or add what changed to the observation.",
+        Sentence(
+            "The system changed, or features miss something: evaluate recent rows alone, or add what changed, such as "
+            "the season, to the observation ({observation}).",
+            observation=COLUMNS["observation"],
+        ),
     )
 
 
@@ -217,14 +242,14 @@ def reward_drift(subject: Subject) -> Iterator[Diagnostic]:
     verdict: Verdict = "ok"
     if found.p_value < DRIFT_CAUTION and abs(found.value) > MATERIAL * spread:
         verdict = "bad" if logged and found.p_value < DRIFT_BAD else "caution"
-    harmless = "Harmless if only the logging policies changed; the finding on drift tells."
+    harmless = "Harmless if only the logging policies changed: look at the finding `drift`, which is about the target."
     yield finding(
         "reward drift",
         found.value,
         verdict,
         f"The mean reward of the second half of the log is {found.value:+.3g} from the first's, with a standard error of "
         f"{found.standard_error:.2g} (p = {found.p_value:.2g}) and a spread of rewards of {spread:.3g}.",
-        "Evaluate a stationary part of the log." if logged else harmless,
+        "Evaluate a part of the log in which nothing changed, such as its recent rows." if logged else harmless,
     )
 
 
@@ -242,9 +267,10 @@ def reward_outliers(subject: Subject) -> Diagnostic:
         verdict,
         f"The reward farthest from the median is {largest:.3g} robust standard deviations away."
         if not far
-        else f"{far:,} rewards are more than {OUTLIER:g} robust standard deviations from the median, such as "
-        f"{reward:g} at transition {row:,}; they bring {percent(share)} of the rewards' variance.",
-        "Check these rows for wrong units, sentinels or typing errors.",
+        else f"{far:,} {'reward is' if far == 1 else 'rewards are'} more than {OUTLIER:g} robust standard deviations from the "
+        f"median, such as {reward:g} at transition {row:,}; {'it brings' if far == 1 else 'they bring'} {percent(share)} of the "
+        "rewards' variance.",
+        "Check these rows for wrong units, typing errors, and numbers that stand for a missing one (-999): correct or drop them.",
     )
 
 
@@ -279,21 +305,24 @@ def autocorrelation(subject: Subject) -> Diagnostic:
     length = subject.length
     lengths = subject.num_rows / length
     verdict = at_least(lengths, LENGTHS_CAUTION, LENGTHS_BAD)
-    remedy = "Collect a longer log; the interval may be too short."
+    remedy: str = "Collect a longer log; the interval may be too short."
     if subject.sampling.rule == "independent":
         as_independent = at_most(length, DEPENDENT_CAUTION, DEPENDENT_BAD)
         if as_independent != "ok":
             verdict = as_independent if verdict != "bad" else "bad"
-            remedy = (
-                "Rows count as independent and are not: name trajectory and time, or take standard_errors='long-run'."
+            remedy = Sentence(
+                "Rows count as independent and are not: name {trajectory} and {time}, or take {long_run}.",
+                trajectory=COLUMNS["trajectory"],
+                time=COLUMNS["time"],
+                long_run=argument("standard_errors", "long-run"),
             )
     return finding(
         "autocorrelation",
         length,
         verdict,
-        f"Rows count about as independent ones, and there are {lengths:,.0f}."
+        f"Rows are about independent of each other, and there are {lengths:,.0f}."
         if length < 1.5
-        else f"About {length:.2g} rows are worth one independent row of the estimate; the log has {lengths:,.0f} such lengths.",
+        else f"About {length:.2g} rows are worth one independent row of the estimate; the log holds {lengths:,.0f} of these.",
         remedy,
     )
 
@@ -309,7 +338,10 @@ def trajectories(subject: Subject) -> Iterator[Diagnostic]:
         sentence = (
             f"Standard errors rest on {count:,} trajectories, by their lengths worth {effective:,.0f} equal ones."
         )
-        remedy = "Collect more trajectories, or take standard_errors='long-run'."
+        remedy = Sentence(
+            "Collect more trajectories, or take {long_run} where each is long.",
+            long_run=argument("standard_errors", "long-run"),
+        )
         yield finding("trajectories", effective, verdict, sentence, remedy)
         return
     found = differences((subject.totals.target or subject.totals.behavior).whole)
@@ -327,9 +359,13 @@ def trajectories(subject: Subject) -> Iterator[Diagnostic]:
             else f"differ {'no more than' if alike == 'ok' else 'more than'} their own noise explains (p = {p_value:.2g})"
         )
         + (f"; by their lengths they are worth {effective:.2g} equal ones, too few to tell." if few != "ok" else "."),
-        "Evaluate them one by one, or add what tells them apart; few cannot stand for others."
+        Sentence(
+            "Evaluate them one by one, or add the column that tells them apart to the observation ({observation}); a few "
+            "trajectories cannot stand for others.",
+            observation=COLUMNS["observation"],
+        )
         if alike != "ok"
-        else "Collect more trajectories: the interval is wide, since so few do not tell how unlike others are.",
+        else "Collect more trajectories: the interval is wide, because so few do not tell how much others differ.",
     )
 
 
@@ -352,7 +388,12 @@ def memory(subject: Subject) -> Iterator[Diagnostic]:
         "memory",
         correlation,
         verdict,
-        f"Successive errors of the prediction have a correlation of {correlation:+.2g}; it is zero where the observation tells "
+        f"Successive errors of the prediction have a correlation of {correlation:+.2g}; it is zero where the observation holds "
         "all that matters for what comes next, and the features express it.",
-        "Add to the observation what it leaves out, such as earlier states or the time of day; then try more features.",
+        Sentence(
+            "Add what the observation leaves out, such as earlier states or the time of day ({observation}); then try more "
+            "features, such as {more}.",
+            observation=COLUMNS["observation"],
+            more=argument("features", "smooth:160"),
+        ),
     )

@@ -14,6 +14,7 @@ from cesaro.estimators.diagnostics.finding import Diagnostic, at_least, at_most,
 from cesaro.estimators.diagnostics.subject import CHUNK, Subject, spectrum
 from cesaro.estimators.support import logged_weight, pair_table, unlogged
 from cesaro.features import SAMPLE, OneHot
+from cesaro.text import Sentence, argument
 
 # Probability of the target where the log has nothing: a hundredth is a detail, a tenth decides the answer.
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.01, 0.1
@@ -103,8 +104,8 @@ def leverage(subject: Subject) -> Diagnostic:
         "support",
         share,
         verdict,
-        f"{percent(share)} of {what} lie beyond the leverage of {100 * LEVERAGE_QUANTILE:g} % of the logged pairs, where "
-        "features extrapolate.",
+        f"{percent(share)} of {what} lie farther out (by their leverage) than {100 * LEVERAGE_QUANTILE:g} % of the logged pairs, "
+        "where features extrapolate.",
         "Collect data with actions like the target's, or evaluate a policy closer to the log.",
     )
 
@@ -240,8 +241,12 @@ def deterministic_target(subject: Subject) -> Iterator[Diagnostic]:
         "The target takes one action per state, and the log has next to none of these: with values free to differ between "
         "actions every rate fits, for any method, and only the smoothness of the features determines this one; "
         f"{percent(near)} of the logged actions lie within {NEAR_DISTANCE:g} standard deviations of the target's.",
-        "Log some of the target's own actions, or evaluate the target with noise on its actions; compare features of different "
-        "kinds.",
+        Sentence(
+            "Log some of the target's own actions, or evaluate the target with noise on its actions; compare features of other "
+            "kinds, such as {polynomial} and {fourier}.",
+            polynomial=argument("features", "polynomial:2"),
+            fourier=argument("features", "fourier"),
+        ),
     )
 
 
@@ -297,7 +302,7 @@ def mixing(subject: Subject) -> Iterator[Diagnostic]:
         f"The state of the log never changes in its {subject.num_rows:,} rows."
         if not forgets
         else f"The state forgets where it was about {forgets:,.0f} times in the log's {subject.num_rows:,} rows.",
-        "Collect a longer log, or more trajectories: so few moves do not tell how often each state is visited.",
+        "Collect a longer log, or more trajectories: so few moves do not show how often each state is visited.",
     )
 
 
@@ -311,5 +316,9 @@ def negative_ratio(subject: Subject) -> Diagnostic:
         share,
         verdict,
         f"{percent(share)} of the weight that the estimate gives to rows is negative, where a density ratio has none.",
-        "Take other or more features; the target may be far from the log.",
+        Sentence(
+            "Compare features of other kinds, such as {polynomial} and {fourier}; the target may be far from the log.",
+            polynomial=argument("features", "polynomial:2"),
+            fourier=argument("features", "fourier"),
+        ),
     )

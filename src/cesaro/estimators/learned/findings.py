@@ -6,6 +6,7 @@ import numpy as np
 
 from cesaro.estimators.diagnostics import Diagnostic, Verdict
 from cesaro.estimators.learned.base import LearnedBase
+from cesaro.text import Sentence, Wording, argument
 
 # Runs still move if, together, the last quarter of their steps differs from the one before by more than its own noise, and by
 # more than these parts of what matters: the spread over seeds, and the difference between target and log.
@@ -16,6 +17,17 @@ EACH_OF_SPREAD, EACH_OF_DIFFERENCE, BAD = 0.5, 0.1, 5.0
 SPREAD_OF_DIFFERENCE, SPREAD_OF_RATE, LARGE_SPREAD = 0.25, 0.02, 0.1
 # The mean of a density ratio is one.
 MASS_CAUTION, MASS_BAD = 0.05, 0.2
+
+CLOSED_FORM = Wording("DiffLSTD", "--method diff-lstd")
+
+
+def _setting(name: str, value: object) -> Wording:
+    """A setting of the method with a value."""
+    return Wording(f"{name}={value}", f"--set {name}={value}")
+
+
+def _larger(ridge: float) -> str:
+    return f"{10 * ridge:.2g}" if ridge > 0 else "1e-3"
 
 
 def linear_findings(est: LearnedBase) -> tuple[Diagnostic, ...]:
@@ -38,14 +50,20 @@ def _moved(est: LearnedBase) -> Diagnostic:
             measure,
             "ok" if spreads > 10 else "caution",
             f"{said}; its limit is not known.",
-            "Compare with DiffLSTD.",
+            Sentence("Compare with {closed_form}.", closed_form=CLOSED_FORM),
         )
     said = f"{said}; its limit is {est.limit_:.4g}."
     if est.reached_:
         return Diagnostic(name, measure, "ok", said)
     half_way = abs(value - est.limit_) <= 0.5 * abs(est.limit_)
-    needed = "" if est.steps_needed_ is None else f" ({2 * est.steps_needed_:,} would do)"
-    remedy = f"Take more steps{needed}, a larger ridge, fewer features, or DiffLSTD."
+    remedy = Sentence(
+        "Take more steps ({steps}{needed}), a larger ridge ({ridge}), fewer features ({fewer}), or {closed_form}.",
+        steps=_setting("steps", 4 * est.steps_ if est.steps_needed_ is None else 2 * est.steps_needed_),
+        needed="" if est.steps_needed_ is None else " would do",
+        ridge=Wording(f"ridge={_larger(est.ridge_)}", f"--ridge {_larger(est.ridge_)}"),
+        fewer=argument("features", "linear"),
+        closed_form=CLOSED_FORM,
+    )
     return Diagnostic(name, measure, "caution" if half_way else "bad", said, remedy)
 
 
@@ -59,7 +77,7 @@ def _diverged(est: LearnedBase) -> Diagnostic:
         float(lost),
         "bad" if 2 * lost >= est.seeds else "caution",
         f"{lost} of {est.seeds} runs diverged, the first at step {first:,}.",
-        f"Take a step size below {est.step_size_:.3g}.",
+        Sentence("Take a smaller step size: {step}.", step=_setting("step_size", f"{est.step_size_ / 4:.2g}")),
     )
 
 
@@ -71,7 +89,13 @@ def _step(est: LearnedBase) -> Diagnostic:
     said = f"The step size {est.step_size_:.3g} is {share:.3g} times the largest stable one, {limit:.3g}. {est.plug_in_.note}"
     if share <= 1:
         return Diagnostic("step size", est.step_size_, "ok", said)
-    return Diagnostic("step size", est.step_size_, "caution", said, f"Take a step size of at most {limit:.3g}.")
+    return Diagnostic(
+        "step size",
+        est.step_size_,
+        "caution",
+        said,
+        Sentence("Take {step}.", step=_setting("step_size", f"{limit / 2:.2g}")),
+    )
 
 
 def network_findings(est: LearnedBase) -> tuple[Diagnostic, ...]:
@@ -87,9 +111,11 @@ def _interval(est: LearnedBase) -> Diagnostic:
         "caution",
         "There is no interval: what networks tend to has no formula; the spread over seeds says how far they agree, and nothing "
         "about the log's own noise.",
-        "For an interval, take DiffLSTD with this fitted estimator as its features."
-        if values
-        else "For an interval, take DiffLSTD.",
+        Sentence(
+            "For an interval, take {closed_form}{features}.",
+            closed_form=CLOSED_FORM,
+            features=Wording(" with this fitted estimator as its features" if values else "", ""),
+        ),
     )
 
 
@@ -119,7 +145,7 @@ def _settled(est: LearnedBase) -> Iterator[Diagnostic]:
         verdict,
         f"Runs {state}: from the third to the last quarter of {est.steps_:,} steps their rates moved by "
         f"{move:+.2g}{beside}, against {over_seeds}a difference to the log of {difference:.2g}.",
-        "" if verdict == "ok" else "Take more steps.",
+        "" if verdict == "ok" else Sentence("Take more steps: {steps}.", steps=_setting("steps", 4 * est.steps_)),
     )
 
 
@@ -137,7 +163,13 @@ def _spread(est: LearnedBase) -> Iterator[Diagnostic]:
         verdict,
         f"The rates of {int((~est.diverged_).sum())} runs have a standard deviation of {spread:.2g}; their median is "
         f"{difference:.2g} from what the log earned.",
-        "" if verdict == "ok" else "Take more seeds and steps, or a larger log.",
+        ""
+        if verdict == "ok"
+        else Sentence(
+            "Take more seeds ({seeds}) and steps ({steps}), or a larger log.",
+            seeds=_setting("seeds", 2 * est.seeds),
+            steps=_setting("steps", 4 * est.steps_),
+        ),
     )
 
 
@@ -152,7 +184,13 @@ def _over_rows(est: LearnedBase) -> Iterator[Diagnostic]:
             mass,
             verdict,
             f"The density ratio has a mean of {mass:.3g} over the log, where it should be one.",
-            "" if verdict == "ok" else "Take more steps, or a larger lam.",
+            ""
+            if verdict == "ok"
+            else Sentence(
+                "Take more steps ({steps}), or a larger weight of that mean ({lam}).",
+                steps=_setting("steps", 4 * est.steps_),
+                lam=_setting("lam", f"{10 * est.lam:g}"),
+            ),
         )
         return
     gap = float(np.median(est.offline_rates_[kept] - est.seed_rates_[kept]))
@@ -163,5 +201,11 @@ def _over_rows(est: LearnedBase) -> Iterator[Diagnostic]:
         gap,
         verdict,
         f"With the last networks, the mean of R + q(s', a') − q(s, a) over all rows is {gap:+.2g} from the rate.",
-        "" if verdict == "ok" else "Both estimate the same: take more steps, or a smaller step_size at the end.",
+        ""
+        if verdict == "ok"
+        else Sentence(
+            "Both estimate the same: take more steps ({steps}), or smaller ones ({step}).",
+            steps=_setting("steps", 4 * est.steps_),
+            step=_setting("step_size", f"{est.step_size_ / 4:.2g}"),
+        ),
     )

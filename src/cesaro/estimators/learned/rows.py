@@ -22,6 +22,7 @@ from cesaro.fingerprints import fingerprint
 from cesaro.learning.feed import Feed
 from cesaro.linear import EmpiricalProblem
 from cesaro.linear.fixed_point import feature_scale, reduce
+from cesaro.text import Sentence, Wording, argument
 
 # The ridge of features of our own, relative to their mean square.
 RELATIVE_RIDGE = 1e-6
@@ -38,8 +39,15 @@ def check_size(prepared: Prepared) -> None:
     """Raises where there are more features than anyone waits for."""
     if prepared.num_features > MAX_DENSE:
         raise InputError(
-            f"Learned methods take at most {MAX_DENSE:,} features. Got {prepared.num_features:,} ({prepared.description}); "
-            "take fewer features (features='fourier:100', say), a part of the log, or DiffLSTD."
+            Sentence(
+                "Learned methods take at most {most} features. Got {number} ({what}); take fewer features, such as {fewer}, a "
+                "part of the log, or {closed_form}.",
+                most=f"{MAX_DENSE:,}",
+                number=f"{prepared.num_features:,}",
+                what=prepared.description,
+                fewer=argument("features", "fourier:100"),
+                closed_form=Wording("DiffLSTD", "--method diff-lstd"),
+            )
         )
 
 
@@ -121,7 +129,7 @@ def check_identified(problem: EmpiricalProblem, prepared: Prepared, ridge: float
         return
     said = not_identified(prepared)
     if isinstance(ridge, str) or ridge == 0:
-        raise NotIdentified(f"{said}; {REMEDY}.")
+        raise NotIdentified(Sentence("{problem}; {remedy}.", problem=said, remedy=REMEDY))
     warnings.warn(
         f"{said}; the answer comes from the ridge, not from data, and its interval says nothing about that.",
         EvaluationWarning,

@@ -10,6 +10,7 @@ import argparse
 import csv
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,9 @@ LOSS, HEAT, MEAN, SPREAD, MEMORY = 0.05, 1.5, 6.0, 4.0, 0.98
 DISCOMFORT, PRICE = 0.1, 0.3
 
 
-def after(room: NDArray[np.float64], outside: NDArray[np.float64], heater: NDArray[np.int64], rng: np.random.Generator):
+def after(
+    room: NDArray[np.float64], outside: NDArray[np.float64], heater: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[Any, ...]:
     """The temperatures a quarter of an hour later, the energy that was used, and the score."""
     energy = heater * np.clip(1.2 + 0.2 * rng.standard_normal(len(room)), 0.5, None)
     score = -DISCOMFORT * (room - 21) ** 2 - PRICE * energy

@@ -385,9 +385,8 @@ def as_log(log: Any) -> Log:
 
 def to_numbers(estimate: Estimate, confidence: float, **more: float) -> dict[str, Any]:
     low, high = estimate.interval(confidence)
-    numbers = {"value": estimate.value, "standard_error": estimate.standard_error, "low": low, "high": high, **more}
-    if estimate.below or estimate.above:
-        numbers |= {"widened_below": estimate.below, "widened_above": estimate.above}
+    numbers = {"value": estimate.value, "standard_error": estimate.standard_error, "low": low, "high": high}
+    numbers |= {"widened_below": estimate.below, "widened_above": estimate.above, **more}
     return {key: to_json(value) for key, value in numbers.items()}
 
 

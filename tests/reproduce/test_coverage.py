@@ -334,7 +334,8 @@ def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> Non
 
 
 def test_the_command_prints_tables_and_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coverage, "QUICK", {"logs": 3, "lengths": (30,), "trajectories": (1, 5, 50)})
+    small = {key: SETTINGS[key] for key in ("rows", "rows_logs", "limits")}
+    monkeypatch.setattr(coverage, "QUICK", {**small, "logs": 3, "lengths": (30,), "trajectories": (1, 5, 50)})
     arguments = ["reproduce", "coverage", "--quick", "--out", str(tmp_path / "out"), "--quiet"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output

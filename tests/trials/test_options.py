@@ -40,7 +40,7 @@ TRIALS = [
         "--cost and --reward exclude each other: an outcome is to be as low or as high as possible. Got 'reward' and 'reward';",
     ),
     option("--cost bill", 'log.csv must have the column "bill" that --cost names.'),
-    option("--cost state", '("state" is already used as cost); give --observation COLUMN.'),
+    option("--cost state", '("state" is already used as cost); give --observation COLUMN; cesaro inspect proposes columns.'),
     option("--ignore cost", "--ignore must be one of next_observation, … Got 'cost'."),
     option("--gap 0", "gap must be a number ≥ 1. Got 0.0."),
     option("--gap inf", "gap must be a number ≥ 1. Got inf."),

@@ -56,9 +56,7 @@ def check_settings(
     factor = None if gap is None else checks.number("gap", gap, low=1.0)
     if not isinstance(drop_duplicates, bool):
         raise InputError(f"drop_duplicates must be True or False. Got {drop_duplicates!r}.")
-    return Settings(
-        reward_lag, chosen["on_termination"], chosen["on_truncation"], factor, drop_duplicates=drop_duplicates
-    )
+    return Settings(reward_lag, **chosen, gap=factor, drop_duplicates=drop_duplicates)
 
 
 def carried_settings(log: str, metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:

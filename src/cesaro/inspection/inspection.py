@@ -68,7 +68,12 @@ class Inspection:
 
     def _roles(self) -> dict[str, tuple[str, ...]]:
         """In the order in which people name them."""
-        return {role: self.proposal.roles[role] for role in _ROLES if role in self.proposal.roles}
+        known = self.proposal.roles
+        return {
+            "cost" if role == "reward" and self.proposal.is_cost else role: known[role]
+            for role in _ROLES
+            if role in known
+        }
 
     @property
     def command(self) -> str:
@@ -131,7 +136,13 @@ class Inspection:
         lines += self._table()
         lines += ["", "What it seems to be"]
         for role, columns in self._roles().items():
-            lines.append(_entry(role.replace("_", " "), f"{_named(columns)}", self.proposal.reasons.get(role, "")))
+            lines.append(
+                _entry(
+                    role.replace("_", " "),
+                    f"{_named(columns)}",
+                    self.proposal.reasons.get("reward" if role == "cost" else role, ""),
+                )
+            )
         for name, reason in self.proposal.reasons.items():
             if name.startswith("kind of "):
                 column = name.removeprefix("kind of ")

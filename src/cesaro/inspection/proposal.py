@@ -45,6 +45,7 @@ class Proposal:
 
     Attributes:
         roles: role → columns; several for the observation.
+        is_cost: whether the column of the reward holds costs, so that it is given as one.
         ignored: roles that a column has the usual name of, and must not take.
         kinds: "number" or "category" where the column's type alone would say the other.
         reasons: role or setting → why.
@@ -54,6 +55,7 @@ class Proposal:
     """
 
     roles: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    is_cost: bool = False
     ignored: list[str] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
     reward_lag: int = 0
@@ -217,8 +219,14 @@ class _Proposer:
                 others = ", ".join(f'"{visible(name)}"' for name in named[1:])
                 self.found.doubts.append(f'"{visible(named[0])}" was taken as the reward; {others} may be it as well.')
             if means(named[0], COSTS):
+                self.found.is_cost = not (self.profiles[named[0]].low or "").startswith(("-", "−"))
                 self.found.doubts.append(
-                    f'"{visible(named[0])}" sounds like a cost: the rate is a cost per step then, and less is better.'
+                    f'"{visible(named[0])}" sounds like a cost, '
+                    + (
+                        "so that less is better; if more is, put --reward in the place of --cost."
+                        if self.found.is_cost
+                        else "but some entries are negative; if less is better, put --cost in the place of --reward."
+                    )
                 )
         else:
             rest = [

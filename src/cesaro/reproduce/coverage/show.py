@@ -43,7 +43,7 @@ RULE_LABELS = {
 }
 METHOD_LABELS = {
     "default": "default",
-    "doubled": "Fourier, dual doubled",
+    "doubled": "doubled dual",
     "polynomial": "polynomial:2",
 }
 # Okabe and Ito's colors, which color-blind readers can tell apart; markers tell them apart in print.
@@ -124,13 +124,11 @@ def print_tables(result: Result, console: "Console") -> None:
 def _print_systems(found: systems.Result, console: "Console") -> None:
     """Over judged systems, by rows and method, then over those that the default was chosen on."""
     for is_judged in (True, False):
-        kind = "judged systems" if is_judged else "systems that the default was chosen on"
-        table = study.plain_table(
-            f"Numbers for states, {kind}: coverage in %, nominal 95; the rest in gaps target - log"
-        )
+        kind = "judged systems" if is_judged else "systems of the choice"
+        table = study.plain_table(f"States with numbers, {kind}: coverage in %, the rest in gaps")
         table.add_column("rows", justify="right", no_wrap=True)
         table.add_column("method", no_wrap=True)
-        for name in ("limit", "truth", "expressible", "bias", "half width", "score", "ok", "ok, misses"):
+        for name in ("limit", "truth", "fits", "bias", "half", "score", "ok", "ok, misses"):
             table.add_column(name, justify="right", no_wrap=True)
         for count in found.config.rows:
             for method in systems.METHODS:

@@ -106,7 +106,7 @@ def test_one_json_document_and_nothing_else(log: Path, tmp_path: Path) -> None:
         *("verdict", "diagnostics", "settings", "log", "warnings", "run"),
     }
     rate = found["reward_rate"]
-    assert rate.keys() == {"value", "standard_error", "low", "high"}
+    assert rate.keys() == {"value", "standard_error", "low", "high", "widened_below", "widened_above"}
     assert rate["low"] < 1 / 3 < rate["high"]
     assert found["difference"].keys() == {*rate, "p_one_sided"}
     assert (found["policy"], found["unit"], found["confidence"]) == ("always", None, 0.9)

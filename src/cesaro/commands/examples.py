@@ -10,7 +10,6 @@ import typer
 import cesaro
 from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
-from cesaro.folders import OutFolder
 
 # The command of the README, with the folder in the place of {0}.
 _FIRST = (
@@ -20,24 +19,25 @@ _FIRST = (
 )
 
 
-class _Copy(OutFolder):
-    WRITER = "examples"
-    WRITTEN_BY = "cesaro examples"
-
-
 def examples(
     out: Annotated[Path, typer.Option(help="The folder that will hold them.")] = Path("examples"),
     force: Annotated[bool, typer.Option("--force", help="Replace what an earlier run wrote.")] = False,
 ) -> None:
     """Write the logs, policies and programs of the documentation into a folder, and print a command that uses them."""
     with one_line_errors(resumes=False):
+        from cesaro.folders import OutFolder  # help must not wait for NumPy
+
+        class Copy(OutFolder):
+            WRITER = "examples"
+            WRITTEN_BY = "cesaro examples"
+
         source = _source()
         names = sorted(
             file.relative_to(source).as_posix()
             for file in source.rglob("*")
             if file.is_file() and "__pycache__" not in file.parts
         )
-        with _Copy(out, force=force) as folder:
+        with Copy(out, force=force) as folder:
             for name, place in zip(names, folder.files(names), strict=True):
                 shutil.copyfile(source / name, place)
             folder.rename()

@@ -68,8 +68,8 @@ def test_json_is_plain_even_where_numbers_are_missing(answer: cs.Evaluation) -> 
     settings = {"ridge": np.float64("nan"), "size": np.int64(3), "nested": [np.float32(1.5), None], "kind": object}
     strange = replace(answer, target=unknown, difference=unknown, diagnostics=(odd,), settings=settings)
     found = json.loads(json.dumps(strange.to_dict(), allow_nan=False))
-    unknown = {"standard_error": None, "low": None, "high": None}
-    assert found["reward_rate"] == {"value": 1.0, **unknown, "widened_below": 0.0, "widened_above": 0.0}
+    nothing: dict[str, float | None] = {"standard_error": None, "low": None, "high": None}
+    assert found["reward_rate"] == {"value": 1.0, **nothing, "widened_below": 0.0, "widened_above": 0.0}
     assert found["difference"]["p_one_sided"] is None
     assert found["verdict"] == "bad"
     assert found["settings"] == {"ridge": None, "size": 3, "nested": [1.5, None], "kind": "<class 'object'>"}

@@ -78,7 +78,8 @@ class Prepared:
         if self.policy.is_logged:
             return
         self.map = build(features, self.log, random_state=random_state, most=most, sample=self.sample)
-        self.grows = isinstance(features, str) and features in ("auto", "smooth")
+        named = isinstance(features, str) and features in ("auto", "smooth")
+        self.grows = named and most is None and not isinstance(self.map, OneHot)
         self._build_dual(dual_features)
 
     def _build_dual(self, dual_features: Any) -> None:

@@ -199,6 +199,15 @@ def learned_methods(subject: Subject) -> Iterator[Diagnostic]:
     name = "learned methods"
     if not subject.is_linear:
         return
+    if subject.prepared.grows:
+        yield Diagnostic(
+            name,
+            None,
+            "ok",
+            "Steps and stability of learned methods are left out for the default's features, of which learned methods would take "
+            "at most 64 others.",
+        )
+        return
     if subject.prepared.num_features > MOST_FEATURES:
         yield Diagnostic(
             name,

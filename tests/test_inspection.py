@@ -134,6 +134,7 @@ def test_a_forgotten_option_is_bad_and_named_in_the_first_lines(forgotten: list[
     assert remedy in first
 
 
+@pytest.mark.slow
 def test_a_column_left_out_and_an_action_read_as_labels_are_no_worse_than_said() -> None:
     said = described(observation="Stock", policy=str(EXAMPLES / "inventory_policy.py:whatever_the_day"))
     assert 'The column "Weekday", which' in " ".join(said.split())

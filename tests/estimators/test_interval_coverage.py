@@ -87,7 +87,10 @@ def logs(problem: Known, rows: int, trajectories: int) -> list[cs.Transitions]:
     ]
 
 
-@pytest.mark.parametrize(("trajectories", "rule"), [(1, "long-run"), (50, "clustered")])
+SLOW = pytest.param(50, "clustered", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("trajectories", "rule"), [(1, "long-run"), SLOW])
 def test_default_intervals_cover_the_limit_on_a_sticky_chain(trajectories: int, rule: str) -> None:
     problem = known("sticky", 0.85, 0.1)
     table, truth = problem.features["misfit"], problem.truths

@@ -15,14 +15,9 @@ from cesaro.data.columns import kind_argument
 from cesaro.data.log import Origin
 from cesaro.data.values import Values
 from cesaro.errors import CesaroError
-from cesaro.estimators import closed_form, tabular
 from cesaro.estimators.diagnostics.finding import Diagnostic, Verdict, finding, percent
-from cesaro.estimators.diagnostics.subject import Subject
-from cesaro.estimators.gathering import Gathering
-from cesaro.estimators.passes import Running, run_pass
+from cesaro.estimators.diagnostics.subject import Subject, solved
 from cesaro.estimators.pipeline import Prepared
-from cesaro.estimators.series import influence
-from cesaro.features import OneHot
 from cesaro.inspection import evidence
 from cesaro.inspection.evidence import Contiguous
 from cesaro.inspection.prediction import ENOUGH
@@ -152,23 +147,14 @@ def answer(log: Log, policy: Policy, rows: Block, subject: Subject) -> Answer | 
             random_state=subject.prepared.random_state,
             most=QUICK,
         ).excerpt(rows)
-        moments = run_pass(Gathering(), prepared, Running(quiet=True)).moments
-        if isinstance(prepared.map, OneHot):
-            solution = tabular.solve(moments, 0.0, prepared.map.label)
-        else:
-            solution = closed_form.solve(moments, 0.0)
-        if not solution.is_identified:
-            return None
         per_weight = 1.0 if rows.weights is None else len(rows) / float(rows.weights.sum())
-        parts = [
-            influence(prepared, solution, part, number, per_weight)[0]
-            for block in prepared.data.blocks()
-            for number, part in enumerate(prepared.parts(block))
-        ]
+        solution, series = solved(prepared, per_weight)
     except (CesaroError, np.linalg.LinAlgError):
         return None
-    series, errors = (np.concatenate([getattr(part, name) for part in parts]) for name in ("influence", "errors"))
-    return Answer(solution.reward_rate + float(series.mean()), series - series.mean(), errors)
+    if not solution.is_identified:
+        return None
+    mean = float(series.influence.mean())
+    return Answer(solution.reward_rate + mean, series.influence - mean, series.errors)
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,10 @@ import numpy as np
 from cesaro.data import FeatureTransitions
 from cesaro.engines.threads import ONE_THREAD
 from cesaro.errors import InputError
-from cesaro.estimators import closed_form, tabular
-from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.diagnostics.finding import OTHERS, Diagnostic, Verdict, finding, percent
-from cesaro.estimators.diagnostics.subject import Subject
-from cesaro.estimators.gathering import Gathering
+from cesaro.estimators.diagnostics.subject import Subject, solved
 from cesaro.estimators.influence import Estimate
-from cesaro.estimators.passes import Running, run_pass
-from cesaro.estimators.pipeline import Prepared
 from cesaro.estimators.plug_in import PlugIn, plug_in, problem_of
-from cesaro.estimators.series import influence
 from cesaro.estimators.support import pair_table
 from cesaro.features import ROWS_PER_COMPONENT, ROWS_PER_FEATURE, FeatureMap, OneHot, build
 from cesaro.linear import METHODS
@@ -154,14 +148,6 @@ def _relative_ridge(subject: Subject) -> float:
     return subject.solution.ridge / square if square > 0 else 0.0
 
 
-def _fit(prepared: Prepared, other: FeatureMap, relative_ridge: float) -> Solution:
-    """The closed form in another map."""
-    moments = run_pass(Gathering(), prepared, Running(quiet=True)).moments
-    if isinstance(other, OneHot):
-        return tabular.solve(moments, 0.0, other.label)
-    return closed_form.solve(moments, relative_ridge * float(np.mean(moments.mean("xx"))))
-
-
 def _compared(subject: Subject, maps: Iterable[tuple[str, FeatureMap]]) -> Iterator[Compared]:
     """Those maps that tell the rate, on the same rows: the estimate there is its influence's mean away from the whole log's."""
     prepared, sampling = subject.prepared, subject.sampling
@@ -175,15 +161,10 @@ def _compared(subject: Subject, maps: Iterable[tuple[str, FeatureMap]]) -> Itera
     for features, other in maps:
         second = prepared.with_map(other).excerpt(rows)
         try:
-            found = _fit(second, other, _relative_ridge(subject))
+            found, rows_series = solved(second, len(rows) / weight, _relative_ridge(subject))
         except InputError:  # too many levels or pairs, or pairs without data
             continue
-        parts = [
-            influence(second, found, part, number, len(rows) / weight)[0].influence
-            for block in second.data.blocks()
-            for number, part in enumerate(second.parts(block))
-        ]
-        series = np.concatenate(parts)
+        series = rows_series.influence
         if found.unidentified > OPEN or np.std(series) > WIDE * np.std(here):
             continue
         value = found.reward_rate + float(series.mean()) - subject.estimate.value - float(here.mean())

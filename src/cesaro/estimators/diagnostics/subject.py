@@ -10,13 +10,17 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Log
+from cesaro.estimators import closed_form, tabular
 from cesaro.estimators.closed_form import Solution
 from cesaro.estimators.facts import Facts
+from cesaro.estimators.gathering import Gathering
 from cesaro.estimators.influence import Estimate, Sampling, autocorrelation_time
 from cesaro.estimators.moments import Moments, Rows
+from cesaro.estimators.passes import Running, run_pass
 from cesaro.estimators.pipeline import Prepared
-from cesaro.estimators.totals import Totals
-from cesaro.features import sample_rows
+from cesaro.estimators.series import influence
+from cesaro.estimators.totals import Series, Totals
+from cesaro.features import OneHot, sample_rows
 
 # Numbers of one feature matrix of the sample: 20,971 rows of 800 features, all 100,000 rows up to 167.
 SAMPLE_NUMBERS = 2**24
@@ -107,6 +111,21 @@ def gather(blocks: Iterator[Rows]) -> Rows:
 
 def _dense(features: NDArray[np.floating] | sp.csr_array) -> NDArray[np.floating]:
     return np.asarray(features.toarray()) if isinstance(features, sp.csr_array) else features
+
+
+def solved(prepared: Prepared, per_weight: float, relative_ridge: float = 0.0) -> tuple[Solution, Series]:
+    """The closed form of some rows and the series of each; the ridge is relative to the features' mean square."""
+    moments = run_pass(Gathering(), prepared, Running(quiet=True)).moments
+    if isinstance(prepared.map, OneHot):
+        solution = tabular.solve(moments, 0.0, prepared.map.label)
+    else:
+        solution = closed_form.solve(moments, relative_ridge * float(np.mean(moments.mean("xx"))))
+    parts = [
+        influence(prepared, solution, part, number, per_weight)[0]
+        for block in prepared.data.blocks()
+        for number, part in enumerate(prepared.parts(block))
+    ]
+    return solution, Series.joined(parts)
 
 
 def spectrum(matrix: Array) -> tuple[Array, Array, Array]:

@@ -163,9 +163,12 @@ def run(trial: Trial, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """What is in a folder and below, by name: the bytes of files, where links point to, what else there is."""
+    """What is in a folder and below, by name: the bytes of files, where links point to, what else there is.
+
+    Without what Python compiles: it writes that anew where a source changed in a later second than the one before.
+    """
     found = {}
-    for path in sorted(folder.rglob("*")):
+    for path in sorted(path for path in folder.rglob("*") if "__pycache__" not in path.parts):
         kind = path.lstat().st_mode
         if stat.S_ISLNK(kind):
             content = b"link to " + os.fsencode(os.readlink(path))

@@ -77,6 +77,7 @@ def answer(text: str) -> dict[str, Any]:
     return {**json.loads(text), "run": None}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blank_pictures")
 def test_killed_runs_resume(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is killed is a process of its own; before it and after it the same command runs here."""

@@ -57,6 +57,7 @@ def test_holm_counts_all_comparisons(found: cs.Comparison) -> None:
     assert "Of all 3 differences, 1 is beyond noise." in str(shown)
 
 
+@pytest.mark.slow
 def test_claims_are_rarely_wrong_where_all_policies_are_alike(found: cs.Comparison) -> None:
     """2,000 seeded draws of three equal policies: some claim in at most 5 % of them, up to 4 standard errors of that share.
 

@@ -26,7 +26,7 @@ def _has_code(page: str) -> bool:
 
 ALL = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in ALL if page not in RECORDS and _has_code(page)]
-# `make test` runs where people start; `make docs` runs every page, which takes minutes.
+# `make test` runs the README, `make slow` this page too, and `make docs` every page, which takes minutes.
 FIRST = ["README.md", "docs/add_an_algorithm.md"]
 CHOSEN = PAGES if os.environ.get("CESARO_ALL_PAGES") else FIRST
 
@@ -50,6 +50,7 @@ def _compared(done: "subprocess.CompletedProcess[str]") -> int:
     return int(done.stdout.splitlines()[-1].split()[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in CHOSEN if page != "README.md"])
 def test_the_page_runs(page: str, tmp_path: Path) -> None:
     _compared(_run(ROOT / page, tmp_path))

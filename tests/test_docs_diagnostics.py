@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from cesaro.estimators.diagnostics import OTHERS
@@ -39,7 +40,8 @@ def text_of(value: ast.expr | None, known: dict[str, ast.expr], place: str) -> s
     return "".join(text_of(part, {}, place) for part in value.values)
 
 
-def emitted() -> set[str]:
+@cache
+def emitted() -> frozenset[str]:
     """The first argument of every finding(…) and Diagnostic(…) under src/cesaro, whatever way it is written."""
     names = set()
     for path in sorted((ROOT / "src" / "cesaro").rglob("*.py")):
@@ -53,7 +55,7 @@ def emitted() -> set[str]:
                 if call.func.id in ("finding", "Diagnostic"):
                     first = [*call.args, *(word.value for word in call.keywords if word.arg in ("name", None))]
                     names.add(text_of(first[0], known, f"{path.name}, line {call.lineno}"))
-    return names
+    return frozenset(names)
 
 
 def test_the_table_names_exactly_what_the_code_emits() -> None:

@@ -42,6 +42,7 @@ def test_the_demo_prints_the_answer_beside_the_truth(tmp_path: Path) -> None:
     assert "Exact truth:  2.7266, inside the interval; the estimate is -0.9 standard errors off." in said
 
 
+@pytest.mark.slow
 def test_the_shipped_log_is_what_the_script_makes() -> None:
     shipped = ROOT / "examples" / "queue.parquet"
     assert shipped.stat().st_size < 1_000_000
@@ -60,6 +61,7 @@ def test_arrays() -> None:
     assert re.search(r"'from wear 3 on' would earn 6\.8\d* per step", said)
 
 
+@pytest.mark.slow
 def test_pendulum() -> None:
     pytest.importorskip("gymnasium")
     said = run("examples/pendulum.py", "--rows", "5000")
@@ -73,6 +75,7 @@ def test_known_mdp(tmp_path: Path) -> None:
     assert (tmp_path / "access_control.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_the_shipped_heating_log_is_what_the_script_makes() -> None:
     shipped = ROOT / "examples" / "heating.csv"
     assert shipped.stat().st_size < 400_000

@@ -85,6 +85,7 @@ def test_the_proposed_command_gives_the_right_answer(name: str, options: str, po
     assert space["log"].schema == cs.read(file, **found.arguments).schema
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), [("inventory", 400_000), ("thermostat", 600_000), ("recommender", 600_000)])
 def test_the_shipped_logs_are_what_the_scripts_make(name: str, size: int) -> None:
     module = generator(f"make_{name}_log")

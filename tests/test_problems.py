@@ -204,6 +204,7 @@ def test_best_policy_of_the_access_control_queue() -> None:
     assert accepts[1:, 3].all()
 
 
+@pytest.mark.slow
 def test_access_control_queue_against_a_simulation() -> None:
     """60,000 steps of the story itself; the mean reward is within four standard errors (20 batch means)."""
     problem = cs.problems.access_control_queue(3, (1.0, 4.0), 0.2)

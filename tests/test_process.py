@@ -68,6 +68,7 @@ def arguments(policy: str, *options: str) -> list[str]:
     return [*PROGRAM, "evaluate", "log.csv", "--policy", policy, "--quiet", *options]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy", ["p.py:f", pytest.param("p.py:closes", marks=SLOW), pytest.param("p.py:twice", marks=SLOW)]
 )

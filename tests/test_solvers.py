@@ -234,6 +234,7 @@ def test_every_solver_agrees_with_dense_state_reduction(name: str, monkeypatch: 
     np.testing.assert_allclose(solution.state_values, values, rtol=0, atol=1e-8 * np.abs(values).max())
 
 
+@pytest.mark.slow
 def test_large_random_graph_needs_no_dense_matrix() -> None:
     """The public way at 20,000 states: stationarity and the Bellman equation, checked with the chain alone."""
     rng = np.random.default_rng(6)
@@ -290,6 +291,7 @@ def test_sparse_lu_on_nearly_separate_hubs_is_right_or_refuses(
     right_or_refused(chain, rewards, truth)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("there", "back"),
     [(1e-2, 1e-2), (1e-5, 3e-5), (1e-9, 1e-9), (1e-13, 1e-11), (1e-3, 1e-13)],
@@ -308,6 +310,7 @@ def test_iteration_on_nearly_separate_graphs_is_right_or_refuses(
     right_or_refused(chain, rewards, truth)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("there", "back"), [(1e-10, 3e-10), (1e-12, 3e-12)])
 def test_iteration_on_large_nearly_separate_graphs_is_right_or_refuses(there: float, back: float) -> None:
     """Two random graphs of 5,000 states. The larger they are, the less a residual says about their balance:

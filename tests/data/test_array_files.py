@@ -137,6 +137,7 @@ TOKENS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(TOKENS, max_size=40).map("".join), st.sampled_from([(1, 0), (2, 0), (3, 0), (9, 9)]))
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_headers_get_one_sentence(tmp_path: Path, header: str, version: tuple[int, int]) -> None:

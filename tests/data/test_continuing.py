@@ -186,6 +186,7 @@ def logs(draw: st.DrawFn) -> tuple[list[Row], Rules]:
     return rows, rules
 
 
+@pytest.mark.slow
 @given(logs())
 @settings(max_examples=600)
 def test_transitions_follow_the_rules(log: tuple[list[Row], Rules]) -> None:

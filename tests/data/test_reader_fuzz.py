@@ -155,6 +155,7 @@ def _name(source: Any) -> str:
     return "table" if isinstance(source, pa.Table) else "arrays" if isinstance(source, dict) else "frame"
 
 
+@pytest.mark.slow
 @given(tables())
 @settings(fuzzed, max_examples=350)
 def test_any_table(case: tuple[pa.Table, dict[str, Any]]) -> None:
@@ -174,6 +175,7 @@ def test_any_table_in_a_file(tmp_path: Path, case: tuple[pa.Table, dict[str, Any
     attempt(path, **options)
 
 
+@pytest.mark.slow
 @given(tables(encoded=False))
 @settings(fuzzed, max_examples=80)
 def test_any_pandas_frame(case: tuple[pa.Table, dict[str, Any]]) -> None:
@@ -185,6 +187,7 @@ def test_any_pandas_frame(case: tuple[pa.Table, dict[str, Any]]) -> None:
     attempt(frame, **options)
 
 
+@pytest.mark.slow
 @given(tables(encoded=False))
 @settings(fuzzed, max_examples=80)
 def test_any_polars_frame(case: tuple[pa.Table, dict[str, Any]]) -> None:
@@ -207,6 +210,7 @@ _OBJECTS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(_OBJECTS, st.sampled_from(["observation", "action", "reward", "trajectory", "time", "terminated"]))
 @settings(fuzzed, max_examples=125)
 def test_any_objects_in_a_frame(objects: list[Any], role: str) -> None:
@@ -331,6 +335,7 @@ _ARRAYS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.fixed_dictionaries({"observation": _ARRAYS, "action": _ARRAYS, "reward": _ARRAYS}), _ARRAYS)
 @settings(fuzzed, max_examples=200)
 def test_any_arrays(arrays: dict[str, Any], more: Any) -> None:
@@ -381,6 +386,7 @@ def array_logs(draw: st.DrawFn) -> dict[str, Any]:
     return arrays
 
 
+@pytest.mark.slow
 @given(array_logs())
 @settings(fuzzed, max_examples=100)
 def test_any_arrays_in_npz(tmp_path: Path, arrays: dict[str, Any]) -> None:
@@ -412,6 +418,7 @@ def _special(file: h5py.File, name: str, rows: int, kind: str) -> None:
 _SPECIAL = ["empty", "group", "link", "reference", "enum", "ragged", "text"]
 
 
+@pytest.mark.slow
 @given(array_logs(), st.sampled_from([None, *_SPECIAL]), st.sampled_from(_D4RL))
 @settings(fuzzed, max_examples=100)
 def test_any_arrays_in_hdf5(tmp_path: Path, arrays: dict[str, Any], special: str | None, role: str) -> None:

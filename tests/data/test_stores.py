@@ -144,6 +144,7 @@ def test_a_store_is_read_like_a_folder(name: str, logs: dict[str, str]) -> None:
     assert next(source.batches(3, ROLES.columns(), 1_000)).to_pydict() == table().slice(5_500, 500).to_pydict()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "fault"), [("parquet", "503 Slow Down"), ("parquet", "drop"), ("csv", "500 Error"), ("arrow", "drop")]
 )
@@ -222,6 +223,7 @@ def test_credentials_stay_where_they_are(store: tuple[Faults, str], logs: dict[s
     assert log.counts["files"] == 4
 
 
+@pytest.mark.slow
 def test_an_answer_from_a_store_tells_no_secret(
     store: tuple[Faults, str], logs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def test_exact_weights_of_a_discrete_log_give_the_exact_rate(name: str) -> None:
     assert fitted.reward_rate_ == pytest.approx(problem.exact.reward_rate, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["random 0", "random 3", "Boyan"])
 def test_the_error_falls_with_the_root_of_the_rows(name: str) -> None:
     # Independent rows as counts of every transition. The logarithm of a root mean square over 200 logs has a standard error of
@@ -90,6 +91,7 @@ def logs(problem: Known, rows: int, trajectories: int) -> list[cs.Transitions]:
 SLOW = pytest.param(50, "clustered", marks=pytest.mark.slow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("trajectories", "rule"), [(1, "long-run"), SLOW])
 def test_default_intervals_cover_the_limit_on_a_sticky_chain(trajectories: int, rule: str) -> None:
     problem = known("sticky", 0.85, 0.1)

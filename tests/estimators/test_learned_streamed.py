@@ -95,6 +95,7 @@ def closed_form(ridge: float) -> cs.DiffLSTD:
     return cs.DiffLSTD(features, "same", ridge, standard_errors="independent", quiet=True).fit(in_memory(), Often())
 
 
+@pytest.mark.slow
 def test_a_sorted_log(streamed: cs.Log) -> None:
     """The limit and its standard error are those of all rows, and runs get there: beyond four standard deviations once in 16,000
     tests. What is read in blocks gives the bits of what is in memory.
@@ -192,6 +193,7 @@ def test_a_fit_does_not_go_on_with_other_rows_or_another_policy(
         fit(cs.Transitions(*{**given, "reward": reward}.values()), Often())
 
 
+@pytest.mark.slow
 def test_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rate is known, and that of the log is 0.6 below it."""
     monkeypatch.setattr(rows, "MAX_NUMBERS", ROWS)

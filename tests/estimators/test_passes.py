@@ -232,6 +232,7 @@ def test_progress_is_written_once_a_minute(tmp_path: Path, monkeypatch: pytest.M
     assert fitted(folder, kept).estimate_ == whole.estimate_
 
 
+@pytest.mark.slow
 def test_a_comparison_keeps_a_file_per_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pass_checkpoint, "SECONDS", 0.0)
     log = cs.read(write(continuous(1500), tmp_path / "log"), stream=True)

@@ -150,6 +150,7 @@ def test_several_labelled_columns_are_one_state() -> None:
     assert "6 states × 2 actions" in one.features_
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_pairs() -> None:
     """A queue of 50,000 places with two service speeds, 400,000 rows: the empirical chain's exact rate, standard error and all.
 
@@ -200,6 +201,7 @@ def test_conjugate_gradients_solve_the_ridge_equations(rows: int, ridge: float) 
     np.testing.assert_allclose(est.weights_, expected[1:], atol=1e-7 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 def test_a_ridge_on_many_pairs_is_quick() -> None:
     """Elimination of 16,000 random pairs would take minutes and gigabytes; and it is not tried."""
     rng = np.random.default_rng(12)

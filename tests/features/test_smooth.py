@@ -76,6 +76,7 @@ def test_splines_are_of_inputs_with_many_values_and_linear_beyond_them() -> None
     np.testing.assert_allclose(far[2] - far[1], far[1] - far[0], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_rate_does_not_lean_towards_the_log() -> None:
     """Of 95 % intervals on 12 logs fewer than 9 cover with probability 2e-4; the mean error is within 4 standard errors."""
     fits = [fit("auto", cs.Transitions(*linear_gaussian(seed))) for seed in range(12)]

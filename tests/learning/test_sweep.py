@@ -622,6 +622,7 @@ def test_rows_of_transitions_come_with_their_weights() -> None:
     assert chi_square(counts, np.full(40, 1 / 40)) > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [0, 1, 2**31, 2**32 - 2, 2**32 - 1])
 def test_no_random_number_leads_to_a_row_of_weight_zero(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor out of the table: the extremes of the generator, which nobody meets by drawing."""

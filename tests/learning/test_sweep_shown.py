@@ -273,6 +273,7 @@ def test_hostile_names_stay_text() -> None:
     assert drawn(figure)
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_the_figure_and_pyplot_does_not_keep_it() -> None:
     code = (
         "import sys, cesaro as cs\n"

@@ -60,6 +60,7 @@ def test_mean_update_is_the_enumerated_one(method: str, index: int, enumerate_up
         assert mismatches(problem, exact, result.mean) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["main text", "appendix"])
 @pytest.mark.parametrize("index", [0, 1, 5])
 def test_both_printed_forms_of_diff_gq2_are_detected(form: str, index: int, enumerate_update: Enumerate) -> None:
@@ -80,6 +81,7 @@ def test_both_printed_forms_of_diff_gq2_are_detected(form: str, index: int, enum
     assert np.abs(printed.mean_G @ solution + printed.mean_h).max() > 1e-6
 
 
+@pytest.mark.slow
 def test_printed_forms_of_diff_gq2_on_boyans_chain(enumerate_update: Enumerate) -> None:
     """The main-text form is stable there, the appendix form diverges, the right one is stable."""
     problem = cs.problems.boyan_chain(0.1, 0.9)

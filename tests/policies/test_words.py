@@ -7,6 +7,7 @@ import cesaro as cs
 from cesaro.policies import attach, policy
 
 
+@pytest.mark.slow
 def test_uniform_on_a_box_draws_between_its_bounds() -> None:
     log = cs.collect("Pendulum-v1", "uniform", 2_000, streams=2, workers=1, quiet=True).load()
     actions = np.asarray(log.actions.plain(), dtype=np.float64)

@@ -224,6 +224,7 @@ def compared(log: cs.Transitions) -> cs.Comparison:
     return cs.compare(log, {"always": "constant:1", "again": "constant:1", "coin": "uniform"}, quiet=True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blank_pictures")
 def test_a_comparison_takes_the_place_of_an_evaluation_when_it_is_forced_to(
     answer: cs.Evaluation, compared: cs.Comparison, tmp_path: Path

@@ -113,6 +113,7 @@ def test_a_trial_depends_on_seed_size_and_number_only() -> None:
     assert not np.isclose(other, together).any()
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_workers_or_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = set()
     for index, (workers, chunk) in enumerate([(1, 250), (2, 7), (3, 1)]):
@@ -158,6 +159,7 @@ def test_files_hold_what_was_computed(tmp_path: Path) -> None:
     assert (out / "assumption.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_killed_runs_resume_to_the_identical_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "import sys; from importlib import import_module; "

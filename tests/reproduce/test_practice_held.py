@@ -28,6 +28,7 @@ def act(observations: Any) -> Any:
     return observations.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 def test_where_no_values_help_the_residual_is_the_distance() -> None:
     """Every next pair is the pair itself, so that q cancels: δ² is var R + (share · gap)², whatever was learned."""
     rng, gap = np.random.default_rng(0), -1.5

@@ -56,6 +56,7 @@ def test_the_default_folder_is_the_studys(tmp_path: Path, monkeypatch: pytest.Mo
     assert cesaro("--from", "first/manifest.json", "--force").exit_code == 0
 
 
+@pytest.mark.slow
 def test_another_summary_is_shown_and_fails(recorded: Path, tmp_path: Path) -> None:
     summary = json.loads((recorded / "manifest.json").read_text(encoding="utf-8"))["summary"]
     summary["methods"]["diff-sgq"]["mean_final_error"] = 7.5
@@ -69,6 +70,7 @@ def test_another_summary_is_shown_and_fails(recorded: Path, tmp_path: Path) -> N
     assert (tmp_path / "again" / "manifest.json").exists()
 
 
+@pytest.mark.slow
 def test_other_versions_are_noted_in_one_line(recorded: Path, tmp_path: Path) -> None:
     versions = json.loads((recorded / "manifest.json").read_text(encoding="utf-8"))["versions"]
     file = changed(recorded, tmp_path / "m.json", versions={**versions, "jax": "0.0.1", "fortran": "77"})
@@ -150,6 +152,7 @@ def test_bad_input_is_one_line_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_command_prints_tables_and_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for module in (boyan, boyan_config):

@@ -14,6 +14,7 @@ def cesaro(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
+@pytest.mark.slow
 def test_collect_and_evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "policies.py").write_text("def swing(rows):\n    return -rows[:, 1:2]\n", encoding="utf-8")

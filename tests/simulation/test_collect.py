@@ -89,6 +89,7 @@ def frozen_lake() -> tuple[cs.TabularMDP, list[int]]:
     return cs.TabularMDP(probabilities, rewards), states
 
 
+@pytest.mark.slow
 def test_logs_and_truths_agree_with_the_exact_rate() -> None:
     """Each within 4 standard errors: wrong for about one seed in 3,000 (t, 39 degrees of freedom) and one in 15,000."""
     mdp, states = frozen_lake()

@@ -27,6 +27,7 @@ def _workers(parent: int) -> int:
     return sum(b"popen_loky" in command.read_bytes() for command in commands if command.exists())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see the workers start")
 @pytest.mark.parametrize("delay", [0.0, 0.4])
 def test_ctrl_c_shows_one_line_also_while_workers_start(tmp_path: Path, delay: float) -> None:

@@ -29,6 +29,7 @@ def test_there_are_enough_batches(streams: int, batches: int) -> None:
     assert error > 0
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_mean_of_correlated_rewards() -> None:
     """300 sets of 20 streams of an AR(1) series (0.8): at least 269 intervals of 95 % hold the mean.
 

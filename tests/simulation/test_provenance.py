@@ -44,6 +44,7 @@ def test_locks_do_not_count() -> None:
     assert identity(WithALock, "constant:0").keys() == {"env_fingerprint", "policy_fingerprint"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", ["policy.py", "helper.py"])
 def test_a_log_is_not_finished_with_another_policy_file(
     changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

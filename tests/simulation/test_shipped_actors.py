@@ -25,6 +25,7 @@ def test_the_studys_four_are_there() -> None:
     assert shipped() == ["HalfCheetah-v5", "Hopper-v5", "Swimmer-v5", "Walker2d-v5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", shipped())
 def test_the_stated_return_is_reproduced(env: str) -> None:
     """6 new episodes against the 10 of the metadata, Welch's t below 6: for normal returns wrong for one seed in 500 at most.

@@ -160,6 +160,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_ctrl_c_is_one_line_and_the_same_command_resumes(tmp_path: Path) -> None:
     command = [*COMMAND, "reproduce", "assumption", "--trials", "500", "--quiet", "--out", str(tmp_path / "out")]

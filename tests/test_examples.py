@@ -56,6 +56,7 @@ def test_the_shipped_log_is_what_the_script_makes() -> None:
     assert len(table) == 50_000
 
 
+@pytest.mark.slow
 def test_arrays() -> None:
     said = run("examples/arrays.py")
     assert re.search(r"'from wear 3 on' would earn 6\.8\d* per step", said)
@@ -69,6 +70,7 @@ def test_pendulum() -> None:
     assert re.search(r"Simulated: +-\d\.\d+ ± 0\.\d+", said)
 
 
+@pytest.mark.slow
 def test_known_mdp(tmp_path: Path) -> None:
     said = run("examples/known_mdp.py", "--out", tmp_path)
     assert "2.7266" in said

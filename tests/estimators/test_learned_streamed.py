@@ -125,6 +125,7 @@ def test_the_order_of_the_log_would_mislead(monkeypatch: pytest.MonkeyPatch) -> 
     assert found.learning_error_ == abs(found.reward_rate_ - found.limit_)
 
 
+@pytest.mark.slow
 def test_rows_come_in_proportion_to_their_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights fall along the sorted log, so that the limit is far from that of rows that count alike."""
     monkeypatch.setattr(rows, "MAX_NUMBERS", ROWS)

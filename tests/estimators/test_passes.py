@@ -465,6 +465,7 @@ def choose(observations):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["policy.py", "helper.py", "features.py"])
 def test_a_changed_policy_or_feature_file_is_refused(
     change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

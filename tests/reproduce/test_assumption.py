@@ -123,6 +123,7 @@ def test_results_do_not_depend_on_workers_or_chunks(tmp_path: Path, monkeypatch:
     assert len(texts) == 1
 
 
+@pytest.mark.slow
 def test_the_published_numbers_come_out(tmp_path: Path) -> None:
     # 6 standard errors (of both studies) plus the rounding of the tables: error rate below 1e-7 over the 40 cells.
     result = run(Config(trials=300), tmp_path / "out", quiet=True)

@@ -130,6 +130,7 @@ def test_misfit_features_are_independent_and_contain_the_constant() -> None:
 # The numbers are those of the engine.
 
 
+@pytest.mark.slow
 def test_recorded_errors_equal_a_recomputation(small: tuple[Result, Path]) -> None:
     """Every setting of two methods, once more: alone, and by the definition."""
     result, out = small

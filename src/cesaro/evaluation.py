@@ -34,11 +34,11 @@ SCHEMA = "cesaro-evaluation/1"
 ROUNDING = 1e-12
 
 COVERS = (
-    "The interval covers the noise of the log, and other kinds of features where they disagree beyond it. It does not cover what "
-    "none of these can express."
+    "The interval covers the noise of the log, and the answers of other kinds of features where these differ by more than noise. "
+    "It does not cover what none of these features can express."
 )
 COVERS_ALL = (
-    "The interval covers the noise of the log. Every logged pair of state and action has a feature of its own, so that features "
+    "The interval covers the noise of the log. Every logged pair of state and action has a feature of its own, so the features "
     "leave nothing out."
 )
 COVERS_MEAN = "The interval covers the noise of the log around its mean reward."

@@ -360,7 +360,7 @@ class Assembly:
         if (weights < 0).any():
             row = int(np.argmax(weights < 0))
             got = f"{weights[row]:g} at {place.row(row)}"
-            raise place.error("must not be negative", got, "give rows that shall not count weight 0")
+            raise place.error("must not be negative", got, "give rows that should not count a weight of 0")
         tiny = (weights > 0) & (weights < SMALLEST)
         if tiny.any():
             row = int(np.argmax(tiny))

@@ -286,7 +286,7 @@ class FilesSource(Source):
         yield from self._told
         if self._unshared:
             keys = ", ".join(f'"{visible(key)}"' for key in self._unshared)
-            yield f"The folders' names hold {keys}, which is no column because not all files have it."
+            yield f"The folders' names hold {keys}, which is not a column because not all files have it."
 
     def _said_of_skipped(self) -> tuple[str, ...]:
         if not self.skipped:

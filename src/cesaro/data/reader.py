@@ -110,7 +110,7 @@ def read(
     if cost is not None and reward is not None:
         raise InputError(
             Sentence(
-                "{cost} and {reward} exclude each other: an outcome is to be as low or as high as possible. Got {costs} and "
+                "{cost} and {reward} exclude each other: an outcome is better if it is low, or if it is high. Got {costs} and "
                 "{rewards}; leave out one of the two.",
                 cost=argument("cost"),
                 reward=argument("reward"),

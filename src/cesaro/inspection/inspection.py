@@ -152,13 +152,13 @@ class Inspection:
                 lines.append(_entry(name.replace("_", " ").replace("drop ", ""), value, reason))
         lines.append(_entry("ends", self.proposal.continuing, ""))
         if self.proposal.unit is not None:
-            lines.append(_entry("a step", self.proposal.unit, "the usual step in time"))
+            lines.append(_entry("unit", self.proposal.unit, "the usual time step"))
         for column, reason in self.proposal.left_out.items():
             lines.append(_entry("left out", visible(column), reason))
         if self.doubts:
             lines += ["", "What to look at", *(f"  - {visible(doubt)}" for doubt in self.doubts)]
-        put = f"put your policy in place of {self.policy}" if self.policy == "logged" else "as a command"
-        lines += ["", f"To evaluate ({put})", f"  {visible(self.command)}", "", "In Python"]
+        put = ", with your policy in place of logged" if self.policy == "logged" else ""
+        lines += ["", f"To evaluate, paste{put}", f"  {visible(self.command)}", "", "In Python"]
         lines += [f"  {visible(line)}" for line in self.python.splitlines()]
         return "\n".join(lines)
 

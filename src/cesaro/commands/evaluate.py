@@ -59,8 +59,8 @@ Policies = Annotated[
     list[str],
     typer.Option(
         metavar="[NAME=]SPEC",
-        help="uniform, constant:ACTION, logged, 'rule:on if temperature < 19 else off', shipped:ENV, file.py:NAME, or a .csv, "
-        ".onnx, .safetensors, .joblib or .zip file.",
+        help="The policy to evaluate: 'rule:on if temperature < 19 else off', file.py:NAME, a .csv, .onnx, .safetensors, .joblib "
+        "or .zip file, uniform, constant:ACTION, logged (what the log did) or shipped:ENV.",
     ),
 ]
 Observation = Annotated[list[str] | None, _column("What the policy sees; may be repeated; 'obs_*' is a vector.")]
@@ -80,7 +80,9 @@ Weight = Annotated[str | None, _column("How much a row counts.")]
 Available = Annotated[list[str] | None, _column("Which actions were possible: a list, or 'available_*' columns.")]
 Ignore = Annotated[
     list[str] | None,
-    _option(_LOG, "A role, such as time, that no column has, whatever its name; may be repeated.", metavar="ROLE"),
+    _option(
+        _LOG, "Take no column for this role, such as time, whatever it is called; may be repeated.", metavar="ROLE"
+    ),
 ]
 Kind = Annotated[
     list[str] | None,
@@ -127,7 +129,7 @@ Features = Annotated[
     str,
     _option(
         _ESTIMATE,
-        "auto, one-hot, smooth[:N], splines[:N], linear, fourier[:N], polynomial:N or file.py:NAME.",
+        "What values may depend on: auto, one-hot, smooth[:N], splines[:N], linear, fourier[:N], polynomial:N or file.py:NAME.",
         default="auto",
     ),
 ]
@@ -163,8 +165,8 @@ Ridge = Annotated[
     str | None,
     _option(
         _ESTIMATE,
-        "A penalty on large weights: a number of at least 0, or auto: none for the closed form and for networks; for other "
-        "learned methods on our own features 1e-6 of the features' mean square.",
+        "Penalty on large weights: a number of at least 0, or auto: none for the closed form; for learned methods on our own "
+        "features 1e-6 of the features' mean square, and none for networks.",
         default="auto",
     ),
 ]

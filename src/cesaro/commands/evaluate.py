@@ -81,7 +81,9 @@ Available = Annotated[list[str] | None, _column("Which actions were possible: a 
 Ignore = Annotated[
     list[str] | None,
     _option(
-        _LOG, "Take no column for this role, such as time, whatever it is called; may be repeated.", metavar="ROLE"
+        _LOG,
+        "Use no column for this role, such as time, even if one has its usual name; may be repeated.",
+        metavar="ROLE",
     ),
 ]
 Kind = Annotated[

@@ -86,8 +86,8 @@ def account(tally: Tally, has_next: bool, settings: Settings) -> list[str]:
     if reset_after is not None:
         notes.append(
             Sentence(
-                "Every truncated episode was reset after {steps}, which the observation does not count (such a reset is not "
-                "Markov), so the rate may be wrong; {keep} leaves the reset out.",
+                "Every truncated episode was reset after {steps}, and the observation does not show how many are left (such a "
+                "reset is not Markov), so the rate may be wrong; {keep} leaves the reset out.",
                 steps=_many(reset_after, "step"),
                 keep=argument("on_truncation", "keep"),
             )
@@ -124,7 +124,7 @@ def _reasons(counts: dict[str, int], has_next: bool, settings: Settings) -> str:
         "trajectory end": "at the end of a trajectory without a next observation",
         "terminated": "terminated" + (without if settings.on_termination == "keep" else ""),
         "truncated": "truncated" + (without if settings.on_truncation == "keep" else ""),
-        "reward lag": "at the end of a stretch, whose reward would be on the next row",
+        "reward lag": "at the end of a segment, whose reward would be on the next row",
     }
     return ", ".join(f"{counts[key]:,} {why[key[9:]]}" for key in counts if key.startswith("dropped: "))
 

@@ -124,9 +124,9 @@ def described(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("forgotten", "remedy"),
     [
-        (["trajectory", "time", "drop_duplicates"], "Give --trajectory Shop --time Date --drop-duplicates."),
-        (["time", "drop_duplicates"], "Give --time Date --drop-duplicates."),
-        (["reward_lag"], "Give --reward-lag 1."),
+        (["trajectory", "time", "drop_duplicates"], "Add --trajectory Shop --time Date --drop-duplicates."),
+        (["time", "drop_duplicates"], "Add --time Date --drop-duplicates."),
+        (["reward_lag"], "Add --reward-lag 1."),
     ],
 )
 def test_a_forgotten_option_is_bad_and_named_in_the_first_lines(forgotten: list[str], remedy: str) -> None:
@@ -138,7 +138,8 @@ def test_a_forgotten_option_is_bad_and_named_in_the_first_lines(forgotten: list[
 @pytest.mark.slow
 def test_a_column_left_out_and_an_action_read_as_labels_are_no_worse_than_said() -> None:
     said = described(observation="Stock", policy=str(EXAMPLES / "inventory_policy.py:whatever_the_day"))
-    assert 'The column "Weekday", which' in " ".join(said.split())
+    said = " ".join(said.split())
+    assert 'The column "Weekday", which' in said
     assert "--observation Weekday" in said
     said = " ".join(described(kinds=None).split())
     assert "kind of the action" in said

@@ -435,7 +435,7 @@ def test_agreement_where_pairs_have_no_data() -> None:
     blind = fit(log, "uniform", features=lambda states: np.ones((len(states), 1)), standard_errors="long-run")
     entry = found(blind, "agreement of features")
     assert (entry.verdict, entry.value, entry.widens) == ("caution", None, (0.0, 0.0))
-    assert "open" in entry.sentence
+    assert "undetermined" in entry.sentence
 
 
 @pytest.mark.parametrize("trajectories", [1, 6, 60])
@@ -515,7 +515,7 @@ def test_influential_rows() -> None:
     wrong[77], wrong[::150] = 0.0, -300.0
     lopsided = found(fit(chain_log(offset=wrong)), "influential rows")
     assert lopsided.verdict == "caution"
-    assert "on one side" in lopsided.sentence
+    assert "pull the same way" in lopsided.sentence
 
 
 def test_autocorrelation() -> None:

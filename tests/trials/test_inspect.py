@@ -26,7 +26,7 @@ TRIALS = [
         log(reward=None),
         "log.csv must have a column of rewards: … Got no column of numbers that could be one; check",
     ),
-    inspect("no action", log(action=None), "log.csv must have a column of actions. Got no name"),
+    inspect("no action", log(action=None), "log.csv must have a column of actions. Got no column with a name"),
     inspect(
         "repeated timestamps",
         log(timestamp=TIMES),

@@ -120,8 +120,8 @@ class _Order:
         if self.gain is None or not self.is_clear:
             return ""
         return (
-            f"; state and action predict {_percent(self.gain.after)} of the next row's state, and "
-            f"{_percent(self.gain.before)} in the order of the file"
+            f"; in this order state and action predict {_percent(self.gain.after)} of the next row's state, in the order "
+            f"of the file {_percent(self.gain.before)}"
         )
 
 
@@ -217,15 +217,17 @@ class _Proposer:
             self._take("reward", named[0], "by its name")
             if len(named) > 1:
                 others = ", ".join(f'"{visible(name)}"' for name in named[1:])
-                self.found.doubts.append(f'"{visible(named[0])}" was taken as the reward; {others} may be it as well.')
+                self.found.doubts.append(
+                    f'"{visible(named[0])}" was taken as the reward; {others} may be meant instead (--reward).'
+                )
             if means(named[0], COSTS):
                 self.found.is_cost = not (self.profiles[named[0]].low or "").startswith(("-", "−"))
                 self.found.doubts.append(
                     f'"{visible(named[0])}" sounds like a cost, '
                     + (
-                        "so that less is better; if more is, put --reward in the place of --cost."
+                        "so less is taken to be better; if more is better, use --reward instead of --cost."
                         if self.found.is_cost
-                        else "but some entries are negative; if less is better, put --cost in the place of --reward."
+                        else "but some entries are negative; if less is better, use --cost instead of --reward."
                     )
                 )
         else:
@@ -252,7 +254,7 @@ class _Proposer:
         missing = self.profiles[self.found.roles["reward"][0]].missing
         if missing:
             self.found.doubts.append(
-                f'The reward "{visible(self.found.roles["reward"][0])}" has {_empty(missing)}, an error where a row needs one.'
+                f'The reward "{visible(self.found.roles["reward"][0])}" has {_empty(missing)}; fill them in or remove those rows.'
             )
 
     def _action(self, times: Sequence[str]) -> None:
@@ -265,7 +267,9 @@ class _Proposer:
             self._take("action", named[0], "by its name")
             if len(named) > 1:
                 others = ", ".join(f'"{visible(name)}"' for name in named[1:])
-                self.found.doubts.append(f'"{visible(named[0])}" was taken as the action; {others} may be it as well.')
+                self.found.doubts.append(
+                    f'"{visible(named[0])}" was taken as the action; {others} may be meant instead (--action).'
+                )
         else:
             rest = [
                 name
@@ -276,10 +280,10 @@ class _Proposer:
             ]
             if not rest or len(free) == 1:
                 raise InputError(
-                    f"{self.source.name} must have a column of actions. Got no name that says so and no column of few "
-                    'levels that could be one; name it "action".'
+                    f"{self.source.name} must have a column of actions. Got no column with a name like it, and none with few "
+                    'levels; call the column of actions "action".'
                 )
-            self._take("action", rest[-1], "it is the last column of few levels")
+            self._take("action", rest[-1], "it is the last column with few levels")
             self.found.doubts.append(f'No name says which column is the action; "{visible(rest[-1])}" is a guess.')
 
     def _observation(self, ids: Sequence[str], times: Sequence[str]) -> None:
@@ -293,7 +297,7 @@ class _Proposer:
             self.found.reasons["observation"] = "by its name" if len(named) == 1 else "by their names"
             for name in rest:
                 if name not in ids:
-                    self.found.left_out[name] = f'"{visible(named[0])}" is named as what the policy sees'
+                    self.found.left_out[name] = f'by its name "{visible(named[0])}" is what the policy sees'
             self.found.roles["observation"] = tuple(named)
         else:
             seen = [name for name in rest if not (name in ids and is_id(name)) and self._may_be_seen(name)]
@@ -304,7 +308,7 @@ class _Proposer:
                     f"{self.source.name} must have a column that the policy sees. Got none beside reward, action and times; "
                     "add one."
                 )
-            self.found.reasons["observation"] = "what is left"
+            self.found.reasons["observation"] = "the remaining columns"
             self.found.roles["observation"] = tuple(seen)
         own = self.found.roles["observation"]
         after = [next((other for other in free if folded(other) == folded(f"next{name}")), None) for name in own]
@@ -333,10 +337,8 @@ class _Proposer:
             found = max(clear, key=lambda one: one.explained, default=found)
         if found is None:
             for name in (*named, *times):
-                self.found.left_out[name] = "the rows cannot be read by it"
-            self.found.doubts.append(
-                "The rows could not be put in any order that can be read; try the command to see why."
-            )
+                self.found.left_out[name] = "rows cannot be read in its order"
+            self.found.doubts.append("The rows cannot be read in any order; run the command below to see why.")
             return
         if found.trajectory is not None:
             why = "by its name" if found.trajectory in named else "by what it predicts"
@@ -407,10 +409,10 @@ class _Proposer:
             if self._sample() is None:
                 self.found.reward_lag = 0
             else:
-                self.found.reasons["reward_lag"] = "the empty rewards are those of first rows"
+                self.found.reasons["reward_lag"] = "only first rows have no reward"
                 self.found.doubts.append(
-                    "Only first rows have no reward, so that each reward seems to stand on the next row; if it does not, leave "
-                    "--reward-lag out and fill the empty ones in."
+                    "Only first rows have no reward, so each reward seems to be logged on the next row; if not, leave out "
+                    "--reward-lag and fill in the empty rewards."
                 )
             return
         lag = None if found is None else evidence.reward_lag(found[1], 0)
@@ -445,11 +447,11 @@ class _Proposer:
                 self.found.left_out[name] = after
             elif order.index(name) > action and _is_late(sample, rows.observations.names.index(name)):
                 self.found.left_out[name] = (
-                    "it stands behind the action and seems to be its result, which a policy cannot see"
+                    "it comes after the action and seems to be its result, which a policy cannot see in time"
                 )
                 self.found.doubts.append(
-                    f'"{visible(name)}" was left out because it seems to be a result of the action; if a policy can see it '
-                    f"before, add {option('observation', name)}."
+                    f'"{visible(name)}" was left out because it seems to be a result of the action; if it is known before the '
+                    f"action, add {option('observation', name)}."
                 )
         kept = tuple(name for name in names if name not in self.found.left_out)
         if kept:
@@ -470,7 +472,7 @@ class _Proposer:
             else:
                 same = float(np.mean(np.asarray(own) == np.asarray(then)))
             if same > SAME and len(np.unique(np.asarray(own if not isinstance(own, Categories) else own.codes))) > 2:
-                return f'it is "{visible(other)}" of the next row'
+                return f'it is what "{visible(other)}" is on the next row'
         return ""
 
     def _kinds(self) -> None:
@@ -496,7 +498,7 @@ class _Proposer:
         if pairs * ROWS_PER_PAIR <= len(self.table):
             for name in whole if len(names) > 1 else ():
                 self.found.kinds[name] = "category"
-                self.found.reasons[f"kind of {name}"] = "the log has rows enough for a table of all states and actions"
+                self.found.reasons[f"kind of {name}"] = "the log has enough rows for a table of all states and actions"
         elif len(names) == 1 and whole and (self.profiles[whole[0]].levels or 0) > FEW_LABELS:
             self.found.kinds[whole[0]] = "number"
             self.found.reasons[f"kind of {whole[0]}"] = "it has too many levels for a table"
@@ -511,9 +513,12 @@ class _Proposer:
             return
         name = names[0]
         kind, other = ("category", "number") if readings.are_labels else ("number", "category")
-        words = "better as labels" if readings.are_labels else "as well as a quantity"
         self.found.kinds[name] = kind
-        self.found.reasons[f"kind of {name}"] = f"what happens is predicted {words}"
+        self.found.reasons[f"kind of {name}"] = (
+            "labels predict what happens better than a quantity does"
+            if readings.are_labels
+            else "a quantity predicts what happens no worse than labels do"
+        )
         self.found.doubts.append(
             f'The action "{visible(name)}" has {readings.levels} whole numbers and is read as '
             f"{'labels' if readings.are_labels else 'a quantity'}; for the other reading: {option('kind', f'{name}={other}')}."
@@ -540,13 +545,15 @@ class _Proposer:
         long = float((steps > GAP * usual).mean())
         if long > IRREGULAR:
             self.found.gap = None
-            self.found.reasons["gap"] = f"{_percent(long)} of the steps in time are longer than {GAP:g} usual ones"
+            self.found.reasons["gap"] = (
+                f"{_percent(long)} of the time steps are longer than {GAP:g} times the usual one"
+            )
             self.found.doubts.append("Steps take irregular times: the rate is per row, not per unit of time.")
             return
         if long > 0:
             count = int((steps > GAP * usual).sum())
             self.found.doubts.append(
-                f"{count:,} {'gap' if count == 1 else 'gaps'} in time: trajectories are cut there."
+                f"{count:,} {'gap' if count == 1 else 'gaps'} in time: trajectories are cut there, unless you add --gap none."
             )
         if not is_clock:
             return
@@ -557,7 +564,7 @@ class _Proposer:
     def _ends(self) -> None:
         ended = [role for role in ("terminated", "truncated") if role in self.found.roles]
         self.found.continuing = (
-            "episodes that end by flags" if ended else "a continuing system: no column says that an episode ends"
+            "episodes, by the flags above" if ended else "a continuing system: no column says that an episode ends"
         )
 
     def _ignored(self) -> None:

@@ -571,9 +571,11 @@ def test_trajectories_that_differ() -> None:
 def test_trajectories_count_as_clusters_by_their_lengths() -> None:
     equal = fit(chain_log(trajectory=np.arange(6_000) // 150))
     assert equal.sampling_.rule == "clustered"
-    one_large = fit(chain_log(trajectory=np.maximum(np.arange(6_000) - 4_000, 0) // 50))  # 40, worth 2.2 equal ones
+    one_large = fit(
+        chain_log(trajectory=np.maximum(np.arange(6_000) - 4_000, 0) // 50)
+    )  # 40, worth 2.2 of equal length
     assert one_large.sampling_.rule == "long-run"
-    assert "worth 2.2 equal ones" in one_large.sampling_.reason
+    assert "worth 2.2 of equal length" in one_large.sampling_.reason
     assert found(one_large, "trajectories").verdict == "caution"
 
 

@@ -14,7 +14,7 @@ from cesaro.data import Block, Log
 from cesaro.data.columns import kind_argument
 from cesaro.data.log import Origin
 from cesaro.data.values import Values
-from cesaro.diagnostics.finding import Diagnostic, Verdict, finding, percent
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, percent
 from cesaro.diagnostics.subject import Subject, solved
 from cesaro.errors import CesaroError
 from cesaro.inspection import evidence
@@ -28,6 +28,54 @@ from cesaro.text import Sentence, Wording, argument, option, visible
 QUICK = 200
 # Two quick answers differ if they do by so many standard errors of the difference, and beyond the interval of the estimate.
 CLEAR, OUTSIDE, SMALL = 3.0, 2.0, 0.02
+
+SEQUENCE_OF_ROWS = Check(
+    "sequence of rows",
+    number="R² of the next row's state, given state and action",
+    bad=(
+        "with rows ordered by columns that were not used, it is higher by over 0.1 and over 5 standard errors, for "
+        "state columns that change within trajectories, and lower for no column"
+    ),
+    meaning="rows of several trajectories are mixed, or out of order",
+    remedy="the options that the sentence names, such as `--trajectory` and `--time`",
+)
+
+ROW_OF_THE_REWARD = Check(
+    "row of the reward",
+    number="R² of the reward given the row before (state, action, next state) minus that given its own row",
+    caution="over 0.1 (0.02 if the own row predicts next to nothing) and over 5 standard errors",
+    bad=(
+        "the same; and the row before leaves less than 60 % of what the own row leaves unexplained, or the own row "
+        "predicts next to nothing; and the own row adds nothing to the row before"
+    ),
+    meaning=(
+        "rewards are logged a row late; slowly changing rewards, which still earlier rows predict better, do not count"
+    ),
+    remedy="`--reward-lag 1`",
+)
+
+UNUSED_COLUMNS = Check(
+    "unused columns",
+    number="R² of the prediction errors, given the last row's entry of a column that was not used",
+    caution="over 0.01 and over 5 standard errors (more where several are tried)",
+    bad=(
+        f"the same; and with the column in the observation the answer moves by over {CLEAR:g} standard errors of the "
+        f"move, {OUTSIDE:g} SE and {percent(SMALL)} of the scale"
+    ),
+    meaning=(
+        "the observation leaves out something that matters for what comes next, such as the weekday; results of the "
+        "row itself do not count"
+    ),
+    remedy="add the column: `--observation`",
+)
+
+KIND_OF_THE_ACTION = Check(
+    "kind of the action",
+    number="how far a quick answer moves if whole numbers are read as a quantity instead of labels",
+    caution=f"over {CLEAR:g} standard errors of the move, {OUTSIDE:g} SE and {percent(SMALL)} of the scale",
+    meaning="more than five whole numbers were read as labels, which predict no better than the quantity does",
+    remedy="`--kind COLUMN=number`, or `=category` to say that they are labels",
+)
 
 
 def description(subject: Subject) -> Iterator[Diagnostic]:
@@ -63,8 +111,7 @@ def sequence_of_rows(found: evidence.Order) -> Diagnostic:
     columns = [name for name in (found.trajectory, found.time) if name is not None]
     by = " and ".join(f'"{visible(name)}"' for name in columns)
     if not found.is_clear:
-        return finding(
-            "sequence of rows",
+        return SEQUENCE_OF_ROWS.found(
             gain.before,
             "ok",
             f"State and action predict {percent(max(0.0, gain.before))} of the next row's state (R² on held-out rows), "
@@ -73,8 +120,7 @@ def sequence_of_rows(found: evidence.Order) -> Diagnostic:
     options = [argument(role, name) for role, name in (("trajectory", found.trajectory), ("time", found.time)) if name]
     if found.drop_duplicates:
         options.append(Wording("drop_duplicates=True", "--drop-duplicates"))
-    return finding(
-        "sequence of rows",
+    return SEQUENCE_OF_ROWS.found(
         gain.before,
         "bad",
         f"Rows do not follow each other: state and action predict {percent(max(0.0, gain.before))} of the next row's "
@@ -101,12 +147,11 @@ def row_of_reward(found: evidence.RewardLag, lag: int) -> Diagnostic:
         said = f"A reward's own row predicts {own} of it (R² on held-out rows), the row {where} it {other}."
         if found.is_sluggish:
             said += " Rows farther away predict it better still: rewards change slowly, and are not logged late."
-        return finding("row of the reward", gain.value, "ok", said)
+        return ROW_OF_THE_REWARD.found(gain.value, "ok", said)
     may, unless = "seem to", ""
     if verdict == "caution":
         may, unless = "may", f" if rewards are{' not' if lag else ''} logged late"
-    return finding(
-        "row of the reward",
+    return ROW_OF_THE_REWARD.found(
         gain.value,
         verdict,
         f"Rewards {may} be logged on their own rows: these predict {other} of them (R² on held-out rows), and the rows before, "
@@ -231,8 +276,7 @@ def unused_column(subject: Subject, origin: Origin, table: pa.Table) -> Iterator
     columns = {name: every.columns[every.names.index(name)] for name in tried}
     found = evidence.contexts(first.errors, sample, columns)
     if not found:
-        yield finding(
-            "unused columns",
+        yield UNUSED_COLUMNS.found(
             0.0,
             "ok",
             f"Of the columns that were not used, none explains prediction errors (tried: {_listed(tried)}).",
@@ -246,8 +290,7 @@ def unused_column(subject: Subject, origin: Origin, table: pa.Table) -> Iterator
         second = answer(log, Narrowed(attached.policy, own), rows, subject)
     difference = None if second is None else Difference.of(second, first, sample.number)
     matters = difference is not None and difference.matters(subject)
-    yield finding(
-        "unused columns",
+    yield UNUSED_COLUMNS.found(
         best.gain.value,
         "bad" if matters else "caution",
         f'The column "{visible(best.column)}", which was not used, explains {percent(best.gain.value)} of the prediction '
@@ -276,11 +319,10 @@ def kind_of_action(
     readings = None if others or column in origin.kinds else evidence.action_readings(sample)
     if attached is None or readings is None:
         return
-    name = "kind of the action"
     said = f'The action "{visible(column)}" has {readings.levels} different whole numbers, which were read as labels'
     if readings.are_labels:
-        yield finding(
-            name, readings.gain.value, "ok", f"{said}; labels predict what happens better than a quantity does."
+        yield KIND_OF_THE_ACTION.found(
+            readings.gain.value, "ok", f"{said}; labels predict what happens better than a quantity does."
         )
         return
     difference = None
@@ -295,8 +337,7 @@ def kind_of_action(
         if len(quick) == 2 and quick[0][0] is not None and quick[1][0] is not None:
             difference = Difference.of(quick[0][0], quick[1][0], quick[0][1])
     number, category = kind_argument(column, "number"), kind_argument(column, "category")
-    yield finding(
-        name,
+    yield KIND_OF_THE_ACTION.found(
         None if difference is None else difference.value,
         "caution" if difference is not None and difference.matters(subject) else "ok",
         Sentence(

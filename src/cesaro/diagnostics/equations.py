@@ -7,7 +7,7 @@ import numpy as np
 from cesaro.checks import Array
 from cesaro.closed_forms import dense, tabular
 from cesaro.closed_forms.dense import IDENTIFIED, IDENTIFIED_SINGLE, SINGLE
-from cesaro.diagnostics.finding import Diagnostic, Verdict, at_most, finding, percent
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most, percent
 from cesaro.diagnostics.subject import Subject, spectrum
 from cesaro.errors import InputError
 from cesaro.features import OneHot
@@ -36,6 +36,77 @@ TINY_SINGLE, TINY = 1e-6, 1e-12
 # The comparison decomposes matrices as large as the fit's own; above this it takes many seconds.
 MOST_FEATURES = 1_024
 
+IDENTIFICATION = Check(
+    "identification",
+    number=(
+        "the part of the rate that the log leaves undetermined; one-hot: the share of rows that lead to pairs without"
+        " data, or how often the target meets such pairs"
+    ),
+    caution=f"rows: over {percent(LOST_CAUTION)}; steps: over 1 in {1 / LEAK_CAUTION:,.0f}",
+    bad=f"rows: over {percent(LOST_BAD)}; the ridge chose the answer",
+    meaning=(
+        "whether the log determines the rate at all; a *pair* is a state with an action, and pairs *without data* are"
+        " those that no row has"
+    ),
+    remedy="collect data where the target goes; fewer features (`--features linear`); a policy closer to the log",
+)
+
+ROWS_PER_PAIR = Check(
+    "rows per pair",
+    number=f"share of the target's time on pairs with fewer than {FEW_ROWS} rows",
+    caution=f"over {percent(GUESSED_CAUTION)}",
+    bad=f"over {percent(GUESSED_BAD)}",
+    meaning="one-hot only: parts of the answer are guesses from few rows, which intervals do not cover",
+    remedy=(
+        "more data there; merge rare labels; `--features linear`, or `--kind COLUMN=number` where labels are quantities"
+    ),
+)
+
+RIDGE = Check(
+    "ridge",
+    number="how far the rate moves with ten times the ridge, or with none",
+    caution=f"over {MOVE_CAUTION:g} SE",
+    bad=f"over {MOVE_BAD:g} SE and over {percent(MATERIAL)} of the scale",
+    meaning="one-hot with a ridge: the ridge decides",
+    remedy="a smaller `--ridge`, or none",
+)
+
+RANK_AND_CONDITIONING = Check(
+    "rank and conditioning",
+    number=(
+        "conditioning of the equations (how much they magnify noise); the verdict is on how far the rate moves with "
+        "another ridge"
+    ),
+    caution=f"move over {MOVE_CAUTION:g} SE",
+    bad=f"move over {MOVE_BAD:g} SE and over {percent(MATERIAL)} of the scale",
+    meaning=(
+        "features other than one-hot: the answer depends on combinations of features that the log barely determines"
+    ),
+    remedy="fewer features (`--features linear`), another `--ridge`",
+)
+
+CONTRADICTION = Check(
+    "contradiction",
+    number="by how much no single rate fits, as a share of the noise in the equations",
+    caution=f"over {percent(CONTRADICTION_CAUTION)}, and beyond what a finite log leaves",
+    bad=f"over {percent(CONTRADICTION_BAD)}",
+    meaning=(
+        "parts of the log contradict each other: under the target they may never meet, such as two sites, and each "
+        "has its own rate"
+    ),
+    remedy="evaluate each part alone, from a file of its rows",
+)
+
+CONSTANT_IN_THE_SPAN = Check(
+    "constant in the span",
+    number="the part of a constant that features miss",
+    caution=f"over {MISSED_CONSTANT:g}",
+    meaning=(
+        "values are determined only up to a constant, and without one features must also fit their arbitrary level"
+    ),
+    remedy="add a feature that is one everywhere, or take features of ours (`--features polynomial:2`)",
+)
+
 
 def equations(subject: Subject) -> Iterator[Diagnostic]:
     """Identification; rank and conditioning, or rows per pair; the constant; the ridge."""
@@ -57,12 +128,11 @@ def equations(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def identification(solution: Solution, moments: Moments) -> Diagnostic:
-    value, name = solution.unidentified, "identification"
+    value = solution.unidentified
     most = IDENTIFIED_SINGLE if moments.precision > SINGLE else IDENTIFIED
     if solution.is_identified:
-        return finding(name, value, "ok", f"The log determines the rate (undetermined part: {value:.1g}).")
-    return finding(
-        name,
+        return IDENTIFICATION.found(value, "ok", f"The log determines the rate (undetermined part: {value:.1g}).")
+    return IDENTIFICATION.found(
         value,
         "bad",
         f"The log does not determine the rate in these features: a part of {value:.2g} is undetermined, where at most {most:g} "
@@ -76,10 +146,8 @@ def identification(solution: Solution, moments: Moments) -> Diagnostic:
 
 
 def identification_of_pairs(solution: Solution, moments: Moments) -> Diagnostic:
-    name = "identification"
     if isinstance(solution.bare, InputError):
-        return finding(
-            name,
+        return IDENTIFICATION.found(
             1.0,
             "bad",
             f"{str(solution.bare).partition(';')[0]}; the number comes from the ridge, not from the data.",
@@ -91,8 +159,7 @@ def identification_of_pairs(solution: Solution, moments: Moments) -> Diagnostic:
         )
     solution = solution.bare or solution
     if solution.unidentified > 0:
-        return finding(
-            name,
+        return IDENTIFICATION.found(
             solution.unidentified,
             at_most(solution.unidentified, LEAK_CAUTION, tabular.LEAK),
             f"About once in {1 / solution.unidentified:,.0f} steps the target meets a pair of state and action that no row of "
@@ -106,9 +173,8 @@ def identification_of_pairs(solution: Solution, moments: Moments) -> Diagnostic:
     verdict = at_most(lost, LOST_CAUTION, LOST_BAD)
     if pairs == 0:
         sentence = f"The log determines the rate and the values of all {logged.sum():,} logged pairs."
-        return finding(name, lost, verdict, sentence)
-    return finding(
-        name,
+        return IDENTIFICATION.found(lost, verdict, sentence)
+    return IDENTIFICATION.found(
         lost,
         verdict,
         f"The log determines the rate, from the pairs of state and action that the target keeps to. Another {pairs:,} of the "
@@ -128,8 +194,7 @@ def rows_per_pair(solution: Solution, moments: Moments) -> Diagnostic:
     rows = shares * moments.rows
     guessed = float(time[(rows > 0) & (rows < FEW_ROWS)].sum() / time.sum())
     verdict = at_most(guessed, GUESSED_CAUTION, GUESSED_BAD)
-    return finding(
-        "rows per pair",
+    return ROWS_PER_PAIR.found(
         guessed,
         verdict,
         f"The target spends {percent(guessed)} of its time at pairs of state and action with fewer than {FEW_ROWS} rows each "
@@ -151,8 +216,7 @@ def contradiction(subject: Subject, solution: Solution, moments: Moments) -> Dia
     verdict: Verdict = "ok"
     if value > CONTRADICTION_NOISE * surplus / moments.rows:
         verdict = at_most(value, CONTRADICTION_CAUTION, CONTRADICTION_BAD)
-    return finding(
-        "contradiction",
+    return CONTRADICTION.found(
         value,
         verdict,
         f"No single rate fits the whole log: parts of it contradict each other, by {percent(value)} of the noise in the "
@@ -175,8 +239,7 @@ def conditioning(subject: Subject, solution: Solution, moments: Moments) -> Diag
         if abs(without) > abs(move):
             move, what = without, "no ridge"
     error = subject.estimate.standard_error
-    return finding(
-        "rank and conditioning",
+    return RANK_AND_CONDITIONING.found(
         solution.conditioning,
         _verdict(move, error, subject.scale),
         f"The equations have rank {solution.rank:,} of {1 + len(solution.weights):,}, conditioning {solution.conditioning:.1e}; "
@@ -198,8 +261,7 @@ def constant(subject: Subject, moments: Moments) -> Diagnostic:
     along = vectors[:, kept].T @ (scale * mean)
     missed = float(np.sqrt(max(0.0, 1 - float(along**2 @ (1 / values[kept])))))
     verdict = at_most(missed, MISSED_CONSTANT, np.inf)
-    return finding(
-        "constant in the span",
+    return CONSTANT_IN_THE_SPAN.found(
         missed,
         verdict,
         f"The features can express a constant, up to {missed:.1g}, as they should."
@@ -234,8 +296,7 @@ def ridge(subject: Subject, one_hot: OneHot, solution: Solution, moments: Moment
     if abs(less.reward_rate - solution.reward_rate) > abs(move):
         move, what = less.reward_rate - solution.reward_rate, label
     error = subject.estimate.standard_error
-    return finding(
-        "ridge",
+    return RIDGE.found(
         move,
         _verdict(move, error, subject.scale),
         f"{what} would move the rate by {move:+.3g}, against a standard error of {error:.2g}.",

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from cesaro.checks import SMALLEST
-from cesaro.diagnostics.finding import Diagnostic, Verdict, at_least, at_most, finding, percent, worse
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_least, at_most, percent, power_of_ten, worse
 from cesaro.diagnostics.subject import Subject
 from cesaro.passes.influence import OUTLIER
 from cesaro.passes.projection import Projection
@@ -49,6 +49,136 @@ DROPPED_CAUTION, DROPPED_BAD = 0.05, 0.2
 # Columns that a remedy asks for.
 COLUMNS = {name: Wording(f"{name}=COLUMN", f"--{name} COLUMN") for name in ("observation", "trajectory", "time")}
 
+DROPPED_ROWS = Check(
+    "dropped rows",
+    number="share of rows without a transition",
+    caution=f"over {percent(DROPPED_CAUTION)}",
+    bad=f"over {percent(DROPPED_BAD)}",
+    meaning="what is left may differ from what was dropped",
+    remedy="log next observations (`--next-observation COLUMN`); `--gap none` where steps are irregular by nature",
+)
+
+COPIED_ROWS = Check(
+    "copied rows",
+    number=(
+        "share of rows that repeat earlier ones more than by chance: in longer runs than rows repeat by nature, or "
+        "with numbers that hardly ever repeat"
+    ),
+    caution=f"over {percent(COPIED_CAUTION)}",
+    bad=f"over {percent(COPIED_BAD)}",
+    meaning="standard errors take copies for new observations",
+    remedy="drop the copies, such as files that were read twice: `--drop-duplicates` with `--time COLUMN`",
+)
+
+ORDER_OF_ROWS = Check(
+    "order of rows",
+    number=(
+        "share of rows whose next state is the next row's state; only if rows count as independent because it is low"
+    ),
+    caution="always",
+    meaning=(
+        "standard errors of the log's own rate and of the difference are too small if the rows come from one system "
+        "over time"
+    ),
+    remedy=(
+        "`--trajectory COLUMN` and `--time COLUMN`, or keep the order; `--standard-errors independent` if rows were "
+        "drawn independently"
+    ),
+)
+
+STANDARD_ERROR = Check(
+    "standard error",
+    number="the standard error",
+    caution="there is none although rewards differ; or all rewards are the same",
+    meaning=(
+        "so few or so regular rows do not show how exact the rate is; a reward that comes less than three times in a "
+        "log of this length may be missing from it"
+    ),
+    remedy="look for copies; a longer log",
+)
+
+TINY_REWARDS = Check(
+    "tiny rewards",
+    number="the largest size of a reward",
+    bad=f"below {power_of_ten(SMALLEST)}, but not all zero",
+    meaning="their squares are lost in rounding: no interval, and no other finding on rows",
+    remedy="multiply rewards by a constant",
+)
+
+DRIFT = Check(
+    "drift",
+    number="rate from the second half minus that from the first",
+    caution=f"p below {DRIFT_CAUTION:g}",
+    bad=f"p below {power_of_ten(DRIFT_BAD)} and over {percent(MATERIAL)} of the scale",
+    meaning="the system changed, or features miss something",
+    remedy="recent rows alone; add what changed to the observation (`--observation COLUMN`)",
+)
+
+REWARD_DRIFT = Check(
+    "reward drift",
+    number="mean reward of the second half minus that of the first",
+    caution=f"p below {DRIFT_CAUTION:g} and over {percent(MATERIAL)} of the rewards' spread",
+    bad=f"only for the policy `logged`: p below {power_of_ten(DRIFT_BAD)}",
+    meaning="harmless if only the logging policies changed",
+    remedy="look at `drift`; for `logged`, a part of the log in which nothing changed",
+)
+
+REWARD_OUTLIERS = Check(
+    "reward outliers",
+    number="distance of the farthest reward from the median, in robust standard deviations",
+    caution=f"over {OUTLIER:g}",
+    bad=f"rewards farther than {OUTLIER:g} make up over half of the variance",
+    meaning="wrong units, typing errors, numbers that stand for a missing one",
+    remedy="correct or drop these rows",
+)
+
+INFLUENTIAL_ROWS = Check(
+    "influential rows",
+    number=(
+        "how many rows the variance rests on, `(ΣIF²)²/ΣIF⁴`, where IF is the influence of a row; the verdict is also"
+        " on how lopsided these are, `(ΣIF²)³/(ΣIF³)²`"
+    ),
+    caution=f"below {RESTS_CAUTION:g}; lopsided: below {LOPSIDED_CAUTION:g}",
+    bad=f"either below {RESTS_BAD:g}",
+    meaning="a few rows or rare rewards decide; the interval is rough",
+    remedy="look at the most influential rows",
+)
+
+AUTOCORRELATION = Check(
+    "autocorrelation",
+    number="how many rows are worth one independent row (the autocorrelation length)",
+    caution=(
+        f"the log has fewer than {LENGTHS_CAUTION:g} such lengths; if rows count as independent: over "
+        f"{DEPENDENT_CAUTION:g}"
+    ),
+    bad=f"fewer than {LENGTHS_BAD:g} lengths; over {DEPENDENT_BAD:g}",
+    meaning="the log is short compared with how long rows stay correlated; or rows count as independent and are not",
+    remedy="a longer log; `--trajectory COLUMN` and `--time COLUMN`, or `--standard-errors long-run`",
+)
+
+TRAJECTORIES = Check(
+    "trajectories",
+    number=(
+        'standard errors clustered: how many trajectories of equal length they are worth; long-run: p of "no '
+        'differences between trajectories", none if each is so short that it counts as one observation'
+    ),
+    caution=f"below {ENOUGH_CLUSTERS}; p below {UNLIKE_CAUTION:g}, or worth fewer than {FEW_CLUSTERS}",
+    bad=f"below {CLUSTERS_BAD:g}; p below {power_of_ten(UNLIKE_BAD)}",
+    meaning="too few trajectories; or they differ by more than their noise, or are too few to tell",
+    remedy="more trajectories; evaluate them one by one, or add what tells them apart (`--observation COLUMN`)",
+)
+
+MEMORY = Check(
+    "memory",
+    number="correlation of successive prediction errors",
+    caution=f"over {MEMORY_CAUTION:g}, and over {MEMORY_ERRORS:g} of its standard errors",
+    bad=f"over {MEMORY_BAD:g}, and the same",
+    meaning="the observation leaves out something that matters for what comes next, or features cannot express it",
+    remedy=(
+        "add it (`--observation COLUMN`): earlier states, the time of day; then more features (`--features smooth:160`)"
+    ),
+)
+
 
 def over_rows(subject: Subject) -> Iterator[Diagnostic]:
     """Dropped and copied rows, tiny rewards, drift, outliers, dependence, trajectories, memory."""
@@ -81,8 +211,7 @@ def dropped(subject: Subject) -> Iterator[Diagnostic]:
     }
     cut = reasons.get("cut", 0)
     listed = ", ".join(f"{name}: {number:,}" for name, number in reasons.items())
-    yield finding(
-        "dropped rows",
+    yield DROPPED_ROWS.found(
         share,
         at_most(share, DROPPED_CAUTION, DROPPED_BAD),
         f"{percent(share)} of the log's {counts['rows']:,} rows gave no transition{f' ({listed})' if listed else ''}.",
@@ -105,8 +234,7 @@ def copied(subject: Subject) -> Iterator[Diagnostic]:
     if subject.log is None or subject.num_rows < ENOUGH_ROWS:
         return
     share = subject.facts.repeats.share
-    yield finding(
-        "copied rows",
+    yield COPIED_ROWS.found(
         share,
         at_most(share, COPIED_CAUTION, COPIED_BAD),
         f"{percent(share)} of the rows repeat earlier ones, in long runs or with numbers that do not repeat by chance."
@@ -126,8 +254,7 @@ def order(subject: Subject) -> Iterator[Diagnostic]:
     sampling = subject.sampling
     if subject.log is None or sampling.is_named or sampling.rule != "independent" or sampling.is_asked:
         return
-    yield finding(
-        "order of rows",
+    yield ORDER_OF_ROWS.found(
         subject.facts.chained,
         "caution",
         f"Only {percent(subject.facts.chained)} of the rows' next states are the next row's state, so that rows count as "
@@ -145,10 +272,9 @@ def order(subject: Subject) -> Iterator[Diagnostic]:
 
 def standard_error(subject: Subject) -> Diagnostic:
     """A log without noise says nothing about noise; neither does one in which all rewards are alike about others."""
-    facts, error, name = subject.facts, subject.estimate.standard_error, "standard error"
+    facts, error = subject.facts, subject.estimate.standard_error
     if facts.spread == 0:
-        return finding(
-            name,
+        return STANDARD_ERROR.found(
             0.0,
             "caution",
             f"All {facts.rows:,} rewards are {facts.low:g}; a different one that comes less than once in "
@@ -156,24 +282,22 @@ def standard_error(subject: Subject) -> Diagnostic:
             "Collect a longer log if there are other rewards.",
         )
     if not error > NO_ERROR * facts.spread:
-        return finding(
-            name,
+        return STANDARD_ERROR.found(
             0.0,
             "caution",
             f"Rewards differ by up to {facts.spread:.3g}, and yet the {facts.rows:,} rows show no noise, so that there is no "
             "standard error.",
             "Look for copied rows, or collect more of them: so few or so regular rows do not show how exact the rate is.",
         )
-    return finding(
-        name, error, "ok", f"The standard error is {error:.3g}, where rewards differ by up to {facts.spread:.3g}."
+    return STANDARD_ERROR.found(
+        error, "ok", f"The standard error is {error:.3g}, where rewards differ by up to {facts.spread:.3g}."
     )
 
 
 def tiny_rewards(subject: Subject) -> Diagnostic:
     """Rewards whose squares a float64 cannot hold: everything that rests on their variance is lost."""
     largest = subject.facts.largest
-    return finding(
-        "tiny rewards",
+    return TINY_REWARDS.found(
         largest,
         "bad",
         f"Rewards are at most {largest:.3g} in size, and their squares are lost in double precision: there is no interval, and "
@@ -218,8 +342,7 @@ def drift(subject: Subject) -> Iterator[Diagnostic]:
     verdict: Verdict = "ok"
     if found.p_value < DRIFT_CAUTION:
         verdict = "bad" if found.p_value < DRIFT_BAD and abs(found.value) > MATERIAL * subject.scale else "caution"
-    yield finding(
-        "drift",
+    yield DRIFT.found(
         found.value,
         verdict,
         f"The second half of the log gives a rate that differs from the first half's by {found.value:+.3g} (standard error "
@@ -246,8 +369,7 @@ def reward_drift(subject: Subject) -> Iterator[Diagnostic]:
     harmless = (
         "This is harmless if only the logging policies changed: look at the finding `drift`, which is about the target."
     )
-    yield finding(
-        "reward drift",
+    yield REWARD_DRIFT.found(
         found.value,
         verdict,
         f"The mean reward of the second half of the log differs from the first half's by {found.value:+.3g} (standard error "
@@ -264,8 +386,7 @@ def reward_outliers(subject: Subject) -> Diagnostic:
     share = totals.sums["far2"] / variance if variance > 0 else 0.0
     verdict: Verdict = "ok" if not far else "bad" if share > OUTLIER_BAD else "caution"
     row, reward = totals.outlier
-    return finding(
-        "reward outliers",
+    return REWARD_OUTLIERS.found(
         largest,
         verdict,
         f"The reward farthest from the median is {largest:.3g} robust standard deviations away."
@@ -294,8 +415,7 @@ def influential_rows(subject: Subject) -> Diagnostic:
     top = max(1, round(TOP * rows))
     which = "the most influential one makes up" if top == 1 else f"the {top:,} most influential ones make up"
     lopsided = ", and the largest pull the same way" if even < LOPSIDED_CAUTION else ""
-    return finding(
-        "influential rows",
+    return INFLUENTIAL_ROWS.found(
         value,
         verdict,
         f"The variance of the estimate rests on about {value:,.0f} rows of {rows:,}; {which} {percent(share)} of it{lopsided}.",
@@ -323,8 +443,7 @@ def autocorrelation(subject: Subject) -> Diagnostic:
                 time=COLUMNS["time"],
                 long_run=argument("standard_errors", "long-run"),
             )
-    return finding(
-        "autocorrelation",
+    return AUTOCORRELATION.found(
         length,
         verdict,
         f"Rows are nearly independent of each other; the log is worth {lengths:,.0f} independent ones."
@@ -347,14 +466,13 @@ def trajectories(subject: Subject) -> Iterator[Diagnostic]:
             "Collect more trajectories, or use {long_run} where each is long.",
             long_run=argument("standard_errors", "long-run"),
         )
-        yield finding("trajectories", effective, verdict, sentence, remedy)
+        yield TRAJECTORIES.found(effective, verdict, sentence, remedy)
         return
     found = differences((subject.totals.target or subject.totals.behavior).whole)
     p_value = None if found is None else found.p_value
     alike: Verdict = "ok" if p_value is None else at_least(p_value, UNLIKE_CAUTION, UNLIKE_BAD)
     few: Verdict = "ok" if effective >= FEW_CLUSTERS else "caution"
-    yield finding(
-        "trajectories",
+    yield TRAJECTORIES.found(
         p_value,
         worse(alike, few),
         f"The {count:,} trajectories "
@@ -389,8 +507,7 @@ def memory(subject: Subject) -> Iterator[Diagnostic]:
     verdict: Verdict = "ok"
     if abs(product) > MEMORY_ERRORS * spread:
         verdict = at_most(abs(correlation), MEMORY_CAUTION, MEMORY_BAD)
-    yield finding(
-        "memory",
+    yield MEMORY.found(
         correlation,
         verdict,
         f"The prediction errors of successive rows have a correlation of {correlation:+.2g}; it is zero where the observation "

@@ -573,7 +573,7 @@ def test_trajectories_count_as_clusters_by_their_lengths() -> None:
     assert equal.sampling_.rule == "clustered"
     one_large = fit(chain_log(trajectory=np.maximum(np.arange(6_000) - 4_000, 0) // 50))  # 40, worth 2.2 equal ones
     assert one_large.sampling_.rule == "long-run"
-    assert "worth 2.2 equal ones" in one_large.sampling_.reason
+    assert "worth 2.2 of equal length" in one_large.sampling_.reason
     assert found(one_large, "trajectories").verdict == "caution"
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from cesaro.checks import Array
 from cesaro.data import Block, Log, Transitions
@@ -25,6 +26,8 @@ from cesaro.data.values import Categories, Column
 from cesaro.errors import CesaroError
 from cesaro.inspection.prediction import (
     ENOUGH,
+    ROWS,
+    STRETCHES,
     Errors,
     Gain,
     are_many_numbers,
@@ -33,6 +36,7 @@ from cesaro.inspection.prediction import (
     as_targets,
     grouped,
     held_out,
+    predicted,
     stretches,
 )
 
@@ -57,6 +61,8 @@ ADDS, OLDER = 0.2, 0.1
 # A context explains this part of the errors at least; one that explains more than this many times as much by its own
 # entry as by that of the row before is made in the row, and known too late.
 EXPLAINS, FRESH = 0.01, 2.0
+# Rare rows that come as unevenly as this once in a thousand logs of a steady system.
+UNEVEN = 1e-3
 
 
 class Order(NamedTuple):
@@ -285,6 +291,33 @@ def reward_lag(sample: Contiguous, lag: int) -> RewardLag | None:
         for more in (inputs[0], _row_inputs(rows.part(older)))
     )
     return RewardLag(gain, with_own, with_older)
+
+
+def are_events(rows: Block, rare: NDArray[np.bool_], random_state: int) -> bool:
+    """Whether rare rows are events of the system: they come all along the log, and with certain states and actions.
+
+    Errors of an export come in batches, or strike rows whatever happened in them. Every stretch counts once, because the rare
+    rows of one may have one cause.
+    """
+    number = np.arange(len(rows)) * STRETCHES // len(rows)
+    expected = np.bincount(number, minlength=STRETCHES) * rare.mean()
+    spread = float(((np.bincount(number[rare], minlength=STRETCHES) - expected) ** 2 / expected).sum())
+    if chi2.sf(spread, STRETCHES - 1) < UNEVEN:
+        return False
+    most = np.random.default_rng([random_state, 18])
+    chosen = [np.sort(most.permutation(np.flatnonzero(kind))[:ROWS]) for kind in (rare, ~rare)]
+    at, rare = np.concatenate(chosen), np.repeat((True, False), [len(chosen[0]), len(chosen[1])])
+    number = number[at]
+    score = predicted(_row_inputs(rows.part(at)), rare[:, None].astype(np.float64), number)[:, 0]
+    places = np.empty(len(at))
+    for fold in (0, 1):
+        here = number % 2 == fold
+        others = np.sort(score[here & ~rare])
+        below, upto = (np.searchsorted(others, score[here], side=side) for side in ("left", "right"))
+        places[here] = (below + upto) / (2 * len(others)) - 0.5
+    sums, counts = (np.bincount(number[rare], weights=weights) for weights in (places[rare], None))
+    means = sums[counts > 0] / counts[counts > 0]
+    return bool(means.mean() * np.sqrt(12 * len(means)) > CLEAR)  # a place by chance has a variance of a twelfth
 
 
 def _row_inputs(rows: Block) -> Array:

@@ -16,9 +16,9 @@ from scipy.stats import chi2
 
 from cesaro.checks import Array
 from cesaro.data import Block, Log, Transitions
-from cesaro.data.columns import basic_type, is_number, is_text
+from cesaro.data.columns import basic_type, is_list, is_number, is_text
 from cesaro.data.log import Origin
-from cesaro.data.names import CALENDAR, TIMES, is_id, means
+from cesaro.data.names import CALENDAR, TIMES, folded, is_id, means
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import Settings
 from cesaro.data.sources import Source, TableSource
@@ -188,10 +188,27 @@ def possible_times(table: pa.Table, names: Sequence[str]) -> list[str]:
     for name in names:
         kind = basic_type(table.schema.field(name).type)
         is_clock = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
-        named = is_number(kind) and means(name, TIMES) and not means(name, CALENDAR)
-        if (is_clock or named) and not table[name].null_count and len(table[name].unique()) > REPEATS:
+        if not (is_clock or (is_number(kind) and _counts_time(table, name))) or table[name].null_count:
+            continue
+        if len(table[name].unique()) > REPEATS:
             found.append(name)
     return found[:TIMES_TRIED]
+
+
+def _counts_time(table: pa.Table, name: str) -> bool:
+    """Whether numbers are times by their name; `week` and `log_steps` may be something else, and must tell rows apart."""
+    if not means(name, TIMES + CALENDAR):
+        return False
+    is_whole = pa.types.is_integer(basic_type(table.schema.field(name).type))
+    if folded(name) in TIMES or (is_whole and not means(name, CALENDAR)):
+        return True
+    others = [other for other in table.column_names if other != name and not is_list(table.schema.field(other).type)]
+    rows = _different(table, [name, *others])  # those that are in the file twice count once
+    return any(_different(table, [name, *by]) == rows for by in ([], *([one] for one in possible_ids(table, others))))
+
+
+def _different(table: pa.Table, names: list[str]) -> int:
+    return len(table.select(names).group_by(names).aggregate([]))
 
 
 def _rows(origin: Origin, table: pa.Table, roles: Roles, *, drop_duplicates: bool = False) -> Transitions | None:

@@ -139,8 +139,9 @@ class _Proposer:
     def run(self) -> Proposal:
         self._leave_out_useless()
         self._flags()
-        self._reward()
         times = evidence.possible_times(self.table, self.free)
+        self._reward(times)
+        times = [name for name in times if name in self.free]
         self._action(times)
         ids = evidence.possible_ids(self.table, self.free)
         self._observation(ids, times)
@@ -175,6 +176,8 @@ class _Proposer:
                 )
             elif self._is_row_number(name, found):
                 reason = "it numbers the rows"
+            elif is_id(name) and found.kind == "whole number" and (found.levels or 0) > found.rows // evidence.REPEATS:
+                reason = "it tells single rows apart"
             elif found.kind == "text" and found.levels is not None and found.levels > max(MOST_LABELS, found.rows // 5):
                 reason = f"it has {found.levels:,} different texts"
             if reason:
@@ -210,7 +213,7 @@ class _Proposer:
         self.found.roles[role] = (name,)
         self.found.reasons[role] = reason
 
-    def _reward(self) -> None:
+    def _reward(self, times: Sequence[str]) -> None:
         numeric = [name for name in self.free if self.profiles[name].kind in ("number", "whole number", "true/false")]
         named = _by_name(numeric, DEFAULTS["reward"]) or _by_name(numeric, REWARDS) or _by_name(numeric, COSTS)
         if named:
@@ -232,7 +235,7 @@ class _Proposer:
             rest = [
                 name
                 for name in numeric
-                if not (means(name, TIMES + CALENDAR) or is_id(name)) and self.profiles[name].levels
+                if not (name in times or means(name, CALENDAR) or is_id(name)) and self.profiles[name].levels
             ]
             if not rest:
                 lost = next(
@@ -267,20 +270,22 @@ class _Proposer:
                 others = ", ".join(f'"{visible(name)}"' for name in named[1:])
                 self.found.doubts.append(f'"{visible(named[0])}" was taken as the action; {others} may be it as well.')
         else:
-            rest = [
+            rest = [name for name in free if not (means(name, TIMES + CALENDAR) or is_id(name))]
+            few = [
                 name
-                for name in free
-                if not (means(name, TIMES + CALENDAR) or is_id(name))
+                for name in rest
+                if self.profiles[name].kind in ("text", "whole number", "true/false")
                 and (self.profiles[name].levels or 0) <= FEW_LABELS
-                and self.profiles[name].kind in ("text", "whole number", "true/false")
             ]
-            if not rest or len(free) == 1:
+            numbers = [name for name in rest if self.profiles[name].kind == "number"]
+            if not (few or numbers) or len(free) == 1:
                 raise InputError(
-                    f"{self.source.name} must have a column of actions. Got no name that says so and no column of few "
-                    'levels that could be one; name it "action".'
+                    f"{self.source.name} must have a column of actions. Got no name that says so, and no column of few "
+                    'levels or of numbers that could be one; name it "action".'
                 )
-            self._take("action", rest[-1], "it is the last column of few levels")
-            self.found.doubts.append(f'No name says which column is the action; "{visible(rest[-1])}" is a guess.')
+            guess, why = (few[-1], "few levels") if few else (numbers[-1], "numbers beside the reward")
+            self._take("action", guess, f"it is the last column of {why}")
+            self.found.doubts.append(f'No name says which column is the action; "{visible(guess)}" is a guess.')
 
     def _observation(self, ids: Sequence[str], times: Sequence[str]) -> None:
         for name in self.free:
@@ -439,11 +444,12 @@ class _Proposer:
         action = order.index(self.found.roles["action"][0])
         if all(order.index(name) > action for name in names):
             action = len(order)  # the order of columns tells nothing
+        known = [name for name in names if order.index(name) < action]
         for name in names:
             after = self._what_comes_next(name, found[0])
             if after:
                 self.found.left_out[name] = after
-            elif order.index(name) > action and _is_late(sample, rows.observations.names.index(name)):
+            elif order.index(name) > action and _is_late(sample, name, known):
                 self.found.left_out[name] = (
                     "it stands behind the action and seems to be its result, which a policy cannot see"
                 )
@@ -586,15 +592,16 @@ def _is_unread_time(name: str, found: Profile) -> bool:
     return means(name, TIMES) or all(_DATE.match(entry) for entry in found.common)
 
 
-def _is_late(sample: Contiguous, place: int) -> bool:
-    """Whether a column is a result of its row: made by the action, or fresh and yet a part of the reward."""
+def _is_late(sample: Contiguous, name: str, known: Sequence[str]) -> bool:
+    """Whether a column is a result of its row: made by the action, or fresh and yet a part of the reward.
+
+    It is compared with what is `known` before, and not with other results, which may tell the same.
+    """
     rows, at = sample.rows, sample.pairs
     values = rows.observations
-    rest = replace(
-        values,
-        names=tuple(name for k, name in enumerate(values.names) if k != place),
-        columns=tuple(column for k, column in enumerate(values.columns) if k != place),
-    )
+    places = [values.names.index(other) for other in known]
+    rest = replace(values, names=tuple(known), columns=tuple(values.columns[place] for place in places))
+    place = values.names.index(name)
     column = values.columns[place]
     number = np.unique(sample.number[at], return_inverse=True)[1].astype(np.int64)
 
@@ -605,8 +612,8 @@ def _is_late(sample: Contiguous, place: int) -> bool:
     own = grouped(_at(column, at))
     if float(own.std(axis=0).max(initial=0.0)) > 0:
         before = as_inputs([values.take(at - 1)], rows.actions.take(at - 1))
-        known = np.concatenate([before, as_inputs([rest.take(at)], rest.take(at))], axis=1)
-        by_action = gain([own], known, as_inputs([rest.take(at)], rows.actions.take(at)))
+        context = np.concatenate([before, as_inputs([rest.take(at)], rest.take(at))], axis=1)
+        by_action = gain([own], context, as_inputs([rest.take(at)], rows.actions.take(at)))
         if by_action.before < 0.5 and by_action.value > MADE and by_action.clear > CLEAR:
             return True
     spread = float(rows.rewards[at].std())
@@ -629,7 +636,9 @@ def _by_name(names: Sequence[str], known: Sequence[str]) -> list[str]:
     wanted = tuple(map(folded, known))
     whole = [name for name in names if folded(name) in wanted]
     whole.sort(key=lambda name: wanted.index(folded(name)))
-    return whole + [name for name in names if name not in whole and means(name, wanted)]
+    rest = [name for name in names if name not in whole and means(name, wanted)]
+    rest.sort(key=lambda name: next(place for place, word in enumerate(wanted) if means(name, (word,))))
+    return whole + rest
 
 
 def _numbered(names: Sequence[str], known: Sequence[str]) -> list[str]:

@@ -276,7 +276,8 @@ def reward_outliers(subject: Subject) -> Diagnostic:
         + (
             " They come all along the log and with certain states and actions, as rare events do." if are_events else ""
         ),
-        "Check these rows for wrong units, typing errors, and numbers that stand for a missing one (-999): correct or drop them.",
+        ("Keep them if they are events; if not, check " if are_events else "Check ")
+        + "these rows for wrong units, typing errors, and numbers that stand for a missing one (-999): correct or drop them.",
     )
 
 

@@ -72,16 +72,28 @@ class Order(NamedTuple):
         trajectory, time: the columns to add; None: none.
         drop_duplicates: whether rows are in the file twice.
         gain: of the held-out R² of the next state, given state and action.
+        within: the same over that of any row of the same trajectory; None where the gain is too small to ask.
     """
 
     trajectory: str | None
     time: str | None
     drop_duplicates: bool
     gain: Gain
+    within: Gain | None
 
     @property
     def is_clear(self) -> bool:
-        return self.gain.value > MATERIAL and self.gain.clear > CLEAR
+        return self.within is not None and follow(self.within)
+
+
+def is_material(gain: Gain) -> bool:
+    """Whether one prediction explains clearly more than another, and so much that it matters."""
+    return gain.value > MATERIAL and gain.clear > CLEAR
+
+
+def follow(within: Gain) -> bool:
+    """Whether rows follow each other within trajectories, by `followed_within`."""
+    return within.value > MATERIAL * (1 - within.before) and within.clear > CLEAR
 
 
 def unused_columns(origin: Origin) -> list[str]:
@@ -134,8 +146,12 @@ def better_order(origin: Origin, table: pa.Table, random_state: int = 0) -> Orde
                 continue
             gain = Gain.of(before.of(moving), after.of(moving), paired=False)
             is_worse = bool((after.by_column > before.by_column + WORSE).any())
-            if not is_worse and (best is None or gain.after > best.gain.after + 0.01):
-                best = Order(trajectory, time, repeated, gain)
+            if is_worse:
+                continue
+            within = followed_within(rows, random_state, moving) if is_material(gain) else None
+            found = Order(trajectory, time, repeated, gain, within)
+            if best is None or (found.is_clear, gain.after) > (best.is_clear, best.gain.after + 0.01):
+                best = found
     return best
 
 
@@ -146,6 +162,28 @@ def followed(log: Transitions, random_state: int) -> Errors | None:
     rows, number = contiguous(log, random_state)
     targets = as_targets(rows.next_observations)
     return held_out(as_inputs([rows.observations], rows.actions), targets, number) if targets else None
+
+
+def followed_within(log: Transitions, random_state: int, columns: NDArray[np.bool_] | None = None) -> Gain | None:
+    """How much better state and action predict the next state than that of any other row of the same trajectory.
+
+    Rows that are put together because they are alike predict each other, and need not follow each other.
+    """
+    rows, number = contiguous(log, random_state)
+    targets = as_targets(rows.next_observations)
+    if columns is not None:
+        targets = [target for target, is_asked in zip(targets, columns, strict=True) if is_asked]
+    if len(rows) < ENOUGH or not targets:
+        return None
+    inputs = as_inputs([rows.observations], rows.actions)
+    codes = np.zeros(len(rows), dtype=np.int64)
+    if rows.trajectory is not None:
+        codes = np.unique(rows.trajectory, return_inverse=True)[1].astype(np.int64)
+    mixed = np.random.default_rng([random_state, 19]).random(len(rows))
+    other = np.empty(len(rows), dtype=np.int64)
+    other[np.lexsort((np.arange(len(rows)), codes))] = np.lexsort((mixed, codes))
+    anywhere = held_out(inputs, [target[other] for target in targets], number)
+    return Gain.of(anywhere, held_out(inputs, targets, number), paired=True)
 
 
 def moves(log: Transitions, random_state: int) -> NDArray[np.bool_]:

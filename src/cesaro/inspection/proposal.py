@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from cesaro.data.sources import Source
 from cesaro.data.values import Categories, Column
 from cesaro.errors import InputError
 from cesaro.inspection import evidence
-from cesaro.inspection.evidence import CLEAR, MATERIAL, Contiguous
+from cesaro.inspection.evidence import CLEAR, Contiguous
 from cesaro.inspection.prediction import ENOUGH, Errors, Gain, as_inputs, grouped, held_out
 from cesaro.inspection.profiles import Profile
 from cesaro.text import option, visible
@@ -102,6 +103,7 @@ class _Order:
     repeated: bool
     after: Errors | None
     before: Errors | None
+    log: Transitions
 
     @property
     def explained(self) -> float:
@@ -111,9 +113,12 @@ class _Order:
     def gain(self) -> Gain | None:
         return None if self.after is None or self.before is None else Gain.of(self.before, self.after, paired=False)
 
-    @property
+    @cached_property
     def is_clear(self) -> bool:
-        return self.gain is not None and self.gain.value > MATERIAL and self.gain.clear > CLEAR
+        if self.gain is None or not evidence.is_material(self.gain):
+            return False
+        within = evidence.followed_within(self.log, 0)
+        return within is not None and evidence.follow(within)
 
     @property
     def words(self) -> str:
@@ -387,7 +392,7 @@ class _Proposer:
                 errors = evidence.followed(log, 0) if roles.next_observation is None else None
                 if trajectory is None and time is None:
                     plain = errors
-                tried.append(_Order(trajectory, time, repeated, errors, plain))
+                tried.append(_Order(trajectory, time, repeated, errors, plain, log))
         if not tried:
             return None
         top = max(one.explained for one in tried)
@@ -622,7 +627,7 @@ def _is_late(sample: Contiguous, name: str, known: Sequence[str]) -> bool:
     targets = [(rows.rewards[at] / spread)[:, None]]
     without = as_inputs([rest.take(at)], rows.actions.take(at))
     now = gain(targets, without, own)
-    if now.value < MATERIAL or now.clear < CLEAR:
+    if not evidence.is_material(now):
         return False
     return now.value > evidence.FRESH * gain(targets, without, grouped(_at(column, at - 1))).value
 

@@ -158,7 +158,7 @@ def walk(rng: np.random.Generator, rows: int = 1_500, lag: int = 0, memory: floa
 
 
 def found_in(table: dict[str, Any], **roles: Any) -> dict[str, str]:
-    log = cs.read(pa.table(table), observation="level", action="switch", reward="reward", **roles)
+    log = cs.read(pa.table(table), **{"observation": "level", "action": "switch", "reward": "reward"} | roles)
     answer = cs.evaluate(log, "uniform", features="polynomial:2", quiet=True)
     return {one.name: one.verdict for one in answer.diagnostics if one.name in NAMES}
 
@@ -204,6 +204,8 @@ def test_rows_that_take_turns_and_late_rewards_are_found() -> None:
     mixed = several(rng)
     assert found_in(mixed)["sequence of rows"] == "bad"
     assert "sequence of rows" not in found_in(mixed, trajectory=False)  # whoever says so knows it
+    noise = {f"noise {k}": rng.standard_normal(len(mixed["level"])) for k in range(12)}
+    assert found_in(mixed | noise, observation=["level", *noise])["sequence of rows"] == "bad"
     assert found_in(walk(rng, lag=1))["row of the reward"] == "bad"
     assert found_in(walk(rng, lag=1), reward_lag=1)["row of the reward"] == "ok"
     assert found_in(walk(rng), reward_lag=1)["row of the reward"] == "bad"
@@ -225,7 +227,7 @@ def test_roles_that_names_alone_do_not_tell() -> None:
     assert roles["reward"] == ["log_steps"]  # it repeats, as no time does
     assert roles["time"] == ["week"]  # it counts on, as no part of the calendar does
     assert "Trip Key" not in roles["observation"]
-    assert cs.inspect(table | {"setpoint_kw": 1 - fan}).to_dict()["roles"]["action"] == ["setpoint_kw"]
+    assert cs.inspect(table | {"setpoint_kw": price[::-1], "profit": fan[::-1]}).to_dict()["roles"]["action"] == ["setpoint_kw"]
     del table["price_now"]
     assert cs.inspect(table).to_dict()["roles"]["action"] == ["kept"]  # a guess, as all others are
 

@@ -72,28 +72,19 @@ class Order(NamedTuple):
         trajectory, time: the columns to add; None: none.
         drop_duplicates: whether rows are in the file twice.
         gain: of the held-out R² of the next state, given state and action.
-        within: the same over that of any row of the same trajectory; None where the gain is too small to ask.
+        is_clear: whether rows follow each other so, and do not now.
     """
 
     trajectory: str | None
     time: str | None
     drop_duplicates: bool
     gain: Gain
-    within: Gain | None
-
-    @property
-    def is_clear(self) -> bool:
-        return self.within is not None and follow(self.within)
+    is_clear: bool
 
 
-def is_material(gain: Gain) -> bool:
+def is_material(gain: Gain, tried: int = 1) -> bool:
     """Whether one prediction explains clearly more than another, and so much that it matters."""
-    return gain.value > MATERIAL and gain.clear > CLEAR
-
-
-def follow(within: Gain) -> bool:
-    """Whether rows follow each other within trajectories, by `followed_within`."""
-    return within.value > MATERIAL * (1 - within.before) and within.clear > CLEAR
+    return gain.value > MATERIAL and gain.clear > CLEAR + np.log2(tried)
 
 
 def unused_columns(origin: Origin) -> list[str]:
@@ -148,8 +139,8 @@ def better_order(origin: Origin, table: pa.Table, random_state: int = 0) -> Orde
             is_worse = bool((after.by_column > before.by_column + WORSE).any())
             if is_worse:
                 continue
-            within = followed_within(rows, random_state, moving) if is_material(gain) else None
-            found = Order(trajectory, time, repeated, gain, within)
+            is_clear = follow_better(before, after, rows, random_state, moving)
+            found = Order(trajectory, time, repeated, gain, is_clear)
             if best is None or (found.is_clear, gain.after) > (best.is_clear, best.gain.after + 0.01):
                 best = found
     return best
@@ -164,26 +155,31 @@ def followed(log: Transitions, random_state: int) -> Errors | None:
     return held_out(as_inputs([rows.observations], rows.actions), targets, number) if targets else None
 
 
-def followed_within(log: Transitions, random_state: int, columns: NDArray[np.bool_] | None = None) -> Gain | None:
-    """How much better state and action predict the next state than that of any other row of the same trajectory.
+def follow_better(
+    before: Errors, after: Errors, log: Transitions, random_state: int, moving: NDArray[np.bool_]
+) -> bool:
+    """Whether state and action predict the next state clearly better in the order of a log than they did before.
 
-    Rows that are put together because they are alike predict each other, and need not follow each other.
+    One column is enough, because others may be independent by nature. Rows that are put together because they are alike predict
+    each other without following each other: what comes next must be predicted better than any other row of the trajectory.
     """
+    single = np.eye(len(moving), dtype=np.bool_)
+    gains = [Gain.of(before.of(column), after.of(column), paired=False) for column in single]
+    clear = moving & np.array([is_material(gain, len(moving)) for gain in gains], dtype=np.bool_)
+    if not clear.any():
+        if not moving.any() or not is_material(Gain.of(before.of(moving), after.of(moving), paired=False)):
+            return False
+        clear = moving
     rows, number = contiguous(log, random_state)
-    targets = as_targets(rows.next_observations)
-    if columns is not None:
-        targets = [target for target, is_asked in zip(targets, columns, strict=True) if is_asked]
-    if len(rows) < ENOUGH or not targets:
-        return None
+    targets = [target for target, is_asked in zip(as_targets(rows.next_observations), clear, strict=True) if is_asked]
     inputs = as_inputs([rows.observations], rows.actions)
-    codes = np.zeros(len(rows), dtype=np.int64)
-    if rows.trajectory is not None:
-        codes = np.unique(rows.trajectory, return_inverse=True)[1].astype(np.int64)
+    codes = np.zeros(len(rows), dtype=np.int64) if rows.trajectory is None else _renumbered(rows.trajectory)
     mixed = np.random.default_rng([random_state, 19]).random(len(rows))
     other = np.empty(len(rows), dtype=np.int64)
     other[np.lexsort((np.arange(len(rows)), codes))] = np.lexsort((mixed, codes))
     anywhere = held_out(inputs, [target[other] for target in targets], number)
-    return Gain.of(anywhere, held_out(inputs, targets, number), paired=True)
+    within = Gain.of(anywhere, held_out(inputs, targets, number), paired=True)
+    return within.value > MATERIAL * (1 - within.before) and within.clear > CLEAR
 
 
 def moves(log: Transitions, random_state: int) -> NDArray[np.bool_]:

@@ -115,10 +115,9 @@ class _Order:
 
     @cached_property
     def is_clear(self) -> bool:
-        if self.gain is None or not evidence.is_material(self.gain):
+        if self.after is None or self.before is None or self.after.left.shape[1] != self.before.left.shape[1]:
             return False
-        within = evidence.followed_within(self.log, 0)
-        return within is not None and evidence.follow(within)
+        return evidence.follow_better(self.before, self.after, self.log, 0, evidence.moves(self.log, 0))
 
     @property
     def words(self) -> str:

@@ -227,12 +227,14 @@ def test_roles_that_names_alone_do_not_tell() -> None:
     assert roles["reward"] == ["log_steps"]  # it repeats, as no time does
     assert roles["time"] == ["week"]  # it counts on, as no part of the calendar does
     assert "Trip Key" not in roles["observation"]
-    assert cs.inspect(table | {"setpoint_kw": price[::-1], "profit": fan[::-1]}).to_dict()["roles"]["action"] == ["setpoint_kw"]
+    assert cs.inspect(table | {"setpoint_kw": price[::-1], "profit": fan[::-1]}).to_dict()["roles"]["action"] == [
+        "setpoint_kw"
+    ]
     del table["price_now"]
     assert cs.inspect(table).to_dict()["roles"]["action"] == ["kept"]  # a guess, as all others are
 
 
-def test_results_that_tell_the_same_are_all_left_out() -> None:
+def test_results_that_tell_the_same_are_left_out_and_a_name_alone_is_in_doubt() -> None:
     rng = np.random.default_rng(0)
     rows = 2_000
     level, bid = rng.integers(0, 3, rows), rng.integers(0, 3, rows)
@@ -247,6 +249,8 @@ def test_results_that_tell_the_same_are_all_left_out() -> None:
         "profit": 5.0 * clicked - bid,
     }
     assert cs.inspect(table).arguments["observation"] == "level"
+    seen = cs.inspect(table | {"device": rng.choice(["phone", "desk"], rows)})
+    assert any("--observation device --ignore trajectory" in doubt for doubt in seen.doubts)
 
 
 def test_what_repeats_the_calendar_explains_errors_and_what_a_row_makes_does_not() -> None:

@@ -18,6 +18,7 @@ from cesaro.estimators.diagnostics.equations import equations
 from cesaro.estimators.diagnostics.maps import agreement, learned_methods
 from cesaro.estimators.diagnostics.rows import over_rows
 from cesaro.estimators.diagnostics.support import support
+from cesaro.inspection import evidence
 
 Array = NDArray[np.float64]
 
@@ -522,6 +523,10 @@ def test_rare_events_are_no_errors_of_the_export() -> None:
     entry = found(fit(cs.Transitions(log["state"], log["action"], log["reward"])), "reward outliers")
     assert entry.verdict == "caution"
     assert "as rare events do" in entry.sentence
+    late = evidence.contiguous(cs.Transitions(log["state"], log["action"], np.roll(log["reward"], 1)), 0)
+    lag = evidence.reward_lag(late, 0)
+    assert lag is not None
+    assert lag.is_clear  # failures do not hide that services are paid for a row late
     plain = np.where(log["reward"] > -8_000, log["reward"], 0)
     anywhere, batch = rng.random(len(plain)) < 0.003, np.arange(len(plain)) // 30 == 200
     for rows, wrong in ((anywhere, -9_999), (batch, plain * 1_000 - 9_999)):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.stats import chi2, rankdata
 
 from cesaro.checks import Array
 from cesaro.data import Block, Log, Transitions
@@ -179,7 +179,12 @@ def follow_better(
     other[np.lexsort((np.arange(len(rows)), codes))] = np.lexsort((mixed, codes))
     anywhere = held_out(inputs, [target[other] for target in targets], number)
     within = Gain.of(anywhere, held_out(inputs, targets, number), paired=True)
-    return within.value > MATERIAL * (1 - within.before) and within.clear > CLEAR
+    return explains(within)
+
+
+def explains(gain: Gain) -> bool:
+    """Whether one prediction clearly explains a part of what another one leaves that matters."""
+    return gain.value > MATERIAL * (1 - gain.before) and gain.clear > CLEAR
 
 
 def moves(log: Transitions, random_state: int) -> NDArray[np.bool_]:
@@ -265,14 +270,17 @@ class RewardLag:
     """Whether rewards stand one row too late, or too early.
 
     Attributes:
-        gain: of the held-out R² of the reward, given the row before (with a lag: the row behind) in place of its own.
+        gain: of the held-out R² of the reward or of its rank, whichever is clearer, given the row before (with a lag: the row
+            behind) in place of its own.
         with_own: the R² given both; None where the gain is too small to ask.
         with_older: the R² given the row before and a row still farther away, likewise.
+        is_of_rank: whether all this is about the rank.
     """
 
     gain: Gain
     with_own: float | None = None
     with_older: float | None = None
+    is_of_rank: bool = False
 
     @property
     def is_sluggish(self) -> bool:
@@ -294,7 +302,9 @@ class RewardLag:
         return self.gain.before < NOTHING * self.gain.after
 
     def _adds(self, together: float | None, part: float) -> bool:
-        more = 0.0 if together is None else together - self.gain.after
+        if together is None:
+            return False
+        more = together - self.gain.after
         return more > part * (1 - self.gain.after) or more > ADDS * self.gain.after
 
 
@@ -325,23 +335,28 @@ def reward_lag(sample: Contiguous, lag: int) -> RewardLag | None:
     own, other, older = (late - 2, late - 1, late) if lag else (late, late - 1, late - 2)
     if len(own) < ENOUGH:
         return None
-    rewards = rows.rewards[own][:, None]
-    spread = float(rewards.std())
+    spread = float(rows.rewards[own].std())
     if not spread > 0:
         return None
+    rewards = rows.rewards[own] / spread
     low, high = np.quantile(rewards, (0.001, 0.999))
-    targets = [np.clip(rewards, low, high) / spread if high > low else rewards / spread]
+    sizes = np.clip(rewards, low, high) if high > low else rewards
+    # Rare events may hide all other rewards, which their ranks show.
+    targets = [sizes[:, None], rankdata(rewards)[:, None] / len(rewards)]
     number = _renumbered(sample.number[own])
     inputs = [_row_inputs(rows.part(at)) for at in (own, other)]
     by_own, by_other = (held_out(one, targets, number) for one in inputs)
-    gain = Gain.of(by_own, by_other, paired=True)
+    single = np.eye(len(targets), dtype=np.bool_)
+    gains = [Gain.of(by_own.of(one), by_other.of(one), paired=True) for one in single]
+    best = max(range(len(gains)), key=lambda place: gains[place].clear)
+    gain = gains[best]
     if gain.value <= SLIGHT or gain.clear <= CLEAR:
-        return RewardLag(gain)
+        return RewardLag(gains[0])
     with_own, with_older = (
-        held_out(np.concatenate([inputs[1], more], axis=1), targets, number).explained
+        held_out(np.concatenate([inputs[1], more], axis=1), [targets[best]], number).explained
         for more in (inputs[0], _row_inputs(rows.part(older)))
     )
-    return RewardLag(gain, with_own, with_older)
+    return RewardLag(gain, with_own, with_older, best == 1)
 
 
 def are_events(rows: Block, rare: NDArray[np.bool_], random_state: int) -> bool:

@@ -352,6 +352,11 @@ class _Proposer:
             self._take("trajectory", found.trajectory, why + found.words)
             own = self.found.roles["observation"]
             self.found.roles["observation"] = tuple(name for name in own if name != found.trajectory)
+            if not found.is_clear and self._alternates(found.trajectory):
+                self.found.doubts.append(
+                    f'Only its name says that "{visible(found.trajectory)}" tells trajectories apart: rows do not follow each other '
+                    f"better by it. If it is what a policy sees, give {option('observation', found.trajectory)} --ignore trajectory."
+                )
         if found.time is not None:
             is_clock = self.profiles[found.time].kind == "date"
             why = "it holds dates or times" if is_clock else "by its name"
@@ -369,6 +374,11 @@ class _Proposer:
         for name in (*ids, *times):
             if name in self.free:
                 self.found.left_out[name] = "it does not order the rows better"
+
+    def _alternates(self, name: str) -> bool:
+        """Whether rows of the same id stand apart in the file."""
+        codes = pc.dictionary_encode(self.table[name].combine_chunks()).indices.to_numpy()
+        return int((np.diff(codes) != 0).sum()) >= (self.profiles[name].levels or 1)
 
     def _best(self, ids: Sequence[str], times: Sequence[str], without: str | None) -> "_Order | None":
         """Of all ways to order rows the one that predicts next states best; `without`: a column that is no observation then."""
@@ -425,9 +435,8 @@ class _Proposer:
         lag = None if found is None else evidence.reward_lag(found[1], 0)
         if lag is None or not lag.is_material:
             return
-        said = (
-            f"the row before predicts {_percent(lag.gain.after)} of a reward, its own row {_percent(lag.gain.before)}"
-        )
+        what = "the rank of a reward" if lag.is_of_rank else "a reward"
+        said = f"the row before predicts {_percent(lag.gain.after)} of {what}, its own row {_percent(lag.gain.before)}"
         if lag.is_clear:
             self.found.reward_lag = 1
             self.found.reasons["reward_lag"] = said
@@ -448,12 +457,13 @@ class _Proposer:
         action = order.index(self.found.roles["action"][0])
         if all(order.index(name) > action for name in names):
             action = len(order)  # the order of columns tells nothing
-        known = [name for name in names if order.index(name) < action]
+        known, is_behind = [name for name in names if order.index(name) < action], False
         for name in names:
             after = self._what_comes_next(name, found[0])
             if after:
                 self.found.left_out[name] = after
-            elif order.index(name) > action and _is_late(sample, name, known):
+            elif order.index(name) > action and _is_late(sample, name, known, is_behind):
+                is_behind = True
                 self.found.left_out[name] = (
                     "it stands behind the action and seems to be its result, which a policy cannot see"
                 )
@@ -596,10 +606,11 @@ def _is_unread_time(name: str, found: Profile) -> bool:
     return means(name, TIMES) or all(_DATE.match(entry) for entry in found.common)
 
 
-def _is_late(sample: Contiguous, name: str, known: Sequence[str]) -> bool:
+def _is_late(sample: Contiguous, name: str, known: Sequence[str], is_behind: bool) -> bool:
     """Whether a column is a result of its row: made by the action, or fresh and yet a part of the reward.
 
-    It is compared with what is `known` before, and not with other results, which may tell the same.
+    It is compared with what is `known` before, and not with other results, which may tell the same. Where it stands behind
+    another result (`is_behind`), any clear effect will do.
     """
     rows, at = sample.rows, sample.pairs
     values = rows.observations
@@ -618,7 +629,7 @@ def _is_late(sample: Contiguous, name: str, known: Sequence[str]) -> bool:
         before = as_inputs([values.take(at - 1)], rows.actions.take(at - 1))
         context = np.concatenate([before, as_inputs([rest.take(at)], rest.take(at))], axis=1)
         by_action = gain([own], context, as_inputs([rest.take(at)], rows.actions.take(at)))
-        if by_action.before < 0.5 and by_action.value > MADE and by_action.clear > CLEAR:
+        if by_action.before < 0.5 and by_action.value > (0 if is_behind else MADE) and by_action.clear > CLEAR:
             return True
     spread = float(rows.rewards[at].std())
     if not spread > 0:
@@ -626,7 +637,7 @@ def _is_late(sample: Contiguous, name: str, known: Sequence[str]) -> bool:
     targets = [(rows.rewards[at] / spread)[:, None]]
     without = as_inputs([rest.take(at)], rows.actions.take(at))
     now = gain(targets, without, own)
-    if not evidence.is_material(now):
+    if not (now.clear > CLEAR if is_behind else evidence.explains(now)):
         return False
     return now.value > evidence.FRESH * gain(targets, without, grouped(_at(column, at - 1))).value
 

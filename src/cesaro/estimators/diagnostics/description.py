@@ -106,8 +106,8 @@ def row_of_reward(found: evidence.RewardLag, lag: int) -> Diagnostic:
         "row of the reward",
         gain.value,
         verdict,
-        f"A reward {may} the row {where}: that row's state, action and next state predict {other} of it (held-out R²), "
-        f"its own row's {own}.",
+        f"A reward {may} the row {where}: that row's state, action and next state predict {other} of "
+        f"{'its rank' if found.is_of_rank else 'it'} (held-out R²), its own row's {own}.",
         Sentence(
             "{give} {option}{unless}.",
             give=_GIVE,

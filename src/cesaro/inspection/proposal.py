@@ -352,11 +352,6 @@ class _Proposer:
             self._take("trajectory", found.trajectory, why + found.words)
             own = self.found.roles["observation"]
             self.found.roles["observation"] = tuple(name for name in own if name != found.trajectory)
-            if not found.is_clear and self._alternates(found.trajectory):
-                self.found.doubts.append(
-                    f'Only its name says that "{visible(found.trajectory)}" tells trajectories apart: rows do not follow each other '
-                    f"better by it. If it is what a policy sees, give {option('observation', found.trajectory)} --ignore trajectory."
-                )
         if found.time is not None:
             is_clock = self.profiles[found.time].kind == "date"
             why = "it holds dates or times" if is_clock else "by its name"
@@ -374,6 +369,17 @@ class _Proposer:
         for name in (*ids, *times):
             if name in self.free:
                 self.found.left_out[name] = "it does not order the rows better"
+        for name in named:
+            is_used = name == found.trajectory
+            if (
+                (self.profiles[name].levels or 0) <= FEW_LABELS
+                and self._alternates(name)
+                and not (is_used and found.is_clear)
+            ):
+                self.found.doubts.append(
+                    f'Only its name says that "{visible(name)}" tells trajectories apart: rows do not follow each other better '
+                    f"by it. If it is what a policy sees, give {option('observation', name)} --ignore trajectory."
+                )
 
     def _alternates(self, name: str) -> bool:
         """Whether rows of the same id stand apart in the file."""

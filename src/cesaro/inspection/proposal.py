@@ -274,7 +274,8 @@ class _Proposer:
                 others = ", ".join(f'"{visible(name)}"' for name in named[1:])
                 self.found.doubts.append(f'"{visible(named[0])}" was taken as the action; {others} may be it as well.')
         else:
-            rest = [name for name in free if not (means(name, TIMES + CALENDAR) or is_id(name))]
+            seen = set(map(folded, DEFAULTS["observation"]))
+            rest = [name for name in free if not (means(name, TIMES + CALENDAR) or is_id(name) or folded(name) in seen)]
             few = [
                 name
                 for name in rest

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.stats import chi2, rankdata
 
 from cesaro.checks import Array
 from cesaro.data import Block, Log, Transitions
@@ -61,8 +60,8 @@ ADDS, OLDER = 0.2, 0.1
 # A context explains this part of the errors at least; one that explains more than this many times as much by its own
 # entry as by that of the row before is made in the row, and known too late.
 EXPLAINS, FRESH = 0.01, 2.0
-# Rare rows that come as unevenly as this once in a thousand logs of a steady system.
-UNEVEN = 1e-3
+# Standard deviations by which the spread of rare rows over stretches exceeds that of a steady system once in two thousand logs.
+UNEVEN = 4.0
 
 
 class Order(NamedTuple):
@@ -342,7 +341,9 @@ def reward_lag(sample: Contiguous, lag: int) -> RewardLag | None:
     low, high = np.quantile(rewards, (0.001, 0.999))
     sizes = np.clip(rewards, low, high) if high > low else rewards
     # Rare events may hide all other rewards, which their ranks show.
-    targets = [sizes[:, None], rankdata(rewards)[:, None] / len(rewards)]
+    _, place, counts = np.unique(rewards, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - counts / 2)[place] / len(rewards)
+    targets = [sizes[:, None], ranks[:, None]]
     number = _renumbered(sample.number[own])
     inputs = [_row_inputs(rows.part(at)) for at in (own, other)]
     by_own, by_other = (held_out(one, targets, number) for one in inputs)
@@ -368,7 +369,7 @@ def are_events(rows: Block, rare: NDArray[np.bool_], random_state: int) -> bool:
     number = np.arange(len(rows)) * STRETCHES // len(rows)
     expected = np.bincount(number, minlength=STRETCHES) * rare.mean()
     spread = float(((np.bincount(number[rare], minlength=STRETCHES) - expected) ** 2 / expected).sum())
-    if chi2.sf(spread, STRETCHES - 1) < UNEVEN:
+    if spread - (STRETCHES - 1) > UNEVEN * np.sqrt(2 * (STRETCHES - 1)):
         return False
     most = np.random.default_rng([random_state, 18])
     chosen = [np.sort(most.permutation(np.flatnonzero(kind))[:ROWS]) for kind in (rare, ~rare)]

@@ -214,6 +214,11 @@ def test_rows_that_take_turns_and_late_rewards_are_found() -> None:
 def test_rows_that_are_alike_need_not_follow_each_other() -> None:
     *_, (_, alike, _) = clean()
     assert "trajectory" not in cs.inspect(alike).arguments
+    shift = np.arange(1_500) // 8 % 3
+    shifted = walk(np.random.default_rng(0))
+    shifted |= {"level": shifted["level"] + 2 * shift, "shift": np.array(["early", "late", "night"])[shift]}
+    assert found_in(shifted)["sequence of rows"] == "ok"
+    assert cs.inspect(shifted).arguments["observation"] == ["level", "shift"]
 
 
 def test_roles_that_names_alone_do_not_tell() -> None:

@@ -25,6 +25,7 @@ from cesaro.data.values import Categories, Column
 from cesaro.errors import CesaroError
 from cesaro.inspection.prediction import (
     ENOUGH,
+    LEVELS,
     ROWS,
     STRETCHES,
     Errors,
@@ -139,6 +140,10 @@ def better_order(origin: Origin, table: pa.Table, random_state: int = 0) -> Orde
             if is_worse:
                 continue
             is_clear = follow_better(before, after, rows, random_state, moving)
+            if is_clear and trajectory is not None and len(table[trajectory].unique()) <= LEVELS:
+                kinds = {**origin.kinds, **_own_kinds(origin, table)}
+                seen = followed_if_seen(table, roles, kinds, origin.settings, trajectory, random_state)
+                is_clear = seen is None or follow_better(seen, after, rows, random_state, moving)
             found = Order(trajectory, time, repeated, gain, is_clear)
             if best is None or (found.is_clear, gain.after) > (best.is_clear, best.gain.after + 0.01):
                 best = found
@@ -154,6 +159,25 @@ def followed(log: Transitions, random_state: int) -> Errors | None:
     return held_out(as_inputs([rows.observations], rows.actions), targets, number) if targets else None
 
 
+def followed_if_seen(
+    table: pa.Table, roles: Roles, kinds: Mapping[str, str], settings: Settings, column: str, random_state: int
+) -> Errors | None:
+    """How well the next state is predicted, in the order of the rows, if a column is seen on both rows; None where it cannot be.
+
+    A column of the state, such as a shift, explains by that what an id, such as a machine, explains only by the order.
+    """
+    own = roles.observation.columns
+    seen = replace(roles, observation=Chosen((*own, column), "several"))
+    log = transitions(table, seen, {**kinds, column: "category"}, settings)
+    if log is None or len(log) < ENOUGH:
+        return None
+    rows, number = contiguous(log, random_state)
+    after = rows.next_observations
+    then = replace(after, names=after.names[-1:], columns=after.columns[-1:])
+    targets = as_targets(replace(after, names=after.names[:-1], columns=after.columns[:-1]))
+    return held_out(as_inputs([rows.observations, then], rows.actions), targets, number)
+
+
 def follow_better(
     before: Errors, after: Errors, log: Transitions, random_state: int, moving: NDArray[np.bool_]
 ) -> bool:
@@ -162,6 +186,8 @@ def follow_better(
     One column is enough, because others may be independent by nature. Rows that are put together because they are alike predict
     each other without following each other: what comes next must be predicted better than any other row of the trajectory.
     """
+    if before.left.shape[1] != after.left.shape[1]:
+        return False
     single = np.eye(len(moving), dtype=np.bool_)
     gains = [Gain.of(before.of(column), after.of(column), paired=False) for column in single]
     clear = moving & np.array([is_material(gain, len(moving)) for gain in gains], dtype=np.bool_)

@@ -20,7 +20,7 @@ from cesaro.data.values import Categories, Column
 from cesaro.errors import InputError
 from cesaro.inspection import evidence
 from cesaro.inspection.evidence import CLEAR, Contiguous
-from cesaro.inspection.prediction import ENOUGH, Errors, Gain, as_inputs, grouped, held_out
+from cesaro.inspection.prediction import ENOUGH, LEVELS, Errors, Gain, as_inputs, grouped, held_out
 from cesaro.inspection.profiles import Profile
 from cesaro.text import option, visible
 
@@ -115,7 +115,7 @@ class _Order:
 
     @cached_property
     def is_clear(self) -> bool:
-        if self.after is None or self.before is None or self.after.left.shape[1] != self.before.left.shape[1]:
+        if self.after is None or self.before is None:
             return False
         return evidence.follow_better(self.before, self.after, self.log, 0, evidence.moves(self.log, 0))
 
@@ -339,7 +339,7 @@ class _Proposer:
         if found is None or found.trajectory is None:
             # A column without the name of an id counts as one only if the others follow by it.
             others = [self._best([name], times, name) for name in ids if name not in named]
-            clear = [one for one in others if one is not None and one.trajectory is not None and one.is_clear]
+            clear = [one for one in others if one is not None and one.is_clear and not self._may_be_state(one)]
             found = max(clear, key=lambda one: one.explained, default=found)
         if found is None:
             for name in (*named, *times):
@@ -381,6 +381,19 @@ class _Proposer:
                     f'Only its name says that "{visible(name)}" tells trajectories apart: rows do not follow each other better '
                     f"by it. If it is what a policy sees, give {option('observation', name)} --ignore trajectory."
                 )
+
+    def _may_be_state(self, order: _Order) -> bool:
+        """Whether an order has no trajectory, or one that tells as much where it is seen."""
+        name = order.trajectory
+        if name is None or order.after is None:
+            return True
+        if (self.profiles[name].levels or 0) > LEVELS:
+            return False
+        kept = tuple(one for one in self.found.roles["observation"] if one != name)
+        roles = replace(self.found.as_roles(), observation=_chosen(kept))
+        seen = evidence.followed_if_seen(self.table, roles, self.found.kinds, self.found.settings(), name, 0)
+        moving = evidence.moves(order.log, 0)
+        return seen is not None and not evidence.follow_better(seen, order.after, order.log, 0, moving)
 
     def _alternates(self, name: str) -> bool:
         """Whether rows of the same id stand apart in the file."""

@@ -102,6 +102,7 @@ def row_of_reward(found: evidence.RewardLag, lag: int) -> Diagnostic:
         if found.is_sluggish:
             said += " Rows farther away predict it better still: rewards change slowly, and are not logged late."
         return finding("row of the reward", gain.value, "ok", said)
+    what = ("their ranks" if lag else "its rank") if found.is_of_rank else "them" if lag else "it"
     may, unless = "seem to", ""
     if verdict == "caution":
         may, unless = "may", f" if rewards are{' not' if lag else ''} logged late"
@@ -109,11 +110,11 @@ def row_of_reward(found: evidence.RewardLag, lag: int) -> Diagnostic:
         "row of the reward",
         gain.value,
         verdict,
-        f"Rewards {may} be logged on their own rows: these predict {other} of them (R² on held-out rows), and the rows before, "
+        f"Rewards {may} be logged on their own rows: these predict {other} of {what} (R² on held-out rows), and the rows before, "
         f"which the reward lag gives them to, {own}."
         if lag
-        else f"Rewards {may} be logged one row late: the row before a reward predicts {other} of it (R² on held-out rows), its "
-        f"own row {own}.",
+        else f"Rewards {may} be logged one row late: the row before a reward predicts {other} of {what} (R² on held-out rows), "
+        f"its own row {own}.",
         Sentence(
             "{option}{unless}.",
             option=Wording("Pass reward_lag=0", "Leave out --reward-lag")

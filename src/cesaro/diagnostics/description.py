@@ -33,8 +33,11 @@ SEQUENCE_OF_ROWS = Check(
     "sequence of rows",
     number="R² of the next row's state, given state and action",
     bad=(
-        "with rows ordered by columns that were not used, it is higher by over 0.1 and over 5 standard errors, for "
-        "state columns that change within trajectories, and lower for no column"
+        "with rows ordered by columns that were not used, it is higher by over "
+        f"{evidence.MATERIAL:g} and over {evidence.CLEAR:g} standard errors (more where several are tried) for a state column "
+        "that changes within trajectories, and lower for none; higher than for any other row of the same trajectory, because "
+        "rows that are merely alike predict each other, too; and higher than with the unused column in the state, where it may "
+        "belong"
     ),
     meaning="rows of several trajectories are mixed, or out of order",
     remedy="the options that the sentence names, such as `--trajectory` and `--time`",
@@ -42,10 +45,17 @@ SEQUENCE_OF_ROWS = Check(
 
 ROW_OF_THE_REWARD = Check(
     "row of the reward",
-    number="R² of the reward given the row before (state, action, next state) minus that given its own row",
-    caution="over 0.1 (0.02 if the own row predicts next to nothing) and over 5 standard errors",
+    number=(
+        "R² of the reward, or of its rank where that is clearer, given the row before (state, action, next state) minus that "
+        "given its own row"
+    ),
+    caution=(
+        f"over {evidence.MATERIAL:g} ({evidence.SLIGHT:g} if the own row predicts next to nothing) and over {evidence.CLEAR:g} "
+        "standard errors"
+    ),
     bad=(
-        "the same; and the row before leaves less than 60 % of what the own row leaves unexplained, or the own row "
+        f"the same; and the row before leaves less than {percent(evidence.REMAINS)} of what the own row leaves unexplained, or "
+        "the own row "
         "predicts next to nothing; and the own row adds nothing to the row before"
     ),
     meaning=(
@@ -57,7 +67,7 @@ ROW_OF_THE_REWARD = Check(
 UNUSED_COLUMNS = Check(
     "unused columns",
     number="R² of the prediction errors, given the last row's entry of a column that was not used",
-    caution="over 0.01 and over 5 standard errors (more where several are tried)",
+    caution=f"over {evidence.EXPLAINS:g} and over {evidence.CLEAR:g} standard errors (more where several are tried)",
     bad=(
         f"the same; and with the column in the observation the answer moves by over {CLEAR:g} standard errors of the "
         f"move, {OUTSIDE:g} SE and {percent(SMALL)} of the scale"
@@ -148,17 +158,18 @@ def row_of_reward(found: evidence.RewardLag, lag: int) -> Diagnostic:
         if found.is_sluggish:
             said += " Rows farther away predict it better still: rewards change slowly, and are not logged late."
         return ROW_OF_THE_REWARD.found(gain.value, "ok", said)
+    what = ("their ranks" if lag else "its rank") if found.is_of_rank else "them" if lag else "it"
     may, unless = "seem to", ""
     if verdict == "caution":
         may, unless = "may", f" if rewards are{' not' if lag else ''} logged late"
     return ROW_OF_THE_REWARD.found(
         gain.value,
         verdict,
-        f"Rewards {may} be logged on their own rows: these predict {other} of them (R² on held-out rows), and the rows before, "
+        f"Rewards {may} be logged on their own rows: these predict {other} of {what} (R² on held-out rows), and the rows before, "
         f"which the reward lag gives them to, {own}."
         if lag
-        else f"Rewards {may} be logged one row late: the row before a reward predicts {other} of it (R² on held-out rows), its "
-        f"own row {own}.",
+        else f"Rewards {may} be logged one row late: the row before a reward predicts {other} of {what} (R² on held-out rows), "
+        f"its own row {own}.",
         Sentence(
             "{option}{unless}.",
             option=Wording("Pass reward_lag=0", "Leave out --reward-lag")

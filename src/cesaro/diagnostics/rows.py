@@ -10,6 +10,7 @@ from scipy.stats import t as student
 from cesaro.checks import SMALLEST
 from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_least, at_most, percent, power_of_ten, worse
 from cesaro.diagnostics.subject import Subject
+from cesaro.inspection import evidence
 from cesaro.passes.influence import OUTLIER
 from cesaro.passes.projection import Projection
 from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, FEW_CLUSTERS, Rule, by_rule, differences, within
@@ -127,9 +128,15 @@ REWARD_OUTLIERS = Check(
     "reward outliers",
     number="distance of the farthest reward from the median, in robust standard deviations",
     caution=f"over {OUTLIER:g}",
-    bad=f"rewards farther than {OUTLIER:g} make up over half of the variance",
-    meaning="wrong units, typing errors, numbers that stand for a missing one",
-    remedy="correct or drop these rows",
+    bad=(
+        f"rewards farther than {OUTLIER:g} make up over half of the variance, and come in batches or whatever happened in their "
+        "rows"
+    ),
+    meaning=(
+        "wrong units, typing errors, numbers that stand for a missing one; rare events, such as failures, come all along the log "
+        "and with certain states and actions"
+    ),
+    remedy="correct or drop these rows, unless they are events",
 )
 
 INFLUENTIAL_ROWS = Check(
@@ -384,7 +391,9 @@ def reward_outliers(subject: Subject) -> Diagnostic:
     largest = totals.largest["distance"] / plan.width if plan.width > 0 else 0.0
     far, variance = int(totals.sums["far"]), totals.sums["rewards2"]
     share = totals.sums["far2"] / variance if variance > 0 else 0.0
-    verdict: Verdict = "ok" if not far else "bad" if share > OUTLIER_BAD else "caution"
+    is_bad = bool(far) and share > OUTLIER_BAD
+    are_events = is_bad and _come_with_what_happens(subject)
+    verdict: Verdict = "ok" if not far else "bad" if is_bad and not are_events else "caution"
     row, reward = totals.outlier
     return REWARD_OUTLIERS.found(
         largest,
@@ -393,8 +402,23 @@ def reward_outliers(subject: Subject) -> Diagnostic:
         if not far
         else f"{far:,} {'reward is' if far == 1 else 'rewards are'} more than {OUTLIER:g} robust standard deviations from the "
         f"median, such as {reward:g} at transition {row:,}; {'it makes up' if far == 1 else 'they make up'} {percent(share)} of "
-        "the rewards' variance.",
-        "Check these rows for wrong units, typing errors, and numbers that stand for a missing one (-999): correct or drop them.",
+        "the rewards' variance."
+        + (
+            " They come all along the log and with certain states and actions, as rare events do." if are_events else ""
+        ),
+        ("Keep them if they are events; if not, check " if are_events else "Check ")
+        + "these rows for wrong units, typing errors, and numbers that stand for a missing one (-999): correct or drop them.",
+    )
+
+
+def _come_with_what_happens(subject: Subject) -> bool:
+    """Whether outliers are events of the system, and no errors of the export."""
+    if subject.log is None:
+        return False
+    rows, plan = subject.prepared.sample.rows, subject.totals.plan
+    far = np.abs(rows.rewards - plan.median) > OUTLIER * plan.width
+    return (
+        len(rows) >= ENOUGH_ROWS and bool(far.any()) and evidence.are_events(rows, far, subject.prepared.random_state)
     )
 
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from cesaro import checks
 from cesaro.checks import Array
 from cesaro.linear import EmpiricalProblem, Stability
-from cesaro.linear.mean_update import layout, settings
+from cesaro.linear.mean_update import settings
+from cesaro.linear.methods import AffineForm, form_of
 from cesaro.linear.stability import stability
 
 MAX_ROWS = 100_000
@@ -53,7 +54,7 @@ class PlugIn:
 
 def plug_in(
     rows: Any,
-    method: str,
+    method: str | AffineForm,
     *,
     ridge: float = 0.0,
     lam: float = 1.0,
@@ -70,20 +71,20 @@ def plug_in(
         >>> plug_in(cs.FeatureTransitions(x, x[:, 0], 0.5 * x), "diff-gq1").converges
         True
     """
-    chosen = settings(ridge, lam, 1.0, batch_size)
+    form, chosen = form_of(method), settings(ridge, lam, 1.0, batch_size)
     whole = rows if isinstance(rows, EmpiricalProblem) else problem_of(rows)
-    order = layout(method, whole.num_features)
+    size = form.layout(whole.num_features).size
     problem = whole.thinned(checks.count("max_rows", max_rows))
     used = f"{problem.num_samples:,} of {whole.num_samples:,} rows" if problem is not whole else "all rows"
     if problem.num_features > max_features:
         reason = f"Eigenvalues are not computed above {max_features} features."
         note = f"From {used}; the step is a rough value from the lengths of feature vectors."
         nothing = np.zeros(0, dtype=np.complex128)
-        return PlugIn(method, None, reason, nothing, None, rough_step(problem, chosen.lam), note, None)
-    few = problem.thinned(int(np.clip(WORK / order.size**2, FEWEST_ROWS, MOST_ROWS)))
+        return PlugIn(form.name, None, reason, nothing, None, rough_step(problem, chosen.lam), note, None)
+    few = problem.thinned(int(np.clip(WORK / size**2, FEWEST_ROWS, MOST_ROWS)))
     found = stability(
         problem,
-        method,
+        form,
         ridge=chosen.ridge,
         lam=chosen.lam,
         batch_size=batch_size,
@@ -100,7 +101,9 @@ def plug_in(
         if step is None:  # the few rows alone do not converge
             step = min(rough_step(problem, chosen.lam), found.max_step_expected or np.inf)
         note = f"From {used}; the sampled limit from {few.num_samples:,} of them."
-    return PlugIn(method, found.converges, found.reason, found.eigenvalues, found.max_step_expected, step, note, found)
+    return PlugIn(
+        form.name, found.converges, found.reason, found.eigenvalues, found.max_step_expected, step, note, found
+    )
 
 
 def problem_of(rows: Any) -> EmpiricalProblem:

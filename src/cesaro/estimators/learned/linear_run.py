@@ -142,14 +142,14 @@ def _limit(
     if found is None:
         est._count(run_pass(InfluencePass(plan, None), est.prepared_, running))
         return None
-    limit = MethodLimit.of(problem, found, ridge=est.ridge_, lam=est.lam)
-    if not np.isfinite(limit.reward_rate):
+    limit = MethodLimit.of(problem, found)
+    if not np.isfinite(limit.at.reward_rate):
         raise InputError("The limit of the method overflowed; scale rewards and features to moderate numbers.")
     totals = run_pass(MethodPass(plan, limit), est.prepared_, running)
     est._count(totals)
-    estimate = est.sampling_.estimate(limit.reward_rate + totals.correction, totals.influence)
-    tolerance = max(FORGOTTEN * estimate.standard_error, 1e-6 * abs(limit.reward_rate))
-    est.steps_needed_ = steps_needed(found.mean, est.step_size_, -limit.point, tolerance)
+    estimate = est.sampling_.estimate(limit.at.reward_rate + totals.correction, totals.influence)
+    tolerance = max(FORGOTTEN * estimate.standard_error, 1e-6 * abs(limit.at.reward_rate))
+    est.steps_needed_ = steps_needed(found.mean, est.step_size_, -limit.at.point, tolerance)
     return limit, estimate
 
 

@@ -19,9 +19,10 @@ from threadpoolctl import threadpool_limits
 import cesaro as cs
 from benchmarks._scale_log import ACTIONS, OBSERVATIONS, controller
 from cesaro import engines
-from cesaro.estimators import diff_lstd, moments, pipeline
-from cesaro.estimators.passes import run_pass
+from cesaro.estimators import diff_lstd
 from cesaro.features.base import Fourier
+from cesaro.passes import moments, prepare
+from cesaro.passes.run import run_pass
 
 FEATURES, WIDE = 64, 256
 # How often single pieces and whole files are timed; the least time counts.
@@ -127,7 +128,7 @@ def pieces(path: str, features: Features) -> dict[str, float]:
     """Seconds per row and core of what no implementation can do without, each by itself, on a piece as the passes cut it."""
     file = sorted(Path(path).glob("*.parquet"))[0]
     names = [*OBSERVATIONS, *ACTIONS, "reward"]
-    table = next(pq.ParquetFile(file).iter_batches(pipeline.PIECE // FEATURES))
+    table = next(pq.ParquetFile(file).iter_batches(prepare.PIECE // FEATURES))
     inputs = features.inputs(np.stack([table[name].to_numpy() for name in names[:-1]], axis=1))
     angles = inputs @ features.frequencies + features.phases
     out, x = np.empty_like(angles), np.cos(angles)
@@ -272,7 +273,7 @@ def shift_of_single_products(rows: int = 5_000) -> float:
             log, lambda observations, rng: 0.5 * observations[:, :1] + 0.3 * rng.normal(size=(len(observations), 1))
         )
 
-    def single(given: moments.Rows) -> dict[str, Any]:
+    def single(given: prepare.Rows) -> dict[str, Any]:
         sums = double(given)
         change = np.asarray(given.x_next) - np.asarray(given.x)
         v = np.asarray(given.v)

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 import cesaro as cs
 from cesaro.checks import Array
+from cesaro.diagnostics import worst
+from cesaro.diagnostics.equations import equations
+from cesaro.diagnostics.maps import agreement
+from cesaro.diagnostics.rows import over_rows
+from cesaro.diagnostics.support import support
 from cesaro.errors import InputError
 from cesaro.estimators.base import subject_of
-from cesaro.estimators.diagnostics import worst
-from cesaro.estimators.diagnostics.equations import equations
-from cesaro.estimators.diagnostics.maps import agreement
-from cesaro.estimators.diagnostics.rows import over_rows
-from cesaro.estimators.diagnostics.support import support
 
 Rewards = Callable[[Array, np.random.Generator], Array]
 # Systems of each kind, so that no verdict hangs on one of them.

@@ -9,15 +9,15 @@ import scipy.sparse as sp
 import cesaro as cs
 from cesaro import checks
 from cesaro.approximators import MLP
+from cesaro.closed_forms import dense
 from cesaro.data.values import Values
 from cesaro.errors import InputError, ToleranceError
-from cesaro.estimators import closed_form
-from cesaro.estimators.moments import Moments, Rows
-from cesaro.estimators.pass_checkpoint import identity
-from cesaro.estimators.pipeline import Prepared
 from cesaro.features.base import Polynomial
 from cesaro.features.encoder import FAR, Encoder
 from cesaro.learning import arguments
+from cesaro.passes.checkpoint import identity
+from cesaro.passes.moments import Moments
+from cesaro.passes.prepare import Prepared, Rows
 from cesaro.policies.base import check_actions
 
 RNG = np.random.default_rng(0)
@@ -122,7 +122,7 @@ def test_sums_that_overflow_are_a_sentence() -> None:
     found = moments()
     found._sums["vz"] = np.full((2, 2), np.inf)
     with pytest.raises(InputError, match="The sums of products of features and rewards overflowed; scale"):
-        closed_form.solve(found, 0.0)
+        dense.solve(found, 0.0)
 
 
 def test_decompositions_that_fail_are_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_decompositions_that_fail_are_a_sentence(monkeypatch: pytest.MonkeyPatch
     found, problem = moments(), cs.problems.random_problem(0)
     monkeypatch.setattr(np.linalg, "svd", fails)
     for compute in (
-        lambda: closed_form.solve(found, 0.0),
+        lambda: dense.solve(found, 0.0),
         problem.td_fixed_point,
         lambda: problem.stability("diff-gq1"),
         lambda: problem.limit("diff-gq1", ridge=0.1),

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 
 from cesaro.cli import app
 from cesaro.data import blocks
-from cesaro.estimators import pass_checkpoint
+from cesaro.passes import checkpoint as pass_checkpoint
 
 # Small blocks, and progress after each of them; the last arguments are those of the command line.
 DRIVER = """
 import sys
 from cesaro.data import blocks
-from cesaro.estimators import pass_checkpoint
+from cesaro.passes import checkpoint as pass_checkpoint
 blocks.BLOCK_ROWS, blocks.STRETCH_BLOCKS, pass_checkpoint.SECONDS = 512, 3, 0.0
 from cesaro.cli import main
 sys.argv = ["cesaro", *sys.argv[1:]]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import cesaro as cs
+from cesaro.diagnostics import Diagnostic, Verdict
 from cesaro.estimators import Estimate
-from cesaro.estimators.diagnostics import Diagnostic, Verdict
 
 
 @pytest.fixture(scope="module")

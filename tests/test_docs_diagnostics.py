@@ -6,7 +6,7 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from cesaro.estimators.diagnostics import OTHERS
+from cesaro.diagnostics import OTHERS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "howto" / "diagnostics.md"

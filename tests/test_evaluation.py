@@ -12,8 +12,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import cesaro as cs
+from cesaro.diagnostics import Diagnostic
 from cesaro.estimators import Estimate
-from cesaro.estimators.diagnostics import Diagnostic
 from cesaro.evaluation import COVERS, COVERS_ALL, COVERS_MEAN, COVERS_NOTHING
 from cesaro.progress import stage
 from cesaro.report.style import save_png

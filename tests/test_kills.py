@@ -31,9 +31,9 @@ from typer.testing import CliRunner
 from cesaro.cli import app
 from cesaro.data import blocks, sorting
 from cesaro.errors import InputError
-from cesaro.estimators import pass_checkpoint
 from cesaro.evaluation import Evaluation
 from cesaro.files import Arrays
+from cesaro.passes import checkpoint as pass_checkpoint
 from cesaro.report import folder as report
 from cesaro.reproduce import study
 

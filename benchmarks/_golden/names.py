@@ -65,7 +65,7 @@ def wrong_inputs() -> dict[str, Any]:
 # Paths that the documentation names.
 DOCUMENTED = (
     *("data.sort", "data.Block", "data.Values", "data.Categories", "data.Stretch", "data.Sample"),
-    *("estimators.Estimate", "estimators.diagnostics.Diagnostic", "estimators.checks_support.Leverages"),
+    *("estimators.Estimate", "diagnostics.Diagnostic", "diagnostics.support.Leverages"),
     *("policies.Finite", "policies.Sampler", "policies.save_actor", "policies.parse", "policies.attach"),
     *("policies.Attached", "policies.LogInfo", "learning.Best", "learning.dynamics", "algorithms.dynamics.Dynamics"),
     *("algorithms.Objective", "algorithms.Batch", "algorithms.saddle_point.copied", "algorithms.saddle_point.tracked"),

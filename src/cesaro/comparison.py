@@ -13,7 +13,6 @@ import numpy as np
 
 from cesaro import __version__
 from cesaro.errors import InputError
-from cesaro.estimators.influence import Estimate
 from cesaro.evaluation import (
     Evaluation,
     as_log,
@@ -27,6 +26,7 @@ from cesaro.evaluation import (
     to_numbers,
 )
 from cesaro.files import holding
+from cesaro.passes.standard_errors import Estimate
 
 COMPARISON_SCHEMA = "cesaro-comparison/1"
 

@@ -15,14 +15,14 @@ from cesaro import __version__
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions, Log, read
 from cesaro.devices import starting_jax
+from cesaro.diagnostics import Diagnostic, widened, worst
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.base import Estimator
-from cesaro.estimators.diagnostics import Diagnostic, widened, worst
-from cesaro.estimators.influence import Estimate, check_confidence
-from cesaro.estimators.projection import Projection
 from cesaro.lazy import pandas
 from cesaro.linear import METHODS
+from cesaro.passes.projection import Projection
+from cesaro.passes.standard_errors import Estimate, check_confidence
 from cesaro.policies import policy as as_policy
 from cesaro.progress import stage
 from cesaro.versions import run_info

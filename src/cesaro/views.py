@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data.values import Categories, Values
+from cesaro.diagnostics import Subject
+from cesaro.diagnostics.support import Leverages, leverages
 from cesaro.estimators.base import Estimator, subject_of
-from cesaro.estimators.diagnostics import Subject
-from cesaro.estimators.diagnostics.support import Leverages, leverages
-from cesaro.estimators.support import logged_weight, pair_table
 from cesaro.features import OneHot, sample_rows
 from cesaro.features.maps import action_probabilities
+from cesaro.passes.support import logged_weight, pair_table
 from cesaro.policies import Attached
 
 # Borders between trajectories are shown up to this many.
@@ -209,7 +209,7 @@ def _over_time(subject: Subject) -> OverTime:
     else:
         influence = influence - totals.correction * np.diff(edges)
     named = subject.sampling.is_named
-    borders = subject.sampling.layout.starts[1:] if named else np.zeros(0, dtype=np.int64)
+    borders = subject.sampling.spans.starts[1:] if named else np.zeros(0, dtype=np.int64)
     return OverTime(
         edges,
         np.where(weight > 0, earned / np.where(weight > 0, weight, 1.0), np.nan),

@@ -31,7 +31,7 @@ from cesaro.data.parquet_file import ParquetSource
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.sources import Source
 from cesaro.errors import InputError
-from cesaro.estimators import pass_checkpoint
+from cesaro.passes import checkpoint as pass_checkpoint
 
 ROWS = 6_000
 ROLES = Roles(Chosen(("state",)), Chosen(("action",)), "reward")

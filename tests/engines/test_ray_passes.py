@@ -17,7 +17,7 @@ from cesaro.data import blocks
 from cesaro.engines import cluster as ray_engine
 from cesaro.engines import map_ordered
 from cesaro.errors import ClusterError
-from cesaro.estimators import passes
+from cesaro.passes import run
 
 from .conftest import Nodes
 
@@ -64,7 +64,7 @@ def after(monkeypatch: pytest.MonkeyPatch, stretches: int, event: Callable[[], N
             if count == stretches:
                 event()
 
-    monkeypatch.setattr(passes, "map_ordered", watched)
+    monkeypatch.setattr(run, "map_ordered", watched)
     return lambda: count >= stretches
 
 
@@ -109,13 +109,13 @@ def test_a_lost_cluster_leaves_a_checkpoint_that_is_finished_here(
         with pytest.raises(ClusterError, match="local engine finishes it"):
             fitted(folder, engine="ray", checkpoint=kept)
     done: list[Any] = []
-    blocks = passes._blocks
+    blocks = run._blocks
 
     def counted(*given: Any) -> Any:
         done.extend(given[2])
         return blocks(*given)
 
-    monkeypatch.setattr(passes, "_blocks", counted)
+    monkeypatch.setattr(run, "_blocks", counted)
     finished = fitted(folder, checkpoint=kept)
     stretches = len(cs.read(folder, observation="level").stretches)
     assert 3 <= 2 * stretches - len(done) < stretches, "only what was missing"

@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 import cesaro as cs
-from cesaro.estimators.influence import independent
-from cesaro.estimators.projection import project
+from cesaro.passes.projection import project
+from cesaro.passes.standard_errors import independent
 from cesaro.reproduce.coverage.chains import Known, known, simulate
 
 Array = NDArray[np.float64]
@@ -114,7 +114,7 @@ def test_default_intervals_cover_the_limit_on_a_sticky_chain(trajectories: int, 
         difference = one.sampling_.estimate(one.reward_rate_ - other.reward_rate_, one.influence_ - other.influence_)
         low, high = difference.interval()
         differences += low <= truth["misfit", "difference"] <= high
-        low, high = independent(one.reward_rate_, project(one.sampling_.layout, 0, one.influence_)).interval()
+        low, high = independent(one.reward_rate_, project(one.sampling_.spans, 0, one.influence_)).interval()
         naive += low <= truth["misfit", "rate"] <= high
     assert rates in ACCEPTED
     assert differences in ACCEPTED

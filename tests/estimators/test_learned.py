@@ -13,9 +13,9 @@ from cesaro.estimators.learned import Learned
 from cesaro.estimators.learned.base import seed_numbers
 from cesaro.estimators.learned.limit import MethodLimit
 from cesaro.estimators.learned.linear_run import automatic_steps, run, steps_needed
-from cesaro.estimators.moments import Rows
-from cesaro.estimators.totals import Series
 from cesaro.linear import METHODS, EmpiricalProblem
+from cesaro.passes.influence import Series
+from cesaro.passes.prepare import Rows
 
 Array = NDArray[np.float64]
 ROWS = 400

@@ -22,14 +22,14 @@ from cesaro.algorithms.saddle_point import CURRENT, tracked
 from cesaro.approximators import ACTIVATIONS, MLP, Network
 from cesaro.cli import app
 from cesaro.data import FeatureTransitions, Transitions
+from cesaro.diagnostics import Diagnostic
 from cesaro.estimators import DiffLSTD
-from cesaro.estimators.diagnostics import Diagnostic
 from cesaro.estimators.learned import Learned, network_run
 from cesaro.estimators.learned.settings import adam
-from cesaro.estimators.row_hashes import overlap, row_hashes
 from cesaro.evaluation import COVERS, COVERS_NOTHING
 from cesaro.features import networks as numpy_networks
 from cesaro.features.networks import Members
+from cesaro.passes.row_hashes import overlap, row_hashes
 from cesaro.report.text import evaluation_text
 from cesaro.report.words import common_decimals, headline
 

@@ -11,8 +11,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import cesaro as cs
+from cesaro.diagnostics import Diagnostic
 from cesaro.estimators import Estimate
-from cesaro.estimators.diagnostics import Diagnostic
 from cesaro.report.folder import ReportFolder, write_evaluation
 from cesaro.report.html import evaluation_page
 from cesaro.report.pictures import KINDS, pictures, rates_picture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cesaro as cs
-from cesaro.estimators.diagnostics import Diagnostic
+from cesaro.diagnostics import Diagnostic
 from cesaro.report.html import comparison_page, comparison_picture, evaluation_page
 from cesaro.report.pictures import rates_picture
 from cesaro.report.style import svg

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import cesaro as cs
 from cesaro.cli import app
 from cesaro.errors import InputError
-from cesaro.estimators.influence import independent
-from cesaro.estimators.projection import project
+from cesaro.passes.projection import project
+from cesaro.passes.standard_errors import independent
 from cesaro.reproduce import coverage
 from cesaro.reproduce.coverage import RULES, Config, Result, batch_means, intervals, rows, run, show
 from cesaro.reproduce.coverage import config as coverage_config

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cesaro as cs
-from cesaro.estimators.tabular import NotIdentified
+from cesaro.closed_forms.tabular import NotIdentified
 from cesaro.reproduce.coverage import Config, default
 from cesaro.reproduce.coverage.default import JUDGED, METHODS, SYSTEMS, VERDICTS, Result
 from cesaro.reproduce.coverage.systems import Linear, System

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 import cesaro as cs
 from cesaro.cli import app
+from cesaro.closed_forms.tabular import NotIdentified
+from cesaro.diagnostics import Diagnostic, Verdict
 from cesaro.errors import InputError
-from cesaro.estimators.diagnostics import Diagnostic, Verdict
-from cesaro.estimators.tabular import NotIdentified
 from cesaro.reproduce import pendulum
 from cesaro.reproduce.pendulum import Config, run, show
 from cesaro.reproduce.pendulum import config as pendulum_config

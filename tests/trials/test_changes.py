@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 import cesaro as cs
 from cesaro import files
-from cesaro.estimators import pass_checkpoint
+from cesaro.passes import checkpoint as pass_checkpoint
 
 from .table import Content, Files, Trial, parquet, rows, table, text
 

@@ -149,7 +149,8 @@ def _device() -> Iterator[Finding]:
 def _moments_speed() -> Finding:
     import numpy as np
 
-    from cesaro.estimators.moments import Moments, Rows
+    from cesaro.passes.moments import Moments
+    from cesaro.passes.prepare import Rows
 
     rng = np.random.default_rng(0)
     x = rng.standard_normal((_ROWS, _FEATURES), dtype=np.float32)

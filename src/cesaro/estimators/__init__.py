@@ -6,13 +6,13 @@ from cesaro.lazy import lazily
 
 if TYPE_CHECKING:
     from cesaro.estimators.diff_lstd import DiffLSTD as DiffLSTD
-    from cesaro.estimators.influence import Estimate as Estimate
     from cesaro.estimators.learned import Learned as Learned
+    from cesaro.passes.standard_errors import Estimate as Estimate
 
 # JAX, which `Learned` needs, takes a second to import.
 _EXPORTS = {
     "DiffLSTD": "cesaro.estimators.diff_lstd",
-    "Estimate": "cesaro.estimators.influence",
+    "Estimate": "cesaro.passes.standard_errors",
     "Learned": "cesaro.estimators.learned",
 }
 __all__ = list(_EXPORTS)

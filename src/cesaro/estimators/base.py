@@ -11,18 +11,16 @@ from sklearn.exceptions import NotFittedError
 
 from cesaro import checks
 from cesaro.checks import Array
+from cesaro.diagnostics import Diagnostic, Subject
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import stored
-from cesaro.estimators.diagnostics import Diagnostic, Subject
-from cesaro.estimators.facts import Facts, Plan
-from cesaro.estimators.gathering import Gathering
-from cesaro.estimators.influence import Estimate, Sampling
 from cesaro.estimators.inputs import Inputs
-from cesaro.estimators.passes import Running, run_pass
-from cesaro.estimators.pipeline import Prepared
-from cesaro.estimators.series import InfluencePass
-from cesaro.estimators.totals import Series, Totals
 from cesaro.features import FeatureMap
+from cesaro.passes.influence import InfluencePass, Plan, Series, Totals
+from cesaro.passes.moments import Facts, MomentsPass
+from cesaro.passes.prepare import Prepared
+from cesaro.passes.run import Running, run_pass
+from cesaro.passes.standard_errors import Estimate, Sampling
 from cesaro.text import Sentence, Wording, argument
 
 
@@ -83,7 +81,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         for name in set(vars(self)) - set(self.get_params(deep=False)):
             delattr(self, name)
         if facts is None:
-            facts = run_pass(Gathering(has_features=False), prepared, Running(quiet=True)).facts
+            facts = run_pass(MomentsPass(has_features=False), prepared, Running(quiet=True)).facts
         self.facts_, self.sampling_ = facts, prepared.sampling(self.standard_errors, facts.chained)
         self.prepared_, self.features_ = prepared, prepared.description
         self._map = prepared.map

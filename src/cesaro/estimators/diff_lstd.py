@@ -9,24 +9,22 @@ from typing import Any, Self
 import numpy as np
 
 from cesaro import checks
+from cesaro.closed_forms import dense, tabular
+from cesaro.closed_forms.growth import grown
+from cesaro.diagnostics import Diagnostic, diagnose
 from cesaro.engines import check_engine
 from cesaro.errors import EvaluationWarning, InputError
-from cesaro.estimators import closed_form, tabular
 from cesaro.estimators.base import Estimator, subject_of
-from cesaro.estimators.closed_form import Solution
-from cesaro.estimators.diagnostics import Diagnostic, diagnose
-from cesaro.estimators.gathering import Gathering
-from cesaro.estimators.growth import grown
 from cesaro.estimators.hidden_features import RELATIVE_RIDGE, Fit, NetworkMaps, network_maps, over_seeds
-from cesaro.estimators.moments import Moments
-from cesaro.estimators.pass_checkpoint import PassCheckpoint, identity
-from cesaro.estimators.passes import Running, run_pass
-from cesaro.estimators.pipeline import Prepared
-from cesaro.estimators.series import InfluencePass
-from cesaro.estimators.support import REMEDY, not_identified
 from cesaro.features import OneHot
 from cesaro.files import holding
 from cesaro.fingerprints import fingerprint
+from cesaro.passes.checkpoint import PassCheckpoint, identity
+from cesaro.passes.influence import InfluencePass, Solution
+from cesaro.passes.moments import Moments, MomentsPass
+from cesaro.passes.prepare import Prepared
+from cesaro.passes.run import Running, run_pass
+from cesaro.passes.support import REMEDY, not_identified
 from cesaro.progress import stage
 from cesaro.text import Sentence
 
@@ -129,7 +127,7 @@ class DiffLSTD(Estimator):
             )
             running = self._running(prepared, maps)
             if prepared.is_logged:
-                facts = run_pass(Gathering(has_features=False), prepared, running).facts
+                facts = run_pass(MomentsPass(has_features=False), prepared, running).facts
                 return self._fit_logged(self._begin(prepared, facts), running)
             if maps is None:
                 fit = self._closed_form(prepared, 0.0, given, running)
@@ -175,7 +173,7 @@ class DiffLSTD(Estimator):
 
     def _closed_form(self, prepared: Prepared, relative: float, given: float | None, running: Running) -> Fit:
         """Moments and solution; without a ridge that was given, it is `relative` to the features' mean square."""
-        gathered = run_pass(Gathering(), prepared, running)
+        gathered = run_pass(MomentsPass(), prepared, running)
         moments = gathered.moments
         ridge = given
         if ridge is None:
@@ -212,7 +210,7 @@ def _solve(prepared: Prepared, moments: Moments, ridge: float, chosen: bool) -> 
     """The closed form, or the reason why there is none."""
     if isinstance(prepared.map, OneHot):
         return _tabular(prepared.map, moments, ridge)
-    solution = closed_form.solve(moments, ridge)
+    solution = dense.solve(moments, ridge)
     if solution.is_identified:
         return solution
     problem = not_identified(prepared)

@@ -8,18 +8,17 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from cesaro.checks import Array
+from cesaro.closed_forms.tabular import NotIdentified
 from cesaro.data import FeatureTransitions, Log
+from cesaro.diagnostics import Diagnostic, Verdict
 from cesaro.errors import InputError
-from cesaro.estimators.closed_form import Solution
-from cesaro.estimators.diagnostics import Diagnostic, Verdict
-from cesaro.estimators.facts import Facts
-from cesaro.estimators.influence import Estimate
 from cesaro.estimators.inputs import Inputs, Role
-from cesaro.estimators.moments import Moments
-from cesaro.estimators.pipeline import Prepared
-from cesaro.estimators.row_hashes import distinct, overlap, row_hashes
-from cesaro.estimators.tabular import NotIdentified
 from cesaro.features import FeatureMap
+from cesaro.passes.influence import Solution
+from cesaro.passes.moments import Facts, Moments
+from cesaro.passes.prepare import Prepared
+from cesaro.passes.row_hashes import distinct, overlap, row_hashes
+from cesaro.passes.standard_errors import Estimate
 
 # The ridge of hidden units, relative to their mean square: some are dead, others nearly alike.
 RELATIVE_RIDGE = 1e-6

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from cesaro import files
+from cesaro.diagnostics import Diagnostic
 from cesaro.errors import InputError
-from cesaro.estimators.diagnostics import Diagnostic
-from cesaro.estimators.influence import Estimate
 from cesaro.estimators.inputs import Inputs, Role
 from cesaro.features.base import Fourier, Linear, Polynomial, Smooth, Splines
 from cesaro.features.encoder import Encoder
 from cesaro.features.maps import EncodedStates, Joint, OneHot, PerAction
 from cesaro.features.networks import HiddenLayer, Members, NetworkInputs
+from cesaro.passes.standard_errors import Estimate
 
 SCHEMA = "cesaro-estimator/1"
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from cesaro.comparison import Comparison
-from cesaro.estimators.influence import Estimate
 from cesaro.evaluation import Evaluation
+from cesaro.passes.standard_errors import Estimate
 from cesaro.report.style import DIFFERENCE, INK, LOG, NARROW, TARGET, WIDE, clean, drawing, figure, label
 from cesaro.report.words import common_decimals, numbers, percent, reward_noun
 

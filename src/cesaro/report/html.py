@@ -8,9 +8,9 @@ from typing import Any
 
 from cesaro import __version__
 from cesaro.comparison import Comparison
-from cesaro.estimators.diagnostics import SEVERITY
-from cesaro.estimators.influence import Estimate
+from cesaro.diagnostics import SEVERITY
 from cesaro.evaluation import Evaluation
+from cesaro.passes.standard_errors import Estimate
 from cesaro.report import words
 from cesaro.report.figure import comparison_rates
 from cesaro.report.pictures import Picture, extremes, pictures, rates_picture

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cesaro.diagnostics.support import Leverages
 from cesaro.errors import InputError
-from cesaro.estimators.diagnostics.support import Leverages
 from cesaro.evaluation import Evaluation
 from cesaro.report.figure import evaluation_rates
 from cesaro.report.style import (

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cesaro.comparison import Comparison
-from cesaro.estimators.influence import Estimate
 from cesaro.evaluation import Evaluation
+from cesaro.passes.standard_errors import Estimate
 from cesaro.report.words import (
     beyond,
     common_decimals,

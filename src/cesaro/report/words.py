@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from cesaro.comparison import Comparison
-from cesaro.estimators.diagnostics import Diagnostic
-from cesaro.estimators.influence import Estimate
+from cesaro.diagnostics import Diagnostic
 from cesaro.evaluation import Evaluation
+from cesaro.passes.standard_errors import Estimate
 
 Said = TypeVar("Said")
 

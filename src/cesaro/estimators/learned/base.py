@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from cesaro.algorithms.saddle_point import Target
 from cesaro.approximators import MLP
 from cesaro.checks import Array
+from cesaro.closed_forms.plug_in import PlugIn
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators.base import Estimator
-from cesaro.estimators.passes import Running
-from cesaro.estimators.plug_in import PlugIn
 from cesaro.features.networks import Members
+from cesaro.passes.run import Running
 
 # Variance of a median over that of a mean, of many normal numbers.
 MEDIAN = np.pi / 2

@@ -5,10 +5,10 @@ from typing import Any, Self
 import numpy as np
 
 from cesaro.checks import Array
+from cesaro.diagnostics import Diagnostic, diagnose
 from cesaro.engines import check_engine
 from cesaro.errors import InputError
 from cesaro.estimators.base import subject_of
-from cesaro.estimators.diagnostics import Diagnostic, diagnose
 from cesaro.estimators.learned.base import LearnedBase
 from cesaro.estimators.learned.findings import linear_findings, network_findings
 from cesaro.estimators.learned.linear_run import fit_linear

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cesaro.estimators.diagnostics import Diagnostic, Verdict
+from cesaro.diagnostics import Diagnostic, Verdict
 from cesaro.estimators.learned.base import LearnedBase
 from cesaro.text import Sentence, Wording, argument
 

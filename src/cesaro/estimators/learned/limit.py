@@ -9,15 +9,14 @@ import scipy.sparse as sp
 
 from cesaro.checks import Array
 from cesaro.data import Block, FeatureTransitions
-from cesaro.estimators.moments import Moments, Rows
-from cesaro.estimators.pipeline import Prepared
-from cesaro.estimators.ready import ReadyBlock
-from cesaro.estimators.series import InfluencePass
-from cesaro.estimators.totals import Series
 from cesaro.linear import EmpiricalProblem, Stability
 from cesaro.linear.methods import AffineForm, LimitPoint
 from cesaro.linear.stability import limit_point
 from cesaro.linear.system import LinearSystem
+from cesaro.passes.influence import InfluencePass, Series
+from cesaro.passes.moments import Moments
+from cesaro.passes.prepare import Prepared, Rows
+from cesaro.passes.ready import ReadyBlock
 
 
 class LogProblem(EmpiricalProblem):

@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from cesaro import checks
 from cesaro.checks import Array
+from cesaro.closed_forms.plug_in import PlugIn, plug_in, problem_of
 from cesaro.data import FeatureTransitions
 from cesaro.errors import EvaluationWarning, InputError
-from cesaro.estimators.facts import Plan
-from cesaro.estimators.gathering import Gathering
-from cesaro.estimators.influence import Estimate
 from cesaro.estimators.learned.base import LearnedBase, report_divergence, seed_numbers, spread_over_runs
 from cesaro.estimators.learned.limit import LogProblem, MethodLimit, MethodPass
 from cesaro.estimators.learned.rows import (
@@ -28,15 +26,16 @@ from cesaro.estimators.learned.rows import (
     sampled,
 )
 from cesaro.estimators.learned.settings import Settings
-from cesaro.estimators.passes import Running, run_pass
-from cesaro.estimators.pipeline import Prepared
-from cesaro.estimators.plug_in import PlugIn, plug_in, problem_of
-from cesaro.estimators.series import InfluencePass
 from cesaro.features import OneHot
 from cesaro.learning import sweep
 from cesaro.learning.feed import Feed
 from cesaro.linear import EmpiricalProblem
 from cesaro.linear.mean_update import MeanUpdate
+from cesaro.passes.influence import InfluencePass, Plan
+from cesaro.passes.moments import MomentsPass
+from cesaro.passes.prepare import Prepared
+from cesaro.passes.run import Running, run_pass
+from cesaro.passes.standard_errors import Estimate
 
 # Up to this many features the mean update is analyzed and the standard error computed.
 MAX_ANALYZED = 1_024
@@ -93,7 +92,7 @@ def fit_linear(est: LearnedBase, data: Any, policy: Any, settings: Settings) -> 
         return
     check_size(prepared)
     is_analyzed = prepared.num_features <= MAX_ANALYZED
-    gathered = run_pass(Gathering(is_analyzed or isinstance(prepared.map, OneHot)), prepared, running)
+    gathered = run_pass(MomentsPass(is_analyzed or isinstance(prepared.map, OneHot)), prepared, running)
     plan = est._begin(prepared, gathered.facts)
     est.batch_size_ = settings.batch_size
     sample = data if isinstance(data, FeatureTransitions) else sampled(prepared, MOST_SAMPLED)

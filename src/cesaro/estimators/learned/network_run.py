@@ -21,19 +21,19 @@ from cesaro.approximators import MLP, squared_norm
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions, Log
 from cesaro.errors import InputError
-from cesaro.estimators.facts import Facts
-from cesaro.estimators.influence import Estimate
 from cesaro.estimators.learned.base import LearnedBase, report_divergence, seed_numbers, spread_over_runs
 from cesaro.estimators.learned.rows import DRAWN_FROM, buffered, dense, draws_as_rows, is_dense, sampled
 from cesaro.estimators.learned.settings import MIXING, NETWORK_STEP, NETWORK_STEPS, Settings, with_actions
-from cesaro.estimators.passes import run_pass
-from cesaro.estimators.pipeline import Prepared
-from cesaro.estimators.row_hashes import distinct, row_hashes
-from cesaro.estimators.series import InfluencePass
 from cesaro.features import FeatureMap
 from cesaro.features.networks import Matrix, Members, NetworkInputs
 from cesaro.learning import sweep
 from cesaro.learning.feed import Feed
+from cesaro.passes.influence import InfluencePass
+from cesaro.passes.moments import Facts
+from cesaro.passes.prepare import Prepared
+from cesaro.passes.row_hashes import distinct, row_hashes
+from cesaro.passes.run import run_pass
+from cesaro.passes.standard_errors import Estimate
 
 # Records of a run, a little more where they do not divide its steps; the last quarter is its rate.
 RECORDS, TAIL = 100, 4

@@ -6,15 +6,12 @@ from typing import Any
 import numpy as np
 
 from cesaro.checks import Array
+from cesaro.closed_forms.dense import IDENTIFIED
+from cesaro.closed_forms.tabular import NotIdentified
 from cesaro.data import Block, FeatureTransitions
 from cesaro.data.blocks import SAMPLE, sample_rows
 from cesaro.data.shuffled import ShuffleBuffer
 from cesaro.errors import EvaluationWarning, InputError
-from cesaro.estimators.closed_form import IDENTIFIED
-from cesaro.estimators.facts import Facts
-from cesaro.estimators.pipeline import Prepared
-from cesaro.estimators.support import REMEDY, not_identified
-from cesaro.estimators.tabular import NotIdentified
 from cesaro.features.encoder import MAX_DENSE
 from cesaro.features.maps import Joint, PerAction
 from cesaro.features.networks import NetworkInputs
@@ -22,6 +19,9 @@ from cesaro.fingerprints import fingerprint
 from cesaro.learning.feed import Feed
 from cesaro.linear import EmpiricalProblem
 from cesaro.linear.fixed_point import feature_scale, reduce
+from cesaro.passes.moments import Facts
+from cesaro.passes.prepare import Prepared
+from cesaro.passes.support import REMEDY, not_identified
 from cesaro.text import Sentence, Wording, argument
 
 # The ridge of features of our own, relative to their mean square.

@@ -11,14 +11,14 @@ import numpy as np
 
 from cesaro.checks import Array
 from cesaro.data import Transitions
+from cesaro.diagnostics import widened, worst
+from cesaro.diagnostics.equations import equations
+from cesaro.diagnostics.maps import agreement
+from cesaro.diagnostics.rows import over_rows
+from cesaro.diagnostics.support import support
 from cesaro.errors import InputError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.base import subject_of
-from cesaro.estimators.diagnostics import widened, worst
-from cesaro.estimators.diagnostics.equations import equations
-from cesaro.estimators.diagnostics.maps import agreement
-from cesaro.estimators.diagnostics.rows import over_rows
-from cesaro.estimators.diagnostics.support import support
 from cesaro.features import AUTO_FEATURES, ROWS_PER_FEATURE
 from cesaro.files import Arrays
 from cesaro.reproduce.coverage.config import CONFIDENCE, PROMISED_LIMIT, PROMISED_TRUTH, Config

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
+from cesaro.closed_forms.growth import NOISE
+from cesaro.closed_forms.tabular import NotIdentified
 from cesaro.data import FeatureTransitions
 from cesaro.estimators import DiffLSTD, Estimate
-from cesaro.estimators.growth import NOISE
-from cesaro.estimators.influence import ENOUGH_CLUSTERS, independent
-from cesaro.estimators.projection import COSINES, project
-from cesaro.estimators.tabular import NotIdentified
 from cesaro.features import COMPONENTS
 from cesaro.files import Arrays
+from cesaro.passes.projection import COSINES, project
+from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, independent
 from cesaro.reproduce import study
 from cesaro.reproduce.coverage import default, show
 from cesaro.reproduce.coverage.chains import CHAINS, SERIES, Known, expected_features, known, quantities, simulate
@@ -92,7 +92,7 @@ def _by_rule(fitted: DiffLSTD, value: float, series: Array) -> tuple[Estimate, .
     return (
         fitted.sampling_.over_time().estimate(value, series),
         batch_means(value, series),
-        independent(value, project(fitted.sampling_.layout, 0, series)),
+        independent(value, project(fitted.sampling_.spans, 0, series)),
     )
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from cesaro.closed_forms.tabular import NotIdentified
+from cesaro.diagnostics import widened, worst
 from cesaro.errors import EvaluationWarning
 from cesaro.estimators import DiffLSTD
-from cesaro.estimators.diagnostics import widened, worst
-from cesaro.estimators.tabular import NotIdentified
 from cesaro.files import Arrays
 from cesaro.reproduce import study
 from cesaro.reproduce.pendulum import show

@@ -22,9 +22,9 @@ from cesaro.estimators.learned.base import seed_numbers
 from cesaro.estimators.learned.network_run import standardized
 from cesaro.estimators.learned.rows import dense
 from cesaro.estimators.learned.settings import adam
-from cesaro.estimators.pipeline import Prepared
 from cesaro.features.networks import Members, NetworkInputs
 from cesaro.learning import sweep
+from cesaro.passes.prepare import Prepared
 from cesaro.policies.base import Policy
 
 # Records of a run; the last two quarters of them tell whether it still moves.

@@ -1,0 +1,73 @@
+"""How many components smooth features have: as many as the log can bear.
+
+More components express more functions, so that the estimate's limit comes closer to the truth, and they add noise. The noise is
+known before the answer is: the spread of the rows' influence on the rate. Taken are as many components as keep it within `NOISE`
+of the least so far. The rate itself has no say in it, so that the interval stays what it is.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro.closed_forms import dense
+from cesaro.features import sample_rows
+from cesaro.features.maps import Joint, PerAction
+from cesaro.passes.influence import influence_of
+from cesaro.passes.moments import Moments
+from cesaro.passes.prepare import Prepared, Rows
+
+# Of components, tried in this order; then twice as many each time.
+FIRST = 5
+# The spread of influence, over the least so far, up to which components are added.
+NOISE = 1.4
+# Sampled rows that tell the spread.
+ROWS = 20_000
+
+
+def grown(prepared: Prepared, moments: Moments, ridge: float) -> tuple[Prepared, Moments]:
+    """The rows in as many components as the log can bear, and their moments; both as they were where none are to be chosen."""
+    full = prepared.map
+    if not prepared.grows or not isinstance(full, Joint | PerAction) or not full.components:
+        return prepared, moments
+    rows = _sampled(prepared)
+    per_weight = 1.0 if rows.weights is None else len(rows) / float(rows.weights.sum())
+    kept, least = (prepared, moments), np.inf
+    for components in _sizes(full.components):
+        smaller = full.with_components(components)
+        chosen = np.asarray(full.first(np.arange(full.size)[None], smaller.size)[0])
+        part = moments.with_features(chosen)
+        solution = dense.solve(part, ridge)
+        series, _ = influence_of(_with_features(rows, chosen), solution, per_weight)
+        spread = float(np.std(series.influence))
+        if spread > NOISE * least:
+            break
+        kept = prepared.with_map(smaller, prepared.dual), part
+        if solution.is_identified:
+            least = min(least, spread)
+    return kept
+
+
+def _sizes(most: int) -> list[int]:
+    sizes = [0, FIRST]
+    while 2 * sizes[-1] <= most:
+        sizes.append(2 * sizes[-1])
+    return [size for size in sizes if size <= most]
+
+
+def _sampled(prepared: Prepared) -> Rows:
+    """Some of the sampled rows as features."""
+    sample = prepared.sample.rows
+    part = prepared.excerpt(sample.part(sample_rows(len(sample), prepared.random_state, ROWS)))
+    parts = list(part.rows())
+    x = np.concatenate([rows.x for rows in parts])
+    return Rows(
+        x,
+        np.concatenate([rows.rewards for rows in parts]),
+        np.concatenate([rows.x_next for rows in parts]),
+        x if prepared.dual is None else np.concatenate([rows.v for rows in parts]),
+        None if parts[0].weights is None else np.concatenate([r.weights for r in parts if r.weights is not None]),
+    )
+
+
+def _with_features(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
+    x = rows.x[:, chosen]
+    return Rows(x, rows.rewards, rows.x_next[:, chosen], x if rows.v is rows.x else rows.v, rows.weights)

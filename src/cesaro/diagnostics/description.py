@@ -1,0 +1,311 @@
+"""Was the log described as it is: the order of rows, the row of a reward, what the observation leaves out, what an action is?"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cesaro import user_code
+from cesaro.checks import Array
+from cesaro.data import Block, Log
+from cesaro.data.columns import kind_argument
+from cesaro.data.log import Origin
+from cesaro.data.values import Values
+from cesaro.diagnostics.finding import Diagnostic, Verdict, finding, percent
+from cesaro.diagnostics.subject import Subject, solved
+from cesaro.errors import CesaroError
+from cesaro.inspection import evidence
+from cesaro.inspection.evidence import Contiguous
+from cesaro.inspection.prediction import ENOUGH
+from cesaro.passes.prepare import Prepared
+from cesaro.policies import Policy
+from cesaro.text import GIVE, Sentence, Wording, argument, option, visible
+
+# Features of a quick answer, at most.
+QUICK = 200
+# Two quick answers differ if they do by so many standard errors of the difference, and beyond the interval of the estimate.
+CLEAR, OUTSIDE, SMALL = 3.0, 2.0, 0.02
+
+
+def description(subject: Subject) -> Iterator[Diagnostic]:
+    """The order of rows, the row of the reward, unused columns, the kind of the action."""
+    log = subject.log
+    if log is None or subject.num_rows < ENOUGH:
+        return
+    seed = subject.prepared.random_state
+    origin = log.origin
+    sample = evidence.contiguous(log, seed)
+    table = None
+    if origin is not None and evidence.unused_columns(origin):
+        table = evidence.excerpt(origin)
+    found = None
+    if origin is not None and table is not None:
+        found = evidence.better_order(origin, table, seed)
+        if found is not None:
+            yield sequence_of_rows(found)
+    if found is not None and found.is_clear:
+        return  # nothing else can be told of rows that are not in order
+    lag = evidence.reward_lag(sample, log.schema.settings.reward_lag)
+    if lag is not None:
+        yield row_of_reward(lag, log.schema.settings.reward_lag)
+    if origin is not None and table is not None:
+        yield from unused_column(subject, origin, table)
+    if origin is not None:
+        yield from kind_of_action(subject, origin, sample, table)
+
+
+def sequence_of_rows(found: evidence.Order) -> Diagnostic:
+    """Do rows follow each other better by columns that were not used?"""
+    gain = found.gain
+    columns = [name for name in (found.trajectory, found.time) if name is not None]
+    by = " and ".join(f'"{visible(name)}"' for name in columns)
+    if not found.is_clear:
+        return finding(
+            "sequence of rows",
+            gain.before,
+            "ok",
+            f"State and action predict {percent(max(0.0, gain.before))} of the next row's state (held-out R²), and no "
+            f"unused column orders rows better.",
+        )
+    options = [argument(role, name) for role, name in (("trajectory", found.trajectory), ("time", found.time)) if name]
+    if found.drop_duplicates:
+        options.append(Wording("drop_duplicates=True", "--drop-duplicates"))
+    return finding(
+        "sequence of rows",
+        gain.before,
+        "bad",
+        f"Rows do not follow each other: state and action predict {percent(max(0.0, gain.before))} of the next row's "
+        f"state (held-out R²), and {percent(gain.after)} where rows are ordered by {by}, which was not used.",
+        Sentence(
+            "{give} {options}.",
+            give=_GIVE,
+            options=Wording(", ".join(one.python for one in options), " ".join(one.command_line for one in options)),
+        ),
+    )
+
+
+_GIVE = Wording("Pass", "Give")
+
+
+def row_of_reward(found: evidence.RewardLag, lag: int) -> Diagnostic:
+    """Does the reward stand on the row that earned it?"""
+    gain, value = found.gain, 0 if lag else 1
+    where = "behind" if lag else "before"
+    verdict: Verdict = "bad" if found.is_clear else "caution" if found.is_material else "ok"
+    own, other = percent(max(0.0, gain.before)), percent(max(0.0, gain.after))
+    if verdict == "ok":
+        said = f"The row of a reward predicts {own} of it (held-out R²), the row {where} {other}."
+        if found.is_sluggish:
+            said += " Rows farther back predict it better still, so that rewards have a memory and are not late."
+        return finding("row of the reward", gain.value, "ok", said)
+    may = "seems to belong to" if verdict == "bad" else "may belong to"
+    return finding(
+        "row of the reward",
+        gain.value,
+        verdict,
+        f"A reward {may} the row {where}: that row's state, action and next state predict {other} of it (held-out R²), "
+        f"its own row's {own}.",
+        Sentence(
+            "{give} {option}{unless}.",
+            give=_GIVE,
+            option=Wording(f"reward_lag={value}", f"--reward-lag {value}"),
+            unless=""
+            if verdict == "bad"
+            else " if rewards are logged late"
+            if value
+            else " if rewards are not logged late",
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A quick answer on some rows: the closed form in few features.
+
+    Attributes:
+        influence: of every row, `[n]`.
+        errors: of the prediction, `[n]`.
+    """
+
+    rate: float
+    influence: Array
+    errors: Array
+
+
+def answer(log: Log, policy: Policy, rows: Block, subject: Subject) -> Answer | None:
+    """Of a policy on some rows of a log; None where there is none."""
+    try:
+        prepared = Prepared(
+            log,
+            policy,
+            features="auto",
+            dual_features="auto",
+            draws=subject.prepared.draws,
+            random_state=subject.prepared.random_state,
+            most=QUICK,
+        ).excerpt(rows)
+        per_weight = 1.0 if rows.weights is None else len(rows) / float(rows.weights.sum())
+        solution, series = solved(prepared, per_weight)
+    except (CesaroError, np.linalg.LinAlgError):
+        return None
+    if not solution.is_identified:
+        return None
+    mean = float(series.influence.mean())
+    return Answer(solution.reward_rate + mean, series.influence - mean, series.errors)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One quick answer minus another on the same rows, with the standard error over stretches of rows."""
+
+    value: float
+    standard_error: float
+
+    @staticmethod
+    def of(one: Answer, other: Answer, number: NDArray[np.int64]) -> "Difference":
+        sums = np.bincount(number, weights=one.influence - other.influence)
+        sums = sums[np.bincount(number) > 0]
+        count = len(sums)
+        error = float(np.sqrt((sums**2).sum() * count / max(1, count - 1))) / len(number)
+        return Difference(one.rate - other.rate, error)
+
+    def __str__(self) -> str:
+        return f"{self.value:+.3g}, with a standard error of {self.standard_error:.2g}"
+
+    def matters(self, subject: Subject) -> bool:
+        size = abs(self.value)
+        least = max(OUTSIDE * subject.estimate.standard_error, SMALL * subject.scale)
+        return bool(size > CLEAR * self.standard_error and size > least)
+
+
+class Narrowed(Policy):
+    """A policy on a log whose observation has more columns than the policy knows."""
+
+    def __init__(self, policy: Policy, like: Values) -> None:
+        self.name, self._policy, self._form, self._columns = policy.name, policy, like.form, like.names
+        self.actions, self.deterministic = policy.actions, policy.deterministic
+        self.low, self.high = policy.low, policy.high
+
+    def _seen(self, observations: Any) -> Any:
+        if self._form == "named":
+            return {name: observations[name] for name in self._columns}
+        if self._form == "vector":
+            return np.stack([observations[name] for name in self._columns], axis=1)
+        return observations[self._columns[0]]
+
+    def _asked(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        return user_code.call(lambda error: f"{self._who} failed with {error}.", method, *arguments)
+
+    def probabilities(self, observations: Any) -> Array:
+        found: Array = self._asked(self._policy.probabilities, self._seen(observations))
+        return found
+
+    def sample(self, observations: Any, rng: np.random.Generator) -> NDArray[Any]:
+        found: NDArray[Any] = self._asked(self._policy.sample, self._seen(observations), rng)
+        return found
+
+
+def unused_column(subject: Subject, origin: Origin, table: pa.Table) -> Iterator[Diagnostic]:
+    """Does a column of the file explain errors of the prediction, although the observation leaves it out?"""
+    attached = subject.prepared.policy
+    own = subject.prepared.sample.rows.observations
+    tried = evidence.possible_contexts(origin, table)
+    is_list = own.form == "vector" and len(own.names) == 1
+    if attached is None or not tried or is_list or origin.roles.next_observation is not None:
+        return
+    plain = evidence.transitions(table, origin.roles, origin.kinds, origin.settings)
+    extended = evidence.with_columns(origin, table, tried)
+    if plain is None or extended is None:
+        return
+    sample = evidence.contiguous(plain, subject.prepared.random_state)
+    first = answer(plain, attached.given, sample.rows, subject)
+    if first is None:
+        return
+    every = evidence.contiguous(extended, subject.prepared.random_state).rows.observations
+    columns = {name: every.columns[every.names.index(name)] for name in tried}
+    found = evidence.contexts(first.errors, sample, columns)
+    if not found:
+        yield finding(
+            "unused columns",
+            0.0,
+            "ok",
+            f"Of the columns that were not used, none explains the errors of the prediction (tried: {_listed(tried)}).",
+        )
+        return
+    best = found[0]
+    second = None
+    log = evidence.with_columns(origin, table, [best.column])
+    if log is not None:
+        rows = evidence.contiguous(log, subject.prepared.random_state).rows
+        second = answer(log, Narrowed(attached.policy, own), rows, subject)
+    difference = None if second is None else Difference.of(second, first, sample.number)
+    matters = difference is not None and difference.matters(subject)
+    yield finding(
+        "unused columns",
+        best.gain.value,
+        "bad" if matters else "caution",
+        f'The column "{visible(best.column)}", which was not used, explains {percent(best.gain.value)} of the errors of '
+        f"the prediction (held out; {len(tried)} {'column was' if len(tried) == 1 else 'columns were'} tried)"
+        + ("." if difference is None else f"; with it in the observation a quick answer moves by {difference}."),
+        Sentence("If it is known before the action, {give} {column}.", give=GIVE, column=_added(origin, best.column)),
+    )
+
+
+def _added(origin: Origin, column: str) -> Wording:
+    """How a caller adds a column to the observation."""
+    names = ", ".join(f'"{visible(name)}"' for name in (*origin.roles.observation.columns, column))
+    return Wording(f"observation=[{names}]", f"{option('observation', column)} beside the other columns")
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(f'"{visible(name)}"' for name in names[:5])
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
+
+
+def kind_of_action(
+    subject: Subject, origin: Origin, sample: Contiguous, table: pa.Table | None
+) -> Iterator[Diagnostic]:
+    """Would an action of whole numbers say something else as a number than as labels?"""
+    attached, (column, *others) = subject.prepared.policy, origin.roles.action.columns
+    readings = None if others or column in origin.kinds else evidence.action_readings(sample)
+    if attached is None or readings is None:
+        return
+    name = "kind of the action"
+    said = f'The {readings.levels} whole numbers of the action "{visible(column)}" were read as labels'
+    if readings.are_labels:
+        yield finding(
+            name, readings.gain.value, "ok", f"{said}, and labels predict what happens better than numbers do."
+        )
+        return
+    difference = None
+    table = evidence.excerpt(origin) if table is None else table
+    if table is not None:
+        quick = []
+        for kind in ("number", "category"):
+            log = evidence.transitions(table, origin.roles, {**origin.kinds, column: kind}, origin.settings)
+            if log is not None:
+                rows = evidence.contiguous(log, subject.prepared.random_state)
+                quick.append((answer(log, attached.given, rows.rows, subject), rows.number))
+        if len(quick) == 2 and quick[0][0] is not None and quick[1][0] is not None:
+            difference = Difference.of(quick[0][0], quick[1][0], quick[0][1])
+    number, category = kind_argument(column, "number"), kind_argument(column, "category")
+    yield finding(
+        name,
+        None if difference is None else difference.value,
+        "caution" if difference is not None and difference.matters(subject) else "ok",
+        Sentence(
+            "{said}, each with values of its own; read as a number ({number}) {moves}.",
+            said=said,
+            number=number,
+            moves="they may say something else" if difference is None else f"they move a quick answer by {difference}",
+        ),
+        Sentence(
+            "{give} {number} if they are a quantity, or {category} to say that they are labels.",
+            give=_GIVE,
+            number=number,
+            category=category,
+        ),
+    )

@@ -1,0 +1,261 @@
+"""Do the equations of the closed form have a clear answer?"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cesaro.checks import Array
+from cesaro.closed_forms import dense, tabular
+from cesaro.closed_forms.dense import IDENTIFIED, IDENTIFIED_SINGLE, SINGLE
+from cesaro.diagnostics.finding import Diagnostic, Verdict, at_most, finding, percent
+from cesaro.diagnostics.subject import Subject, spectrum
+from cesaro.errors import InputError
+from cesaro.features import OneHot
+from cesaro.passes.influence import Solution
+from cesaro.passes.moments import Moments
+from cesaro.text import Sentence, Wording, argument
+
+# Rows whose pairs lead to pairs without data do not count. A hundredth changes little; a fifth is another log.
+LOST_CAUTION, LOST_BAD = 0.01, 0.2
+# The part of a constant that features miss, root mean square: a tenth is a level that values may need and cannot have.
+MISSED_CONSTANT = 0.1
+# A pair's transitions from fewer rows are a guess, and the estimate is not linear in it.
+FEW_ROWS = 10
+GUESSED_CAUTION, GUESSED_BAD = 0.05, 0.3
+# The interval should cover what another ridge would say: one standard error is visible, three are outside of it, and
+# a tenth of the rate matters.
+MOVE_CAUTION, MOVE_BAD, MATERIAL = 1.0, 3.0, 0.1
+# Meeting pairs without data once in so many steps.
+LEAK_CAUTION = 1e-4
+# What contradicts itself in the equations, as a part of their noise: beyond what a finite log leaves, and at all.
+CONTRADICTION_NOISE, CONTRADICTION_CAUTION, CONTRADICTION_BAD = 50.0, 0.01, 0.05
+# A log without noise has no standard error.
+ROUNDING = 1e-6
+# A ridge of these parts of the features' mean square is not meant to matter, in single and in double precision.
+TINY_SINGLE, TINY = 1e-6, 1e-12
+# The comparison decomposes matrices as large as the fit's own; above this it takes many seconds.
+MOST_FEATURES = 1_024
+
+
+def equations(subject: Subject) -> Iterator[Diagnostic]:
+    """Identification; rank and conditioning, or rows per pair; the constant; the ridge."""
+    solution, moments, chosen = subject.solution, subject.moments, subject.prepared.map
+    if solution is None or moments is None:
+        return
+    if isinstance(chosen, OneHot):
+        yield identification_of_pairs(solution, moments)
+        yield rows_per_pair(solution, moments)
+        if solution.ridge > 0:
+            yield ridge(subject, chosen, solution, moments)
+        return
+    yield identification(solution, moments)
+    if moments.same and solution.ridge == 0:
+        yield contradiction(subject, solution, moments)
+    if len(solution.weights) <= MOST_FEATURES:
+        yield conditioning(subject, solution, moments)
+    yield constant(subject, moments)
+
+
+def identification(solution: Solution, moments: Moments) -> Diagnostic:
+    value, name = solution.unidentified, "identification"
+    most = IDENTIFIED_SINGLE if moments.precision > SINGLE else IDENTIFIED
+    if solution.is_identified:
+        return finding(name, value, "ok", f"The log determines the rate; {value:.1g} of it is left open.")
+    return finding(
+        name,
+        value,
+        "bad",
+        f"The log does not determine the rate in these features: {value:.2g} of it is left open, against at most {most:g}; "
+        "the ridge chose the answer.",
+        Sentence(
+            "Take fewer features ({fewer} has the fewest); collect data where the target goes; or evaluate a policy closer to "
+            "the log.",
+            fewer=argument("features", "linear"),
+        ),
+    )
+
+
+def identification_of_pairs(solution: Solution, moments: Moments) -> Diagnostic:
+    name = "identification"
+    if isinstance(solution.bare, InputError):
+        return finding(
+            name,
+            1.0,
+            "bad",
+            f"{str(solution.bare).partition(';')[0]}; the ridge chose the answer.",
+            Sentence(
+                "Collect data there, evaluate a policy closer to the log, or take features that share rows between states: "
+                "{shared}.",
+                shared=tabular.SHARED,
+            ),
+        )
+    solution = solution.bare or solution
+    if solution.unidentified > 0:
+        return finding(
+            name,
+            solution.unidentified,
+            at_most(solution.unidentified, LEAK_CAUTION, tabular.LEAK),
+            f"About once in {1 / solution.unidentified:,.0f} steps the target meets a pair of state and action without data, and "
+            "nothing is known of what happens there.",
+            "Collect data at the pairs that the finding on support names.",
+        )
+    shares = np.asarray(moments.mean("v"))
+    logged = shares > 0
+    lost = float(shares[~solution.known].sum()) if solution.known is not None else 0.0
+    pairs = int((logged & ~solution.known).sum()) if solution.known is not None else 0
+    verdict = at_most(lost, LOST_CAUTION, LOST_BAD)
+    if pairs == 0:
+        sentence = f"The log determines the rate and the values of all {logged.sum():,} logged pairs."
+        return finding(name, lost, verdict, sentence)
+    return finding(
+        name,
+        lost,
+        verdict,
+        f"The log determines the rate from the pairs that the target never leaves; {pairs:,} of {logged.sum():,} logged pairs, "
+        f"with {percent(lost)} of the rows, lead to pairs of state and action without data and do not count.",
+        "Collect data at the pairs that the finding on support names.",
+    )
+
+
+def rows_per_pair(solution: Solution, moments: Moments) -> Diagnostic:
+    """How much of the target's time is spent on pairs that were logged a few times only."""
+    shares = np.asarray(moments.mean("v"))
+    time = np.abs(solution.rate_row[0][1:] * shares)
+    rows = shares * moments.rows
+    guessed = float(time[(rows > 0) & (rows < FEW_ROWS)].sum() / time.sum())
+    verdict = at_most(guessed, GUESSED_CAUTION, GUESSED_BAD)
+    return finding(
+        "rows per pair",
+        guessed,
+        verdict,
+        f"The target spends {percent(guessed)} of its time on pairs with fewer than {FEW_ROWS} rows (median over its time: "
+        f"{_weighted_median(rows, time):,.0f} rows).",
+        Sentence(
+            "Collect more data there, merge rare labels, or take features that share rows between states: {shared}. Intervals do "
+            "not cover guesses from few rows.",
+            shared=tabular.SHARED,
+        ),
+    )
+
+
+def contradiction(subject: Subject, solution: Solution, moments: Moments) -> Diagnostic:
+    """Equations that no rate solves: the target falls into parts that never meet, each with a rate of its own."""
+    left, totals = solution.residual, subject.totals
+    noise = totals.plan.unit**2 * totals.sums["errors2"] / subject.num_rows if subject.has_series else 0.0
+    value = max(0.0, float(left @ moments.C @ left)) / noise if noise > 0 and left.any() else 0.0
+    surplus = max(1, 1 + len(solution.weights) - solution.rank)
+    verdict: Verdict = "ok"
+    if value > CONTRADICTION_NOISE * surplus / moments.rows:
+        verdict = at_most(value, CONTRADICTION_CAUTION, CONTRADICTION_BAD)
+    return finding(
+        "contradiction",
+        value,
+        verdict,
+        f"No single rate fits the whole log: {percent(value)} of the noise in the equations is parts of the log that contradict "
+        "each other."
+        if verdict != "ok"
+        else f"One rate fits the whole log, up to {percent(value)} of the noise in the equations.",
+        "Under the target the log may fall into parts that never meet, such as two sites, each with its own rate: write the rows "
+        "of each part to a file of its own, and evaluate these one by one.",
+    )
+
+
+def conditioning(subject: Subject, solution: Solution, moments: Moments) -> Diagnostic:
+    """Whether directions that the log barely determines decide, or the ridge does: other ridges, none among them, tell."""
+    tiny = TINY_SINGLE if moments.precision > SINGLE else TINY
+    more = 10 * solution.ridge if solution.ridge > 0 else tiny * float(np.mean(moments.mean("xx")))
+    what = "ten times the ridge" if solution.ridge > 0 else f"a ridge of {tiny:g} of the features' mean square"
+    move = dense.solve(moments, more).reward_rate - solution.reward_rate
+    if solution.ridge > 0:
+        without = dense.solve(moments, 0.0).reward_rate - solution.reward_rate
+        if abs(without) > abs(move):
+            move, what = without, "no ridge"
+    error = subject.estimate.standard_error
+    return finding(
+        "rank and conditioning",
+        solution.conditioning,
+        _verdict(move, error, subject.scale),
+        f"The equations have rank {solution.rank:,} of {1 + len(solution.weights):,}, conditioning {solution.conditioning:.1e}; "
+        f"{what} would move the rate by {move:+.2g}, against a standard error of {error:.2g}.",
+        Sentence(
+            "Compare fewer features ({fewer} has the fewest) and another ridge ({ridge}): directions that the log barely "
+            "determines decide.",
+            fewer=argument("features", "linear"),
+            ridge=_other_ridge(solution),
+        ),
+    )
+
+
+def constant(subject: Subject, moments: Moments) -> Diagnostic:
+    """The distance of a constant from the span of the features, root mean square over the log."""
+    mean, gram = first_moments(subject, moments)
+    values, vectors, scale = spectrum(gram)
+    kept = values > 100 * moments.precision * values[-1]
+    along = vectors[:, kept].T @ (scale * mean)
+    missed = float(np.sqrt(max(0.0, 1 - float(along**2 @ (1 / values[kept])))))
+    verdict = at_most(missed, MISSED_CONSTANT, np.inf)
+    return finding(
+        "constant in the span",
+        missed,
+        verdict,
+        f"A constant is in the span of the features up to {missed:.1g}, so that values have a free constant; the rate has none."
+        if verdict == "ok"
+        else f"The features miss {percent(missed)} of a constant: they must fit the level of the values too, which is arbitrary, "
+        "and GradientDICE needs a constant.",
+        Sentence(
+            "Add a feature that is one everywhere to your own map, or take one of ours, such as {ours}.",
+            ours=argument("features", "polynomial:2"),
+        ),
+    )
+
+
+def first_moments(subject: Subject, moments: Moments | None) -> tuple[Array, Array]:
+    """The mean of `x` and of `x xᵀ`, from all rows where the moments hold them."""
+    if moments is not None and moments.same:
+        return np.asarray(moments.mean("v")), np.asarray(moments.mean("vv"))
+    rows = subject.sample
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    x = rows.x
+    weighted = x * weights.astype(x.dtype)[:, None] / weights.sum().astype(x.dtype)
+    return weighted.sum(axis=0, dtype=np.float64), (weighted.T @ x).astype(np.float64)
+
+
+def ridge(subject: Subject, one_hot: OneHot, solution: Solution, moments: Moments) -> Diagnostic:
+    """What ten times the ridge would answer, and what none (or a thousandth, where there must be one)."""
+    more, what = 10 * solution.ridge, f"Ten times the ridge ({10 * solution.ridge:.2g})"
+    move = tabular.solve(moments, more, one_hot.label).reward_rate - solution.reward_rate
+    less, label = solution.bare, "No ridge"
+    if not isinstance(less, Solution):
+        less, label = tabular.solve(moments, solution.ridge / 1_000, one_hot.label), "A thousandth of the ridge"
+    if abs(less.reward_rate - solution.reward_rate) > abs(move):
+        move, what = less.reward_rate - solution.reward_rate, label
+    error = subject.estimate.standard_error
+    return finding(
+        "ridge",
+        move,
+        _verdict(move, error, subject.scale),
+        f"{what} would move the rate by {move:+.3g}, against a standard error of {error:.2g}.",
+        Sentence(
+            "Take a smaller ridge ({ridge}), or none: the interval holds at the chosen ridge only.",
+            ridge=_other_ridge(solution),
+        ),
+    )
+
+
+def _other_ridge(solution: Solution) -> Wording:
+    """To compare with: a smaller one, or a small one where there is none."""
+    ridge = f"{solution.ridge / 100:.2g}" if solution.ridge > 0 else "1e-6"
+    return Wording(f"ridge={ridge}", f"--ridge {ridge}")
+
+
+def _verdict(move: float, error: float, scale: float) -> Verdict:
+    """On what a choice that should not matter does to the rate."""
+    if abs(move) <= MOVE_CAUTION * error + ROUNDING * scale:
+        return "ok"
+    return "bad" if abs(move) > max(MOVE_BAD * error, MATERIAL * scale) else "caution"
+
+
+def _weighted_median(values: Array, weights: Array) -> float:
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])

@@ -1,0 +1,92 @@
+"""One finding about an estimate: a value, a verdict, one sentence and a remedy; and how verdicts are reached."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from cesaro.passes.standard_errors import Estimate
+
+Verdict: TypeAlias = Literal["ok", "caution", "bad"]
+OTHERS = "learning by "
+SEVERITY: dict[str, int] = {"bad": 0, "caution": 1, "ok": 2}
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding.
+
+    Attributes:
+        name: such as "effective sample size".
+        value: the number behind it; None where there is none.
+        verdict: "ok", "caution" or "bad".
+        sentence: what was found.
+        remedy: what to do about it; empty where nothing need be done.
+        widens: how far below and above the estimate its interval must reach beyond the noise of the log, both positive.
+    """
+
+    name: str
+    value: float | None
+    verdict: Verdict
+    sentence: str
+    remedy: str = ""
+    widens: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def is_about_others(self) -> bool:
+        """Whether it concerns methods that were not used, and not this estimate."""
+        return self.name.startswith(OTHERS)
+
+    @property
+    def severity(self) -> int:
+        """Zero is worst."""
+        return SEVERITY[self.verdict]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; a value that is not finite is None."""
+        value = self.value if self.value is None or np.isfinite(self.value) else None
+        return {
+            "name": self.name,
+            "value": value,
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "remedy": self.remedy,
+        }
+
+
+def worst(diagnostics: Iterable[Diagnostic]) -> Verdict:
+    """The verdict of all together, methods that were not used aside."""
+    own = (entry.verdict for entry in diagnostics if not entry.is_about_others)
+    return min(own, key=lambda verdict: SEVERITY[verdict], default="ok")
+
+
+def widened(estimate: Estimate, diagnostics: Iterable[Diagnostic]) -> Estimate:
+    """With what findings add to its interval."""
+    every = [(0.0, 0.0), *(entry.widens for entry in diagnostics)]
+    return replace(estimate, below=max(low for low, _ in every), above=max(high for _, high in every))
+
+
+def worse(one: Verdict, other: Verdict) -> Verdict:
+    """Of two verdicts on the same thing."""
+    return min(one, other, key=lambda verdict: SEVERITY[verdict])
+
+
+def at_most(value: float, caution: float, bad: float) -> Verdict:
+    """Small is good; what is not a number is bad."""
+    return "ok" if value <= caution else "caution" if value <= bad else "bad"
+
+
+def at_least(value: float, caution: float, bad: float) -> Verdict:
+    """Large is good; what is not a number is bad."""
+    return "ok" if value >= caution else "caution" if value >= bad else "bad"
+
+
+def finding(name: str, value: float | None, verdict: Verdict, sentence: str, remedy: str = "") -> Diagnostic:
+    """What is ok needs no remedy."""
+    return Diagnostic(name, value, verdict, sentence, "" if verdict == "ok" else remedy)
+
+
+def percent(share: float) -> str:
+    """`3.2 %`; small shares keep a digit."""
+    return f"{100 * share:.2g} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"

@@ -1,0 +1,399 @@
+"""Do rows keep to what standard errors assume: one system over time, no row that decides alone, enough independent ones?"""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import t as student
+
+from cesaro.checks import SMALLEST
+from cesaro.diagnostics.finding import Diagnostic, Verdict, at_least, at_most, finding, percent, worse
+from cesaro.diagnostics.subject import Subject
+from cesaro.passes.influence import OUTLIER
+from cesaro.passes.projection import Projection
+from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, FEW_CLUSTERS, Rule, by_rule, differences, within
+from cesaro.text import Sentence, Wording, argument
+
+# Two halves as different as these once in a thousand, or a million, logs without drift; and the size that matters.
+DRIFT_CAUTION, DRIFT_BAD = 1e-3, 1e-6
+MATERIAL = 0.1
+# Outliers are bad where they bring most of the variance.
+OUTLIER_BAD = 0.5
+# Rows that the variance rests on; of normal rows a third counts. The relative error of the variance is one over its root.
+RESTS_CAUTION, RESTS_BAD = 30.0, 10.0
+# How lopsided they are, as rows: 800 exponential ones count 200. Both were chosen by `python -m benchmarks verdicts`.
+LOPSIDED_CAUTION, LOPSIDED_BAD = 200.0, 10.0
+TOP = 0.001
+# Independent rows that the series is worth, for a long-run variance that can be trusted.
+LENGTHS_CAUTION, LENGTHS_BAD = 500.0, 50.0
+# Long-run over plain variance of rows that count as independent: its estimate from 24 cosines is below 2.5 without dependence.
+DEPENDENT_CAUTION, DEPENDENT_BAD = 2.5, 5.0
+# Trajectories, weighted by their length, that clustered standard errors rest on.
+CLUSTERS_BAD = 10.0
+# Few trajectories that differ like this once in fifty, or in a million, logs if they are alike.
+UNLIKE_CAUTION, UNLIKE_BAD = 0.02, 1e-6
+# Correlation of successive TD errors: of no account below the first, and at least this many standard errors from zero.
+MEMORY_CAUTION, MEMORY_BAD, MEMORY_ERRORS = 0.02, 0.2, 4.0
+# Fewer rows than this say nothing about halves or memory.
+ENOUGH_ROWS = 200
+# TD errors below this part of the rewards are rounding.
+ROUNDING = 1e-9
+# Standard errors below this part of the range of rewards are rounding.
+NO_ERROR = 1e-12
+# Rows that are copies of others: standard errors take them as new ones.
+COPIED_CAUTION, COPIED_BAD = 0.001, 0.01
+# Rows without a transition: more than a few are a selection.
+DROPPED_CAUTION, DROPPED_BAD = 0.05, 0.2
+
+# Columns that a remedy asks for.
+COLUMNS = {name: Wording(f"{name}=COLUMN", f"--{name} COLUMN") for name in ("observation", "trajectory", "time")}
+
+
+def over_rows(subject: Subject) -> Iterator[Diagnostic]:
+    """Dropped and copied rows, tiny rewards, drift, outliers, dependence, trajectories, memory."""
+    yield from dropped(subject)
+    yield from copied(subject)
+    yield from order(subject)
+    if 0 < subject.facts.largest < SMALLEST:
+        yield tiny_rewards(subject)
+        return
+    if subject.has_series:
+        yield from drift(subject)
+        yield influential_rows(subject)
+    if subject.has_series or subject.prepared.is_logged:
+        yield standard_error(subject)
+        yield autocorrelation(subject)
+        yield from trajectories(subject)
+    yield from reward_drift(subject)
+    yield reward_outliers(subject)
+    yield from memory(subject)
+
+
+def dropped(subject: Subject) -> Iterator[Diagnostic]:
+    """Rows that gave no transition: which ones is seldom a matter of chance."""
+    if subject.log is None:
+        return
+    counts = subject.log.counts
+    share = 1 - counts["kept"] / counts["rows"]
+    reasons = {
+        name.removeprefix("dropped: "): number for name, number in counts.items() if name.startswith("dropped: ")
+    }
+    cut = reasons.get("cut", 0)
+    listed = ", ".join(f"{number:,} {name}" for name, number in reasons.items())
+    yield finding(
+        "dropped rows",
+        share,
+        at_most(share, DROPPED_CAUTION, DROPPED_BAD),
+        f"{percent(share)} of the log's {counts['rows']:,} rows gave no transition{f' ({listed})' if listed else ''}.",
+        Sentence(
+            "Trajectories are cut at gaps in time; where steps are irregular by nature, {gap} orders rows by time and "
+            "never cuts.",
+            gap=Wording("gap=None", "--gap none"),
+        )
+        if cut > share * counts["rows"] / 2
+        else Sentence(
+            "Log next observations ({next}), or longer trajectories: what is left may differ from what was dropped.",
+            next=Wording("next_observation=COLUMN", "--next-observation COLUMN"),
+        ),
+    )
+
+
+def copied(subject: Subject) -> Iterator[Diagnostic]:
+    """Rows that the log holds more than once, as far as chance does not explain it."""
+    if subject.log is None or subject.num_rows < ENOUGH_ROWS:
+        return
+    share = subject.facts.repeats.share
+    yield finding(
+        "copied rows",
+        share,
+        at_most(share, COPIED_CAUTION, COPIED_BAD),
+        f"{percent(share)} of the rows repeat earlier ones, in runs or with numbers that chance does not repeat."
+        if share
+        else f"None of the {subject.num_rows:,} rows repeats others more than chance does.",
+        Sentence(
+            "Drop the copies, such as files that were read twice: {drop} with {time} does it where rows have a time. The "
+            "interval takes each copy for a new observation.",
+            drop=Wording("drop_duplicates=True", "--drop-duplicates"),
+            time=COLUMNS["time"],
+        ),
+    )
+
+
+def order(subject: Subject) -> Iterator[Diagnostic]:
+    """Rows of one system over time that are not in its order: how rewards depend on each other cannot be seen."""
+    sampling = subject.sampling
+    if subject.log is None or sampling.is_named or sampling.rule != "independent" or sampling.is_asked:
+        return
+    yield finding(
+        "order of rows",
+        subject.facts.chained,
+        "caution",
+        f"Only {percent(subject.facts.chained)} of the rows' next states are the next row's state, so that rows count as "
+        "independent; if they come from one system over time, the errors of the log's own rate and of the difference to it are "
+        "too small.",
+        Sentence(
+            "Name the columns that order rows ({trajectory}, {time}), or keep the log in its order; where rows were drawn "
+            "independently, take {independent}.",
+            trajectory=COLUMNS["trajectory"],
+            time=COLUMNS["time"],
+            independent=argument("standard_errors", "independent"),
+        ),
+    )
+
+
+def standard_error(subject: Subject) -> Diagnostic:
+    """A log without noise says nothing about noise; neither does one in which all rewards are alike about others."""
+    facts, error, name = subject.facts, subject.estimate.standard_error, "standard error"
+    if facts.spread == 0:
+        return finding(
+            name,
+            0.0,
+            "caution",
+            f"All {facts.rows:,} rewards are {facts.low:g}; another one that comes less than once in {max(1, facts.rows // 3):,} "
+            "rows may well be missing from such a log.",
+            "Collect a longer log if there are other rewards.",
+        )
+    if not error > NO_ERROR * facts.spread:
+        return finding(
+            name,
+            0.0,
+            "caution",
+            f"Rewards differ by up to {facts.spread:.3g}, and yet the {facts.rows:,} rows show no noise, so that there is no "
+            "standard error.",
+            "Look for copied rows, or collect more of them: so few or so regular rows do not show how exact the rate is.",
+        )
+    return finding(
+        name, error, "ok", f"The standard error is {error:.3g}, where rewards differ by up to {facts.spread:.3g}."
+    )
+
+
+def tiny_rewards(subject: Subject) -> Diagnostic:
+    """Rewards whose squares a float64 cannot hold: everything that rests on their variance is lost."""
+    largest = subject.facts.largest
+    return finding(
+        "tiny rewards",
+        largest,
+        "bad",
+        f"Rewards are at most {largest:.3g} in size, and their squares are lost in double precision: there is no interval, and "
+        "rows cannot be checked.",
+        f"Multiply rewards by a constant, so that they reach {SMALLEST:g} at least.",
+    )
+
+
+class Change(NamedTuple):
+    """Second half minus first."""
+
+    value: float
+    standard_error: float
+    p_value: float
+
+
+def change(parts: tuple[Projection, Projection], rule: Rule) -> Change | None:
+    """The mean of the second half minus that of the first, as standard errors see rows; None where halves are too small."""
+    halves = []
+    for part in parts:
+        if part.rows < ENOUGH_ROWS // 2 or (rule == "clustered" and len(part.spans) < 2):
+            return None
+        # Halves share their trajectories, and how these differ cancels.
+        estimate = within if rule == "long-run" else partial(by_rule, rule)
+        halves.append(estimate(part.mean, part.centered()))
+    value = halves[1].value - halves[0].value
+    variances = np.array([half.standard_error**2 for half in halves])
+    if not variances.any():
+        return Change(value, 0.0, float(value == 0))
+    shares = variances / variances.max()  # no square overflows
+    freedom = shares.sum() ** 2 / sum(v**2 / half.degrees_of_freedom for v, half in zip(shares, halves))  # Welch
+    error = float(np.sqrt(variances.sum()))
+    return Change(value, error, float(2 * student.sf(abs(value) / error, freedom)))
+
+
+def drift(subject: Subject) -> Iterator[Diagnostic]:
+    """The rate of the target from the first and from the second half of the log."""
+    assert subject.totals.target is not None
+    found = change(subject.totals.halves(subject.totals.target), subject.sampling.rule)
+    if found is None:
+        return
+    verdict: Verdict = "ok"
+    if found.p_value < DRIFT_CAUTION:
+        verdict = "bad" if found.p_value < DRIFT_BAD and abs(found.value) > MATERIAL * subject.scale else "caution"
+    yield finding(
+        "drift",
+        found.value,
+        verdict,
+        f"The second half of the log gives a rate that is {found.value:+.3g} from the first's, with a standard error of "
+        f"{found.standard_error:.2g} (p = {found.p_value:.2g}).",
+        Sentence(
+            "The system changed, or features miss something: evaluate recent rows alone, or add what changed, such as "
+            "the season, to the observation ({observation}).",
+            observation=COLUMNS["observation"],
+        ),
+    )
+
+
+def reward_drift(subject: Subject) -> Iterator[Diagnostic]:
+    """The mean reward of both halves; other logging policies are a harmless cause, so that only `logged` can be bad."""
+    totals = subject.totals
+    found = change(totals.halves(totals.behavior), subject.sampling.over_time().rule)
+    if found is None:
+        return
+    spread = totals.plan.unit * float(np.sqrt(totals.sums["rewards2"] / subject.num_rows))
+    logged = subject.prepared.is_logged
+    verdict: Verdict = "ok"
+    if found.p_value < DRIFT_CAUTION and abs(found.value) > MATERIAL * spread:
+        verdict = "bad" if logged and found.p_value < DRIFT_BAD else "caution"
+    harmless = "Harmless if only the logging policies changed: look at the finding `drift`, which is about the target."
+    yield finding(
+        "reward drift",
+        found.value,
+        verdict,
+        f"The mean reward of the second half of the log is {found.value:+.3g} from the first's, with a standard error of "
+        f"{found.standard_error:.2g} (p = {found.p_value:.2g}) and a spread of rewards of {spread:.3g}.",
+        "Evaluate a part of the log in which nothing changed, such as its recent rows." if logged else harmless,
+    )
+
+
+def reward_outliers(subject: Subject) -> Diagnostic:
+    """Distances from the median in robust standard deviations, both of the sampled rewards."""
+    totals, plan = subject.totals, subject.totals.plan
+    largest = totals.largest["distance"] / plan.width if plan.width > 0 else 0.0
+    far, variance = int(totals.sums["far"]), totals.sums["rewards2"]
+    share = totals.sums["far2"] / variance if variance > 0 else 0.0
+    verdict: Verdict = "ok" if not far else "bad" if share > OUTLIER_BAD else "caution"
+    row, reward = totals.outlier
+    return finding(
+        "reward outliers",
+        largest,
+        verdict,
+        f"The reward farthest from the median is {largest:.3g} robust standard deviations away."
+        if not far
+        else f"{far:,} {'reward is' if far == 1 else 'rewards are'} more than {OUTLIER:g} robust standard deviations from the "
+        f"median, such as {reward:g} at transition {row:,}; {'it brings' if far == 1 else 'they bring'} {percent(share)} of the "
+        "rewards' variance.",
+        "Check these rows for wrong units, typing errors, and numbers that stand for a missing one (-999): correct or drop them.",
+    )
+
+
+def influential_rows(subject: Subject) -> Diagnostic:
+    """How many rows the variance of the estimate rests on, `(ΣIF²)²/ΣIF⁴`, and how lopsided they are, `(ΣIF²)³/(ΣIF³)²`.
+
+    A normal limit needs many by either count; rewards that come a few times in a log have few by both.
+    """
+    totals, rows = subject.totals, subject.num_rows
+    total = float(totals.influence.squares.sum()) / totals.plan.unit**2
+    value = float(total**2 / totals.sums["influence4"]) if total > 0 else float(rows)
+    third = totals.sums["influence3"]
+    even = total**3 / third**2 if third else np.inf
+    verdict = worse(at_least(value, RESTS_CAUTION, RESTS_BAD), at_least(even, LOPSIDED_CAUTION, LOPSIDED_BAD))
+    squares = (totals.at_sample.influence / totals.plan.unit) ** 2
+    top = max(1, round(TOP * len(squares)))
+    share = float(np.partition(squares, -top)[-top:].sum() / squares.sum()) if squares.any() else 0.0
+    top = max(1, round(TOP * rows))
+    which = "the most influential one brings" if top == 1 else f"the {top:,} most influential ones bring"
+    lopsided = ", and large ones are on one side" if even < LOPSIDED_CAUTION else ""
+    return finding(
+        "influential rows",
+        value,
+        verdict,
+        f"The variance of the estimate rests on about {value:,.0f} rows of {rows:,}; {which} {percent(share)} of it{lopsided}.",
+        "Look at the most influential rows: a few rare pairs or rewards decide, and the interval is rough.",
+    )
+
+
+def autocorrelation(subject: Subject) -> Diagnostic:
+    """How many rows are worth one independent row."""
+    length = subject.length
+    lengths = subject.num_rows / length
+    verdict = at_least(lengths, LENGTHS_CAUTION, LENGTHS_BAD)
+    remedy: str = "Collect a longer log; the interval may be too short."
+    if subject.sampling.rule == "independent":
+        as_independent = at_most(length, DEPENDENT_CAUTION, DEPENDENT_BAD)
+        if as_independent != "ok":
+            verdict = as_independent if verdict != "bad" else "bad"
+            remedy = Sentence(
+                "Rows count as independent and are not: name {trajectory} and {time}, or take {long_run}.",
+                trajectory=COLUMNS["trajectory"],
+                time=COLUMNS["time"],
+                long_run=argument("standard_errors", "long-run"),
+            )
+    return finding(
+        "autocorrelation",
+        length,
+        verdict,
+        f"Rows are about independent of each other, and there are {lengths:,.0f}."
+        if length < 1.5
+        else f"About {length:.2g} rows are worth one independent row of the estimate; the log holds {lengths:,.0f} of these.",
+        remedy,
+    )
+
+
+def trajectories(subject: Subject) -> Iterator[Diagnostic]:
+    """Enough clusters, none too large; or few trajectories that tell the same."""
+    sampling, count = subject.sampling, len(subject.sampling.lengths)
+    if not sampling.is_named or sampling.rule == "independent" or (sampling.rule == "long-run" and count == 1):
+        return
+    effective = sampling.spans.effective
+    if sampling.rule == "clustered":
+        verdict = at_least(effective, ENOUGH_CLUSTERS, CLUSTERS_BAD)
+        sentence = (
+            f"Standard errors rest on {count:,} trajectories, by their lengths worth {effective:,.0f} equal ones."
+        )
+        remedy = Sentence(
+            "Collect more trajectories, or take {long_run} where each is long.",
+            long_run=argument("standard_errors", "long-run"),
+        )
+        yield finding("trajectories", effective, verdict, sentence, remedy)
+        return
+    found = differences((subject.totals.target or subject.totals.behavior).whole)
+    p_value = None if found is None else found.p_value
+    alike: Verdict = "ok" if p_value is None else at_least(p_value, UNLIKE_CAUTION, UNLIKE_BAD)
+    few: Verdict = "ok" if effective >= FEW_CLUSTERS else "caution"
+    yield finding(
+        "trajectories",
+        p_value,
+        worse(alike, few),
+        f"The {count:,} trajectories "
+        + (
+            "count as one observation each, so that the interval holds what they differ by"
+            if p_value is None
+            else f"differ {'no more than' if alike == 'ok' else 'more than'} their own noise explains (p = {p_value:.2g})"
+        )
+        + (f"; by their lengths they are worth {effective:.2g} equal ones, too few to tell." if few != "ok" else "."),
+        Sentence(
+            "Evaluate them one by one, or add the column that tells them apart to the observation ({observation}); a few "
+            "trajectories cannot stand for others.",
+            observation=COLUMNS["observation"],
+        )
+        if alike != "ok"
+        else "Collect more trajectories: the interval is wide, because so few do not tell how much others differ.",
+    )
+
+
+def memory(subject: Subject) -> Iterator[Diagnostic]:
+    """Successive TD errors are uncorrelated if the state tells all that matters for the next, and features express it."""
+    totals = subject.totals
+    if not subject.has_series or subject.log is None or subject.sampling.rule == "independent":
+        return
+    # A method without values has no errors; constant rewards leave rounding.
+    size = max(subject.facts.largest, abs(subject.estimate.value))
+    if totals.largest["error"] <= ROUNDING * size or totals.sums["pairs"] < ENOUGH_ROWS:
+        return
+    product, spread = totals.sums["product"], float(np.sqrt(totals.sums["product2"]))
+    total = float(np.sqrt(totals.sums["first2"] * totals.sums["second2"]))
+    correlation = product / total if total > 0 else 0.0
+    verdict: Verdict = "ok"
+    if abs(product) > MEMORY_ERRORS * spread:
+        verdict = at_most(abs(correlation), MEMORY_CAUTION, MEMORY_BAD)
+    yield finding(
+        "memory",
+        correlation,
+        verdict,
+        f"Successive errors of the prediction have a correlation of {correlation:+.2g}; it is zero where the observation holds "
+        "all that matters for what comes next, and the features express it.",
+        Sentence(
+            "Add what the observation leaves out, such as earlier states or the time of day ({observation}); then try more "
+            "features, such as {more}.",
+            observation=COLUMNS["observation"],
+            more=argument("features", "smooth:160"),
+        ),
+    )

@@ -1,0 +1,324 @@
+"""Does the log reach where the target goes, and with how many rows?"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from cesaro.checks import Array
+from cesaro.data.values import Categories, Values
+from cesaro.diagnostics.equations import first_moments
+from cesaro.diagnostics.finding import Diagnostic, at_least, at_most, finding, percent, worse
+from cesaro.diagnostics.subject import CHUNK, Subject, spectrum
+from cesaro.features import SAMPLE, OneHot
+from cesaro.passes.support import logged_weight, pair_table, unlogged
+from cesaro.text import Sentence, argument
+
+# Probability of the target where the log has nothing: a hundredth is a detail, a tenth decides the answer.
+OUTSIDE_CAUTION, OUTSIDE_BAD = 0.01, 0.1
+# Of logged rows, one in a thousand lies beyond this quantile of the leverage.
+LEVERAGE_QUANTILE = 0.999
+# A deterministic target whose own actions are this rare in the log is singular to it. Near its action are those within half a
+# standard deviation of the noise around it in every coordinate: of normal noise 38 % in one coordinate, 15, 5.6 and 2.1 % in two,
+# three and four, 0.3 % in six, where networks fit every rate equally well (docs/why_gq1_stays.md).
+OWN_ACTIONS, NEAR_DISTANCE, NEAR_CAUTION = 0.01, 0.5, 0.05
+NEAR_ROWS = 2_000
+# Next states with a level that no row starts from: features know nothing of it.
+LEVELS_CAUTION, LEVELS_BAD = 0.001, 0.05
+# Independent rows of the target that the log is worth: intervals rest on a normal limit. `python -m benchmarks verdicts` shows
+# what comes of these, and of the times that a state forgets where it was.
+EFFECTIVE_CAUTION, EFFECTIVE_BAD = 100.0, 60.0
+FORGETS_CAUTION, FORGETS_BAD = 30.0, 10.0
+# Rows that the squares of the ratio rest on: with fewer, how much the log is worth is a guess itself.
+HEAVY_CAUTION, HEAVY_BAD = 30.0, 5.0
+# A density ratio has no negative part; where the estimated one does, features cannot express it.
+NEGATIVE_CAUTION, NEGATIVE_BAD = 0.1, 0.3
+
+
+def support(subject: Subject) -> Iterator[Diagnostic]:
+    """Never-logged pairs or leverage; levels seen only at next states; effective sample size; negative ratio."""
+    pairs = never_logged(subject)
+    yield pairs if pairs is not None else leverage(subject)
+    if subject.log is not None:
+        yield from only_after(subject)
+        yield from deterministic_target(subject)
+    if subject.has_series:
+        yield effective_rows(subject)
+        yield from mixing(subject)
+        if not isinstance(subject.prepared.map, OneHot):  # there it is a stationary law over shares
+            yield negative_ratio(subject)
+
+
+def never_logged(subject: Subject) -> Diagnostic | None:
+    """For discrete logs: the target's probability, over logged next states, of pairs that were never logged."""
+    found = unlogged(subject.prepared, subject.moments)
+    if found is None:
+        return None
+    table, mass = found
+    share = float(mass.sum())
+    verdict = at_most(share, OUTSIDE_CAUTION, OUTSIDE_BAD)
+    top = [table.label(pair) for pair in np.argsort(-mass, kind="stable")[:3] if mass[pair] > 0]
+    where = f", first of all (s', a') = {', '.join(top)}" if top else ""
+    is_counted = subject.num_rows <= SAMPLE or isinstance(subject.prepared.map, OneHot)
+    never = "were never logged" if is_counted else f"none of {SAMPLE:,} sampled rows has"
+    return finding(
+        "support",
+        share,
+        verdict,
+        f"At the logged next states, {percent(share)} of the target's probability is on pairs that {never}{where}.",
+        "Collect data there, or evaluate a policy closer to the log.",
+    )
+
+
+class Leverages(NamedTuple):
+    """How far out pairs lie.
+
+    Discrete pairs: the weight of the log over that of the pair (rows, where they have no weights), infinite where it has none.
+    Other features: `xᵀC⁻¹x`.
+
+    Attributes:
+        logged: of sampled rows of the log, `[n]`.
+        target: of pairs `(s', a')` with `a'` drawn from the target, at the same rows, `[n]`.
+        limit: what all but a thousandth of the logged ones stay below.
+        drawn: whether the target's actions were drawn; else its mean features were taken.
+        by_count: whether pairs are discrete.
+    """
+
+    logged: Array
+    target: Array
+    limit: float
+    drawn: bool
+    by_count: bool
+
+
+def leverage(subject: Subject) -> Diagnostic:
+    """The share of next pairs whose features stick out of the logged ones: `xᵀC⁻¹x` beyond all but a thousandth of the logged."""
+    rows, found = subject.sample, feature_leverages(subject)
+    beyond = found.target > found.limit * (1 + 1e-6)
+    share = float(beyond.mean() if rows.weights is None else rows.weights @ beyond / rows.weights.sum())
+    verdict = at_most(share, OUTSIDE_CAUTION, OUTSIDE_BAD)
+    what = "the target's next pairs" if found.drawn else "next features"
+    return finding(
+        "support",
+        share,
+        verdict,
+        f"{percent(share)} of {what} lie farther out (by their leverage) than {100 * LEVERAGE_QUANTILE:g} % of the logged pairs, "
+        "where features extrapolate.",
+        "Collect data with actions like the target's, or evaluate a policy closer to the log.",
+    )
+
+
+def leverages(subject: Subject) -> Leverages:
+    """Of discrete pairs by their rows, of others by their features."""
+    policy, table = subject.prepared.policy, pair_table(subject.prepared)
+    if policy is None or table is None:
+        return feature_leverages(subject)
+    counts = logged_weight(subject.prepared, table, subject.moments)
+    rows = subject.prepared.sample.rows
+    after = rows.next_observations
+    drawn = policy.sample(after.plain(), np.random.default_rng([subject.prepared.random_state, 3])).astype(np.int64)
+    with np.errstate(divide="ignore"):
+        far = counts.sum() / counts
+    logged = far[table.states(rows.observations) * table.num_actions + rows.actions.joint().codes]
+    logged = logged[np.isfinite(logged)]  # rows of weight zero are no data
+    limit = float(np.quantile(logged, LEVERAGE_QUANTILE))
+    return Leverages(logged, far[table.states(after) * table.num_actions + drawn], limit, True, True)
+
+
+def feature_leverages(subject: Subject) -> Leverages:
+    """`xᵀC⁻¹x` of the sample, and of the target's pairs after it."""
+    rows = subject.sample
+    _, gram = first_moments(subject, subject.moments)
+    values, vectors, scale = spectrum(gram)
+    floor = 100 * float(np.finfo(rows.x.dtype).eps) * values[-1]
+    # Directions that the log never took have no variance: with a floor they count as far out.
+    whiten = (scale[:, None] * vectors / np.sqrt(np.maximum(values, floor))).astype(rows.x.dtype)
+    logged = _squares(rows.x, whiten)
+    after = _drawn_pairs(subject)
+    target = _squares(rows.x_next if after is None else after, whiten)
+    return Leverages(logged, target, float(np.quantile(logged, LEVERAGE_QUANTILE)), after is not None, False)
+
+
+def _squares(x: NDArray[np.floating], whiten: NDArray[np.floating]) -> Array:
+    parts = [x[start : start + CHUNK] @ whiten for start in range(0, len(x), CHUNK)]
+    return np.concatenate([np.einsum("nk,nk->n", part, part) for part in parts]).astype(np.float64)
+
+
+def _drawn_pairs(subject: Subject) -> NDArray[np.floating] | None:
+    """Features of `(s', a')` with `a'` drawn: their mean over the target's actions would hide rare ones. None without a log."""
+    policy, chosen = subject.prepared.policy, subject.prepared.map
+    if subject.log is None or policy is None or chosen is None:
+        return None
+    rows = subject.prepared.sample.rows.part(subject.sampled)
+    rng = np.random.default_rng([subject.prepared.random_state, 3])
+    parts = []
+    for start in range(0, len(rows), CHUNK):
+        here = rows.next_observations.take(slice(start, start + CHUNK))
+        features = chosen.pairs(here, _as_logged(rows.actions, policy.sample(here.plain(), rng)))
+        parts.append(np.asarray(features.toarray()) if isinstance(features, sp.csr_array) else features)
+    return np.concatenate(parts)
+
+
+def _as_logged(logged: Values, drawn: NDArray[np.int64] | Array) -> Values:
+    """Drawn actions in the form of the log's own."""
+    column = logged.columns[0]
+    if isinstance(column, Categories):
+        return Values(logged.form, logged.names, (Categories(drawn, column.levels),))
+    return Values(logged.form, logged.names, (drawn[:, 0] if logged.form == "lone" and drawn.ndim == 2 else drawn,))
+
+
+def only_after(subject: Subject) -> Iterator[Diagnostic]:
+    """Labels that next states have and states do not; one-hot features know all rows, others those that encoders saw."""
+    rows, chosen = subject.prepared.sample.rows, subject.prepared.map
+    here, after = rows.observations, rows.next_observations
+    counts: dict[str, float] = {}
+    if isinstance(chosen, OneHot):
+        if subject.moments is not None:
+            shape = (chosen.num_states, chosen.num_actions)
+            logged = np.asarray(subject.moments.mean("v")).reshape(shape).sum(axis=1)
+            then = logged + np.asarray(subject.moments.mean("z")).reshape(shape).sum(axis=1)
+        else:
+            logged, then = (
+                np.bincount(chosen.states(values), minlength=chosen.num_states) / len(rows) for values in (here, after)
+            )
+        found = np.where(logged > 0, 0.0, then)
+        share = float(found.sum())
+        counts = {chosen.state_label(int(k)): found[k] for k in np.argsort(-found, kind="stable")[:3] if found[k] > 0}
+    elif any(isinstance(column, Categories) for column in here.columns):
+        missing = np.zeros(len(rows), dtype=bool)
+        for name, column, seen in zip(here.names, after.columns, here.columns):
+            if isinstance(column, Categories) and isinstance(seen, Categories):
+                new = np.bincount(seen.codes, minlength=len(column.levels)) == 0
+                missing |= new[column.codes]
+                found = np.bincount(column.codes[new[column.codes]], minlength=len(column.levels))
+                top = np.argsort(-found, kind="stable")[:3]
+                counts |= {f"{name}={column.levels[k]}": float(found[k]) for k in top if found[k]}
+        share = float(missing.mean())
+    else:
+        return
+    verdict = at_most(share, LEVELS_CAUTION, LEVELS_BAD)
+    names = sorted(counts, key=lambda key: -counts[key])[:3]
+    logged_state = (
+        "logged state"
+        if subject.num_rows <= SAMPLE or isinstance(chosen, OneHot)
+        else f"logged state of the {SAMPLE:,} rows that features were fitted on"
+    )
+    such = f", such as {'; '.join(names)}, and features know nothing of it" if names else ""
+    yield finding(
+        "levels seen only after",
+        share,
+        verdict,
+        f"{percent(share)} of the next states have a level that no {logged_state} has{such}.",
+        "Log transitions that start there, or merge rare levels.",
+    )
+
+
+def deterministic_target(subject: Subject) -> Iterator[Diagnostic]:
+    """Of continuous actions: how many logged ones lie near the only one that a deterministic target takes."""
+    policy = subject.prepared.policy
+    rows = subject.prepared.sample.rows.part(subject.sampled[:NEAR_ROWS])
+    if policy is None or rows.actions.is_discrete:
+        return
+    here = rows.observations.plain()
+    first, again = (policy.sample(here, np.random.default_rng([subject.prepared.random_state, k])) for k in (4, 5))
+    if not np.array_equal(first, again):
+        return
+    logged = np.asarray(rows.actions.columns[0]).reshape(len(rows), -1)
+    distance, noise = np.abs(logged - first), (logged - first).std(axis=0)
+
+    def share(limit: Array) -> float:
+        return float(np.average((distance <= limit).all(axis=1), weights=rows.weights))
+
+    if share(1e-6 * (np.abs(first) + logged.std(axis=0))) >= OWN_ACTIONS:  # up to the precision of stored numbers
+        return
+    near = share(NEAR_DISTANCE * noise)
+    yield finding(
+        "deterministic target",
+        near,
+        at_least(near, NEAR_CAUTION, 0.0),
+        "The target takes one action per state, and the log has next to none of these: with values free to differ between "
+        "actions every rate fits, for any method, and only the smoothness of the features determines this one; "
+        f"{percent(near)} of the logged actions lie within {NEAR_DISTANCE:g} standard deviations of the target's.",
+        Sentence(
+            "Log some of the target's own actions, or evaluate the target with noise on its actions; compare features of other "
+            "kinds, such as {polynomial} and {fourier}.",
+            polynomial=argument("features", "polynomial:2"),
+            fourier=argument("features", "fourier"),
+        ),
+    )
+
+
+def effective_rows(subject: Subject) -> Diagnostic:
+    """`(Σρ)²/Σρ²`, over the autocorrelation length of the influence; the verdict is on `(Σρ²)²/Σρ⁴`, too."""
+    squares, fourth = subject.totals.sums["ratio2"], subject.totals.sums["ratio4"]
+    rows = subject.totals.sums["ratio"] ** 2 / squares if squares > 0 else 0.0
+    heavy = squares**2 / fourth if fourth > 0 else 0.0
+    length = subject.length
+    value = rows / length
+    verdict = worse(at_least(value, EFFECTIVE_CAUTION, EFFECTIVE_BAD), at_least(heavy, HEAVY_CAUTION, HEAVY_BAD))
+    return finding(
+        "effective sample size",
+        value,
+        verdict,
+        f"For this target the log is worth {rows:,.0f} of its {subject.num_rows:,} rows"
+        + (
+            f", and, as {length:.2g} rows are worth one independent row, {value:,.0f} of those."
+            if length >= 1.5
+            else "."
+        )
+        + (f" Most of its weight is on about {heavy:,.0f} rows." if heavy < HEAVY_CAUTION else ""),
+        "Collect more data, or evaluate a policy closer to the log; the interval is rough.",
+    )
+
+
+def mixing(subject: Subject) -> Iterator[Diagnostic]:
+    """How often the state forgets where it was, for discrete logs; values tell which states matter.
+
+    By the correlation of its values from row to row, and not more often than it moves: by the moves that the variance of changes
+    rests on. TD errors of a state that hardly ever moves are as independent as any, and do not show how few moves there were.
+    """
+    chosen, solution, moments = subject.prepared.map, subject.solution, subject.moments
+    if not isinstance(chosen, OneHot) or solution is None or moments is None:
+        return
+    shares = np.asarray(moments.mean("v"))
+    steps = (sp.csr_array(moments.mean("vz")) + sp.diags_array(shares)).tocoo()
+    state = np.arange(len(shares)) // chosen.num_actions
+    reached = np.asarray(steps.sum(axis=0)).ravel()
+    law = np.bincount(state, weights=reached)
+    values = (np.bincount(state, weights=reached * solution.weights) / np.where(law > 0, law, 1.0))[state]
+    values /= np.abs(values).max(initial=0.0) or 1.0  # no square overflows
+    here, after = values - shares @ values, values - reached @ values
+    spread = float(np.sqrt((shares @ here**2) * (reached @ after**2)))
+    correlation = float(here @ (steps @ after)) / spread if spread > 0 else 0.0
+    change = values[steps.col] - values[steps.row]
+    moves = float(steps.data @ change**2) ** 2 / float(steps.data @ change**4) if change.any() else 1.0
+    forgets = subject.num_rows * min(1 - correlation, moves) if np.count_nonzero(law) > 1 else 0.0
+    yield finding(
+        "mixing",
+        forgets,
+        at_least(forgets, FORGETS_CAUTION, FORGETS_BAD),
+        f"The state of the log never changes in its {subject.num_rows:,} rows."
+        if not forgets
+        else f"The state forgets where it was about {forgets:,.0f} times in the log's {subject.num_rows:,} rows.",
+        "Collect a longer log, or more trajectories: so few moves do not show how often each state is visited.",
+    )
+
+
+def negative_ratio(subject: Subject) -> Diagnostic:
+    """The negative part of the estimated density ratio."""
+    total = subject.totals.sums["ratio_size"]
+    share = subject.totals.sums["ratio_negative"] / total if total > 0 else 0.0
+    verdict = at_most(share, NEGATIVE_CAUTION, NEGATIVE_BAD)
+    return finding(
+        "negative density ratio",
+        share,
+        verdict,
+        f"{percent(share)} of the weight that the estimate gives to rows is negative, where a density ratio has none.",
+        Sentence(
+            "Compare features of other kinds, such as {polynomial} and {fourier}; the target may be far from the log.",
+            polynomial=argument("features", "polynomial:2"),
+            fourier=argument("features", "fourier"),
+        ),
+    )

@@ -1,0 +1,445 @@
+"""The second pass: the influence of every row on the rate, and what it adds up to.
+
+`Plan` is what the pass has to know of the whole log before it starts, `Solution` what it takes from the first pass. Of every
+block it makes `Series`, one number per row; `Totals` adds them up, so that no series over rows need be kept. Everything there is
+a sum, a maximum or a few sampled rows: blocks are merged in their order, in every mode alike.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro.checks import Array
+from cesaro.data import Block
+from cesaro.errors import InputError
+from cesaro.passes.moments import Facts
+from cesaro.passes.prepare import Prepared, Rows
+from cesaro.passes.projection import Projection, Spans, project
+from cesaro.passes.ready import ReadyBlock
+from cesaro.passes.standard_errors import Sampling
+
+# A reward this many robust standard deviations from the median is an outlier: of a million exponential ones the largest is at 13.
+OUTLIER = 30.0
+# Stretches of the log that are shown, and rows that each should have.
+STRETCHES, ROWS_PER_STRETCH = 60, 20
+
+# Of the pieces of a block: their series, and their sums of weight times ratio times value.
+Pieces = list[tuple["Series | None", float]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the second pass has to know of the whole log.
+
+    Attributes:
+        facts: of the first pass.
+        sampling: how rows depend on each other.
+        unit: a power of two near the size of rewards, in which squares are taken, so that none overflows.
+        median, width: of the sampled rewards: their median, and a robust standard deviation.
+        edges: borders of the stretches that are shown over time.
+        sampled: rows whose series are kept.
+        keeps: whether all series are kept, because the log is in memory.
+    """
+
+    facts: Facts
+    sampling: Sampling
+    unit: float
+    median: float
+    width: float
+    edges: NDArray[np.int64]
+    sampled: NDArray[np.int64]
+    keeps: bool
+
+    @cached_property
+    def over_time(self) -> Sampling:
+        """How rewards depend on each other."""
+        return self.sampling.over_time()
+
+    @staticmethod
+    def of(prepared: Prepared, sampling: Sampling, facts: Facts) -> "Plan":
+        rows = prepared.num_rows
+        bins = max(1, min(STRETCHES, rows // ROWS_PER_STRETCH))
+        sample = prepared.sample
+        median, width = robust(sample.rows.rewards)
+        return Plan(
+            facts,
+            sampling,
+            2.0 ** np.floor(np.log2(facts.largest)) if facts.largest > 0 else 1.0,
+            median,
+            width,
+            np.linspace(0, rows, bins + 1).round().astype(np.int64),
+            sample.index,
+            not prepared.data.is_streamed,
+        )
+
+
+def robust(rewards: Array) -> tuple[float, float]:
+    """Median and robust standard deviation: wide enough for rare but regular rewards, and both one for normal ones."""
+    median = float(np.median(rewards))
+    distance = np.abs(rewards - median)
+    low, high = np.quantile(rewards, [0.005, 0.995])
+    width = max(1.4826 * float(np.median(distance)), float(high - low) / 5.15)
+    if width == 0 and distance.any():
+        width = 1.4826 * float(np.median(distance[distance > 0]))
+    return median, width
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The estimate and what its influence series needs.
+
+    Attributes:
+        reward_rate: `r̂`.
+        weights: `w`, `[K]`, of least norm where there are many.
+        residual: `ν̂ = Ĉ⁺(Âû + b̂)`, `[1 + L]`; zero where the equations hold exactly.
+        rate_row: `(p_ν, p_u)`: the row `−e_r̂ᵀ G⁺`, dual part `[1 + L]` and primal part `[1 + K]`. The density ratio is `vᵀp_ν`.
+        unidentified: the part of the rate's unit vector in the null space; the rate is identified if it is zero.
+        rank: of the equations, of `1 + K`.
+        conditioning: smallest over largest singular value that counts.
+        ridge: `η`.
+        is_identified: whether `unidentified` is zero but for rounding.
+        jitter: what was added to the diagonal of `Ĉ`.
+        known: features whose weight the log determines, `[K]`; None: all of them, or none in particular.
+        bare: for one-hot features with a ridge: the solution without it, or why there is none.
+    """
+
+    reward_rate: float
+    weights: Array
+    residual: Array
+    rate_row: tuple[Array, Array]
+    unidentified: float
+    rank: int
+    conditioning: float
+    ridge: float
+    jitter: float = 0.0
+    known: NDArray[np.bool_] | None = None
+    is_identified: bool = True
+    bare: "Solution | InputError | None" = None
+
+
+class Series(NamedTuple):
+    """One number per row.
+
+    Attributes:
+        influence: of each row on the rate, `[n]`, the row's weight over the mean weight counted in.
+        ratio: the estimated density ratio `d_π/d_μ`, `[n]`.
+        errors: TD errors, `[n]`.
+    """
+
+    influence: Array
+    ratio: Array
+    errors: Array
+
+    @staticmethod
+    def joined(parts: "list[Series]") -> "Series":
+        """One after the other."""
+        return parts[0] if len(parts) == 1 else Series(*(np.concatenate(part) for part in zip(*parts)))
+
+
+@dataclass
+class Threefold:
+    """A series over all rows, over the earlier half and over the later half, as its sampling divides them."""
+
+    whole: Projection
+    first: Projection
+    second: Projection
+
+    @staticmethod
+    def zero(sampling: Sampling) -> "Threefold":
+        return Threefold(*(Projection.zero(spans) for spans in _spans(sampling)))
+
+    @staticmethod
+    def of(sampling: Sampling, start: int, series: Array) -> "Threefold":
+        return Threefold(*(project(spans, start, series) for spans in _spans(sampling)))
+
+    def add(self, other: "Threefold") -> None:
+        for mine, theirs in zip(vars(self).values(), vars(other).values()):
+            mine.add(theirs)
+
+    def state(self) -> dict[str, Any]:
+        return {name: {**vars(part), "spans": None} for name, part in vars(self).items()}
+
+    @staticmethod
+    def of_state(sampling: Sampling, state: dict[str, Any]) -> "Threefold":
+        parts = zip(_spans(sampling), state.values())
+        return Threefold(*(Projection(**{**part, "spans": spans}) for spans, part in parts))
+
+
+def _spans(sampling: Sampling) -> tuple[Spans, Spans, Spans]:
+    return sampling.spans, *sampling.halves
+
+
+@dataclass
+class Totals:
+    """Over the rows counted so far.
+
+    Attributes:
+        target: the influence on the target's rate; None where the estimator has no series.
+        behavior: the influence on the mean logged reward.
+        sums: by name, see `_sums`.
+        largest: by name: sizes of errors, and distance of a reward from the median.
+        outlier: (row, reward) of the latter.
+        half_weights: sums of weights in the halves of the target's series and in those of the rewards, where rows have weights.
+        over_time: sums of weight times reward, of weight and of influence in the stretches of the plan.
+        sampled: influence, ratio and errors at sampled rows, `[3, m]`.
+        ends: (error, whether the ratio is not zero, whether it goes on from the row before) of the first and of the last row.
+        kept: the series themselves, where the plan keeps them.
+    """
+
+    plan: Plan
+    target: Threefold | None
+    behavior: Threefold
+    sums: dict[str, float] = field(default_factory=dict)
+    largest: dict[str, float] = field(default_factory=dict)
+    outlier: tuple[int, float] = (0, 0.0)
+    half_weights: Array = field(default_factory=lambda: np.zeros(4))
+    over_time: Array = field(default_factory=lambda: np.zeros((3, 0)))
+    sampled: list[Array] = field(default_factory=list)
+    ends: tuple[tuple[float, bool, bool], tuple[float, bool, bool]] | None = None
+    kept: list[Series] = field(default_factory=list)
+
+    @staticmethod
+    def zero(plan: Plan, has_target: bool) -> "Totals":
+        """Of no rows yet."""
+        target = Threefold.zero(plan.sampling) if has_target else None
+        return Totals(plan, target, Threefold.zero(plan.over_time), over_time=np.zeros((3, len(plan.edges) - 1)))
+
+    @staticmethod
+    def of(plan: Plan, block: Block | ReadyBlock, series: Series | None, level: float = 0.0) -> "Totals":
+        """Of one block; `level`: the sum over its rows of weight times ratio times value."""
+        facts, start = plan.facts, block.start
+        rows = slice(start, start + len(block))
+        rewards, weights = block.rewards, block.weights
+        behavior = rewards - facts.mean
+        if weights is not None:
+            behavior = behavior * (weights * (facts.rows / facts.weight))
+        distance = np.abs(rewards - plan.median)
+        far = distance > OUTLIER * plan.width if plan.width > 0 else np.zeros(len(block), dtype=np.bool_)
+        deviations = (rewards - facts.rewards / facts.rows) / plan.unit
+        row = int(np.argmax(distance))
+        found = Totals(
+            plan,
+            None if series is None else Threefold.of(plan.sampling, start, series.influence),
+            Threefold.of(plan.over_time, start, behavior),
+            {
+                "rewards2": float(deviations @ deviations),
+                "far": float(far.sum()),
+                "far2": float(deviations[far] @ deviations[far]) if far.any() else 0.0,
+                "level": level,
+            },
+            {"distance": float(distance[row])},
+            (start + row, float(rewards[row])),
+        )
+        parts = [rewards if weights is None else rewards * weights, np.ones(len(block)) if weights is None else weights]
+        found.over_time = np.stack(
+            [
+                _binned(plan, rows, part)
+                for part in (*parts, np.zeros(len(block)) if series is None else series.influence)
+            ]
+        )
+        if weights is not None:
+            halves = (*plan.sampling.halves, *plan.over_time.halves)
+            found.half_weights = np.array([project(half, start, weights).sums.sum() for half in halves])
+        if series is not None:
+            found._count(block, series)
+        return found
+
+    def _count(self, block: Block | ReadyBlock, series: Series) -> None:
+        """The sums over the series of the target; squares in units of the plan."""
+        plan = self.plan
+        weighted = series.ratio
+        if block.weights is not None:  # over their mean, so that no power overflows
+            weighted = series.ratio * (block.weights * (plan.facts.rows / plan.facts.weight))
+        size = np.abs(weighted)
+        errors, squares = series.errors / plan.unit, (series.influence / plan.unit) ** 2
+        used = series.ratio != 0
+        pairs = used[1:] & used[:-1] & block.follows[1:]
+        first, second = np.where(pairs, errors[:-1], 0.0), np.where(pairs, errors[1:], 0.0)
+        self.sums |= {
+            "ratio": float(weighted.sum()),
+            "ratio2": float(weighted @ weighted),
+            "ratio4": float(weighted**2 @ weighted**2),
+            "ratio_size": float(size.sum()),
+            "ratio_negative": float(size[weighted < 0].sum()),
+            "influence3": float(squares @ (series.influence / plan.unit)),
+            "influence4": float(squares @ squares),
+            "errors2": float(errors @ errors),
+            **_pair_sums(first, second, int(pairs.sum())),
+        }
+        self.largest["error"] = float(np.abs(series.errors).max())
+        low, high = np.searchsorted(plan.sampled, (block.start, block.start + len(block)))
+        self.sampled = [np.stack(series)[:, plan.sampled[low:high] - block.start]] if low < high else []
+        self.ends = (
+            (float(errors[0]), bool(used[0]), bool(block.follows[0])),
+            (float(errors[-1]), bool(used[-1]), bool(block.follows[-1])),
+        )
+        self.kept = [series] if plan.keeps else []
+
+    def add(self, other: "Totals") -> None:
+        """Count in the rows that follow, if there are any."""
+        if not other.largest:
+            return
+        if self.target is not None and other.target is not None:
+            self.target.add(other.target)
+        self.behavior.add(other.behavior)
+        for name, value in other.sums.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+        if self.ends is not None and other.ends is not None:
+            (before, used, _), (after, also, follows) = self.ends[1], other.ends[0]
+            if used and also and follows:
+                for name, value in _pair_sums(np.array([before]), np.array([after]), 1).items():
+                    self.sums[name] += value
+        if other.largest["distance"] > self.largest.get("distance", -1.0):
+            self.outlier = other.outlier
+        for name, value in other.largest.items():
+            self.largest[name] = max(self.largest.get(name, 0.0), value)
+        self.over_time = self.over_time + other.over_time
+        self.half_weights = self.half_weights + other.half_weights
+        self.sampled.extend(other.sampled)
+        self.kept.extend(other.kept)
+        if other.ends is not None:
+            self.ends = other.ends if self.ends is None else (self.ends[0], other.ends[1])
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {
+            "target": None if self.target is None else self.target.state(),
+            "behavior": self.behavior.state(),
+            "sums": self.sums,
+            "largest": self.largest,
+            "outlier": self.outlier,
+            "half_weights": self.half_weights,
+            "over_time": self.over_time,
+            "sampled": self.sampled,
+            "ends": self.ends,
+            "kept": [np.stack(part) for part in self.kept],
+        }
+
+    @staticmethod
+    def of_state(plan: Plan, state: dict[str, Any]) -> "Totals":
+        """What `state` gave."""
+        target = None if state["target"] is None else Threefold.of_state(plan.sampling, state["target"])
+        behavior = Threefold.of_state(plan.over_time, state["behavior"])
+        kept = [Series(*part) for part in state["kept"]]
+        return Totals(plan, **{**state, "target": target, "behavior": behavior, "kept": kept})
+
+    @property
+    def influence(self) -> Projection:
+        """On the target's rate, centered."""
+        assert self.target is not None
+        return self.target.whole.centered()
+
+    def halves(self, series: Threefold) -> tuple[Projection, Projection]:
+        """Of the earlier and the later half, as deviations from a mean over that half's weights."""
+        facts, parts = self.plan.facts, (series.first, series.second)
+        if not self.half_weights.any():
+            return parts
+        per_row, weights = (
+            facts.weight / facts.rows,
+            self.half_weights[:2] if series is self.target else self.half_weights[2:],
+        )
+        scales = [per_row * part.rows / weight if weight > 0 else 0.0 for part, weight in zip(parts, weights)]
+        return parts[0].scaled(scales[0]), parts[1].scaled(scales[1])
+
+    @property
+    def correction(self) -> float:
+        """The mean of the influence: what rounding of the moments left of the rate."""
+        return 0.0 if self.target is None else self.target.whole.mean
+
+    @property
+    def at_sample(self) -> Series:
+        """Of the sampled rows, centered like the whole."""
+        influence, ratio, errors = np.concatenate(self.sampled, axis=1)
+        return Series(influence - self.correction, ratio, errors)
+
+
+def _pair_sums(first: Array, second: Array, count: int) -> dict[str, float]:
+    """Of successive errors."""
+    product = first * second
+    return {
+        "pairs": float(count),
+        "product": float(product.sum()),
+        "product2": float(product @ product),
+        "first2": float(first @ first),
+        "second2": float(second @ second),
+    }
+
+
+def _binned(plan: Plan, rows: slice, values: Array) -> Array:
+    """Sums of some rows in the stretches of the plan."""
+    result = np.zeros(len(plan.edges) - 1)
+    first = int(np.searchsorted(plan.edges, rows.start, side="right")) - 1
+    last = int(np.searchsorted(plan.edges, rows.stop))
+    inside = np.maximum(plan.edges[first:last] - rows.start, 0)
+    result[first:last] = np.add.reduceat(values, inside)
+    return result
+
+
+@dataclass(frozen=True)
+class InfluencePass:
+    """`IF = v·p_ν (δ − v·ν̂) − z·p_u (v·ν̂) − η p_u·I0û` (and the jitter's part), times the row's weight over the mean weight.
+
+    Without a solution it is a pass over rewards alone.
+    """
+
+    plan: Plan
+    solution: Solution | None
+    label = "influence"
+
+    def zero(self) -> Totals:
+        return Totals.zero(self.plan, self.solution is not None)
+
+    def restored(self, state: dict[str, Any]) -> Totals:
+        return Totals.of_state(self.plan, state)
+
+    def of_piece(self, prepared: Prepared, part: Block | ReadyBlock, number: int) -> tuple[Series | None, float]:
+        """In a thread of its own."""
+        if self.solution is None:
+            return None, 0.0
+        return influence(prepared, self.solution, part, number, self.plan.facts.rows / self.plan.facts.weight)
+
+    def collect(self, so_far: Pieces | None, piece: tuple[Series | None, float]) -> Pieces:
+        """Pieces of a block, in order."""
+        return [piece] if so_far is None else [*so_far, piece]
+
+    def of_block(self, prepared: Prepared, block: Block | ReadyBlock, pieces: Pieces) -> Totals:
+        found = [series for series, _ in pieces if series is not None]
+        level = sum(level for _, level in pieces)
+        return Totals.of(self.plan, block, Series.joined(found) if found else None, level)
+
+
+def influence(
+    prepared: Prepared, solution: Solution, part: Block | ReadyBlock, number: int, per_weight: float
+) -> tuple[Series, float]:
+    """The series of some rows, and their sum of weight times ratio times value; `per_weight`: rows per unit of weight."""
+    return influence_of(prepared.features_of(part, piece=number), solution, per_weight)
+
+
+def influence_of(rows: Rows, solution: Solution, per_weight: float) -> tuple[Series, float]:
+    """The same of rows as features."""
+    (dual, primal), residual, weights = solution.rate_row, solution.residual, solution.weights
+    exact = not residual.any()
+    tests = dual[1:, None] if exact else np.stack([dual[1:], residual[1:]], axis=1)
+    values = weights[:, None] if exact else np.stack([weights, primal[1:]], axis=1)
+    there = rows.x_next @ values
+    if rows.v is rows.x:  # one product, since it converts the features
+        both = rows.x @ np.concatenate([tests, values], axis=1)
+        on_dual, here = both[:, : tests.shape[1]], both[:, tests.shape[1] :]
+    else:
+        on_dual, here = rows.v @ tests, rows.x @ values
+    change = there - here
+    errors = rows.rewards - solution.reward_rate + change[:, 0]
+    ratio = on_dual[:, 0] + dual[0]
+    found: Array = ratio * errors
+    if not exact:
+        left = on_dual[:, 1] + residual[0]
+        found -= (ratio + change[:, 1] - primal[0]) * left
+    found -= solution.ridge * float(primal[1:] @ weights) + solution.jitter * float(dual[1:] @ residual[1:])
+    weighted = ratio
+    if rows.weights is not None:
+        found *= rows.weights * per_weight
+        weighted = ratio * rows.weights
+    return Series(found, ratio, errors), float(weighted @ here[:, 0])

@@ -1,0 +1,273 @@
+"""The first pass: what the closed form needs to know of a log, and what is known of its rows beside that.
+
+`Moments` are sums of products of features and rewards. With `v` the dual features, `z = x' − x` and `w` the weight of a row, the
+sums over rows of `w`, `w v`, `w z`, `w R`, `w v zᵀ`, `w v vᵀ` and `w v R`. `Facts` are about the rows themselves: how many, their
+weights and rewards, whether they follow each other, and how many are copies (`repeats.py`). Both are merged block by block in
+the order of the log, so that every way of running gives the same bits.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from cesaro.checks import Array
+from cesaro.data import Block
+from cesaro.passes.prepare import Prepared, Rows
+from cesaro.passes.ready import ReadyBlock
+from cesaro.passes.repeats import Repeats
+
+
+class Moments:
+    """Sums over rows, dense or sparse as the features are."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.precision = float(np.finfo(np.float64).eps)  # of the features
+        self.same = True
+        self._sums: dict[str, Any] = {}
+
+    def add(self, rows: Rows) -> None:
+        """Count rows in."""
+        _accumulate(self._sums, _sums(rows))
+        self.rows += len(rows)
+        self.same &= rows.v is rows.x
+        if not isinstance(rows.x, sp.csr_array):
+            self.precision = max(self.precision, *(float(np.finfo(part.dtype).eps) for part in (rows.x, rows.v)))
+
+    def merge(self, other: "Moments") -> None:
+        """Count in what another accumulator holds, as if its blocks came next."""
+        _accumulate(self._sums, other._sums)
+        self.rows += other.rows
+        self.same &= other.same
+        self.precision = max(self.precision, other.precision)
+
+    def state(self) -> dict[str, Any]:
+        """Plain numbers and arrays, for a checkpoint."""
+        sums = {
+            name: (value.data, value.indices, value.indptr, value.shape) if isinstance(value, sp.csr_array) else value
+            for name, value in self._sums.items()
+        }
+        return {"rows": self.rows, "precision": self.precision, "same": self.same, "sums": sums}
+
+    @staticmethod
+    def of_state(state: dict[str, Any]) -> "Moments":
+        """What `state` gave."""
+        result = Moments()
+        result.rows, result.precision, result.same = state["rows"], state["precision"], state["same"]
+        result._sums = {
+            name: sp.csr_array(value[:3], shape=value[3]) if isinstance(value, tuple) else value
+            for name, value in state["sums"].items()
+        }
+        return result
+
+    @property
+    def weight(self) -> float:
+        """The sum of weights: the number of rows where there are none."""
+        return float(self._sums["w"])
+
+    def mean(self, name: str) -> Any:
+        """One of `R`, `v`, `z`, `vz`, `vv`, `vR`, `xx` (squares, entry by entry) as a mean over rows."""
+        return self._sums[name] / self.weight
+
+    def with_duals(self, chosen: NDArray[np.intp]) -> "Moments":
+        """What the accumulator would hold with these dual features alone."""
+        part = Moments()
+        part.rows, part.precision, part.same = self.rows, self.precision, self.same
+        part._sums = dict(self._sums)
+        for name in ("v", "vz", "vR"):
+            part._sums[name] = self._sums[name][chosen]
+        part._sums["vv"] = self._sums["vv"][np.ix_(chosen, chosen)]
+        return part
+
+    def with_features(self, chosen: NDArray[np.intp]) -> "Moments":
+        """What the accumulator would hold with these primal features alone, which stay their own dual if they were."""
+        part = self.with_duals(chosen) if self.same else self.with_duals(np.arange(len(self._sums["v"])))
+        for name in ("z", "xx"):
+            part._sums[name] = self._sums[name][chosen]
+        part._sums["vz"] = part._sums["vz"][:, chosen]
+        return part
+
+    @property
+    def A(self) -> Array:
+        """`mean v zᵀ` with the rate as first unknown and the constant as first dual feature, `[1 + L, 1 + K]`."""
+        return np.block([[np.array([[-1.0]]), self.mean("z")[None]], [-self.mean("v")[:, None], self.mean("vz")]])
+
+    @property
+    def b(self) -> Array:
+        """`[1 + L]`."""
+        return np.concatenate([[self.mean("R")], self.mean("vR")])
+
+    @property
+    def C(self) -> Array:
+        """`[1 + L, 1 + L]`."""
+        mean = self.mean("v")
+        return np.block([[np.array([[1.0]]), mean[None]], [mean[:, None], self.mean("vv")]])
+
+
+def _accumulate(total: dict[str, Any], sums: dict[str, Any]) -> None:
+    for name, value in sums.items():
+        total[name] = total[name] + value if name in total else value
+
+
+def _sums(rows: Rows) -> dict[str, Any]:
+    x, v, rewards = rows.x, rows.v, rows.rewards
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    result: dict[str, Any] = {"w": weights.sum(), "R": weights @ rewards}
+    if isinstance(x, sp.csr_array):
+        z = sp.csr_array(rows.x_next - x)
+        weighted = v if rows.weights is None else sp.csr_array(sp.diags_array(weights) @ v)
+        products = {"vz": sp.csr_array(weighted.T @ z), "vv": sp.csr_array(weighted.T @ v)}
+        sums = {"v": v.T @ weights, "z": z.T @ weights, "vR": v.T @ (weights * rewards), "xx": (x * x).T @ weights}
+        return result | products | sums
+    # Features may be single precision; their products never are: in single precision, rounding moved rates by a standard error.
+    size = 1 + v.shape[1]
+    every = np.empty((len(rows), size + x.shape[1] + 1))  # [1, v, z, R], times the root of the weight
+    every[:, 0], every[:, -1] = 1.0, rewards
+    every[:, 1:size] = v
+    np.subtract(rows.x_next, x, out=every[:, size:-1], dtype=np.float64)
+    if rows.weights is not None:
+        every *= np.sqrt(weights)[:, None]
+    tests = every[:, :size]
+    square, cross = tests.T @ tests, tests.T @ every[:, size:]  # the first is symmetric, which halves its cost
+    return result | {
+        "v": square[1:, 0],
+        "vv": square[1:, 1:],
+        "z": cross[0, :-1],
+        "vz": cross[1:, :-1],
+        "vR": cross[1:, -1],
+        "xx": np.diag(square)[1:] if v is x else weights @ np.square(x),
+    }
+
+
+@dataclass
+class Facts:
+    """Of the rows counted so far.
+
+    Attributes:
+        rows: how many.
+        weight: sum of weights, or rows.
+        rewards: sum of rewards.
+        earned: sum of weight times reward.
+        low, high: smallest and largest reward.
+        same, pairs: how often a next state is the state of the row below, of how many looks.
+        repeats: rows that the log holds more than once; of no rows where features came ready.
+    """
+
+    rows: int = 0
+    weight: float = 0.0
+    rewards: float = 0.0
+    earned: float = 0.0
+    low: float = float("inf")
+    high: float = float("-inf")
+    same: int = 0
+    pairs: int = 0
+    repeats: Repeats = field(default_factory=Repeats)
+
+    @staticmethod
+    def of(block: Block | ReadyBlock, look: bool, num_rows: int) -> "Facts":
+        """Of one block; `look`: whether rows follow each other is asked; `num_rows`: of the whole log."""
+        rewards, weights = block.rewards, block.weights
+        same = pairs = 0
+        if look and isinstance(block, Block) and len(block) > 1:
+            pairs = len(block) - 1
+            after, here = block.next_observations.take(slice(0, pairs)), block.observations.take(slice(1, pairs + 1))
+            same = int(after.equals(here).sum())
+        total = float(rewards.sum())
+        return Facts(
+            len(block),
+            float(len(block)) if weights is None else float(weights.sum()),
+            total,
+            total if weights is None else float(weights @ rewards),
+            float(rewards.min()),
+            float(rewards.max()),
+            same,
+            pairs,
+            Repeats.of(block, num_rows) if isinstance(block, Block) else Repeats(),
+        )
+
+    def add(self, other: "Facts") -> None:
+        """Count in the rows that follow."""
+        for name in ("rows", "weight", "rewards", "earned", "same", "pairs"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        self.repeats.add(other.repeats)
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {**vars(self), "repeats": self.repeats.state()}
+
+    @staticmethod
+    def of_state(state: dict[str, Any]) -> "Facts":
+        """What `state` gave."""
+        return Facts(**{**state, "repeats": Repeats(**state["repeats"])})
+
+    @property
+    def chained(self) -> float:
+        """The share of rows whose next state is the state of the row below."""
+        return self.same / self.pairs if self.pairs else 0.0
+
+    @property
+    def mean(self) -> float:
+        """The mean logged reward, by weight."""
+        return self.earned / self.weight
+
+    @property
+    def largest(self) -> float:
+        """The largest size of a reward."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def spread(self) -> float:
+        """Largest minus smallest reward: zero where all are alike."""
+        return self.high - self.low
+
+
+@dataclass
+class Gathered:
+    """What the first pass adds up; moments stay empty where there are no features."""
+
+    moments: Moments
+    facts: Facts
+
+    def add(self, other: "Gathered") -> None:
+        """Count in the rows that follow."""
+        self.moments.merge(other.moments)
+        self.facts.add(other.facts)
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"moments": self.moments.state(), "facts": self.facts.state()}
+
+
+@dataclass(frozen=True)
+class MomentsPass:
+    """The first pass; without features it looks at rewards and the order of rows alone."""
+
+    has_features: bool = True
+    label = "moments"
+
+    def zero(self) -> Gathered:
+        return Gathered(Moments(), Facts())
+
+    def restored(self, state: dict[str, Any]) -> Gathered:
+        return Gathered(Moments.of_state(state["moments"]), Facts.of_state(state["facts"]))
+
+    def of_piece(self, prepared: Prepared, part: Block | ReadyBlock, number: int) -> Moments:
+        """In a thread of its own."""
+        moments = Moments()
+        if self.has_features:
+            moments.add(prepared.features_of(part, piece=number))
+        return moments
+
+    def collect(self, so_far: Moments | None, piece: Moments) -> Moments:
+        """Pieces of a block, in order."""
+        if so_far is None:
+            return piece
+        so_far.merge(piece)
+        return so_far
+
+    def of_block(self, prepared: Prepared, block: Block | ReadyBlock, pieces: Moments) -> Gathered:
+        return Gathered(pieces, Facts.of(block, prepared.data.lengths is None, prepared.num_rows))

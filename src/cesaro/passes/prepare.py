@@ -1,0 +1,235 @@
+"""A log seen through a policy and feature maps: blocks of rows, as often as asked, the same bits each time."""
+
+import copy
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cesaro.checks import Array
+from cesaro.data import Block, FeatureTransitions, Log, Sample, blocks
+from cesaro.errors import InputError
+from cesaro.features import FeatureMap, Features, OneHot, build
+from cesaro.features.maps import Joint
+from cesaro.passes.projection import Spans
+from cesaro.passes.ready import Excerpt, ReadyBlock, ReadyLog
+from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, RULES, Rule, Sampling
+from cesaro.policies import Attached, attach
+from cesaro.text import Sentence, argument
+
+# Rows whose next state is the state of the row below, for a log without ids to count as one trajectory.
+CHAINED = 0.99
+# Numbers of one array in a piece of a block, and the least rows of one: pieces stay near the cache, products of many features are
+# worth the sums of their results.
+PIECE, PIECE_ROWS = 2**19, 2_048
+
+
+class Rows(NamedTuple):
+    """A block of transitions as features; `v is x` where the dual features are the primal ones."""
+
+    x: Features  # [n, K]
+    rewards: Array  # [n]
+    x_next: Features  # [n, K]
+    v: Features  # [n, L]
+    weights: Array | None = None  # [n]
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+
+class Prepared:
+    """Blocks `(x, R, x̄', v)` of a log.
+
+    Attributes:
+        data: the log, or what stands for one.
+        num_rows: transitions.
+        map: features of pairs; None where they came ready.
+        dual: dual features; None where they are the primal ones.
+        policy: the target; None where features came ready.
+        log: the log; None where features came ready.
+        grows: whether the log decides how many components smooth features have.
+    """
+
+    grows = False
+
+    def __init__(
+        self,
+        data: Log | FeatureTransitions,
+        policy: Any,
+        *,
+        features: Any,
+        dual_features: Any,
+        draws: int,
+        random_state: int,
+        most: int | None = None,
+        quiet: bool = True,
+    ) -> None:
+        self.draws, self.random_state = draws, random_state
+        self.log: Log | None = None
+        self.map: FeatureMap | None = None
+        self.dual: FeatureMap | None = None
+        self.policy: Attached | None = None
+        self.data: Log | Excerpt
+        if isinstance(data, FeatureTransitions):
+            if policy is not None:
+                raise InputError(
+                    "Ready features already hold the target's next features; call fit(data) without a policy."
+                )
+            self.data, self._ready_size = ReadyLog(data), data.x.shape[1]
+            self.num_rows = len(data)
+            return
+        if not isinstance(data, Log):
+            raise InputError(
+                f"The log must be a Log (cesaro.read), Transitions or FeatureTransitions. Got {type(data).__name__}."
+            )
+        if policy is None:
+            raise InputError("A log needs a target policy: fit(log, policy).")
+        self.data = self.log = data.opened(quiet=quiet)
+        self.policy = attach(policy, self.log)
+        self.num_rows = len(self.log)
+        if self.policy.is_logged:
+            return
+        self.map = build(features, self.log, random_state=random_state, most=most, sample=self.sample)
+        named = isinstance(features, str) and features in ("auto", "smooth")
+        self.grows = named and most is None and not isinstance(self.map, OneHot)
+        self._build_dual(dual_features)
+
+    def _build_dual(self, dual_features: Any) -> None:
+        """Features are their own dual unless others are named; Fourier features of the same seed begin alike."""
+        assert self.log is not None
+        if isinstance(dual_features, str) and dual_features in ("auto", "same"):
+            return
+        if isinstance(self.map, OneHot):
+            raise InputError(
+                "dual_features must be 'same' with one-hot features, which already hold everything in the log."
+            )
+        self.dual = build(dual_features, self.log, random_state=self.random_state, sample=self.sample)
+        if isinstance(self.dual, OneHot):
+            raise InputError("dual_features='one-hot' needs features='one-hot'; take another map for one of them.")
+
+    @cached_property
+    def sample(self) -> Sample:
+        """The rows that maps were fitted on and diagnostics look at."""
+        return self.whole.sample(self.random_state)
+
+    @property
+    def whole(self) -> Log | ReadyLog:
+        """The data, where they are all that was given and no excerpt."""
+        assert isinstance(self.data, Log | ReadyLog)
+        return self.data
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether the target is the log itself."""
+        return self.policy is not None and self.policy.is_logged
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether states and actions are labels."""
+        if self.log is None:
+            return False
+        rows = self.sample.rows
+        return rows.observations.is_discrete and rows.actions.is_discrete
+
+    @property
+    def draws_are_used(self) -> bool:
+        """Whether `a'` is drawn, because the policy gives no probabilities."""
+        if self.policy is None or self.policy.has_probabilities or self.policy.deterministic:
+            return False
+        return not (isinstance(self.map, Joint) and self.policy.policy.actions is not None)
+
+    @property
+    def num_features(self) -> int:
+        if self.log is None:
+            return self._ready_size
+        return self.map.size if self.map is not None else 0
+
+    @property
+    def description(self) -> str:
+        """Features and dual features in words."""
+        if self.map is None:
+            return f"{self.num_features} ready features"
+        return self.map.description + (f"; dual: {self.dual.description}" if self.dual is not None else "")
+
+    def with_map(self, chosen: FeatureMap, dual: FeatureMap | None = None) -> "Prepared":
+        """The same rows in other features, which are their own dual unless one is given."""
+        other = copy.copy(self)
+        other.map, other.dual = chosen, dual
+        return other
+
+    def excerpt(self, rows: Block | ReadyBlock) -> "Prepared":
+        """Other rows in the same features."""
+        other = copy.copy(self)
+        other.data, other.num_rows = Excerpt(rows), len(rows)
+        return other
+
+    def parts(self, block: Block | ReadyBlock) -> list[Any]:
+        """The block in cache-sized pieces; rows of sparse features stay together."""
+        size = self.piece_rows
+        return [block.part(slice(start, start + size)) for start in range(0, len(block), size)]
+
+    @property
+    def piece_rows(self) -> int:
+        """Of a piece, at most."""
+        if isinstance(self.map, OneHot) or (self.map is None and self.log is not None):
+            return blocks.BLOCK_ROWS
+        return max(PIECE_ROWS, PIECE // max(self.num_features, 1 if self.dual is None else self.dual.size, 1))
+
+    def rows(self, repeat: int = 0) -> Iterator[Rows]:
+        """All rows as features, piece by piece, in order."""
+        for block in self.data.blocks():
+            for number, part in enumerate(self.parts(block)):
+                yield self.features_of(part, repeat, number)
+
+    def features_of(self, block: Block | ReadyBlock, repeat: int = 0, piece: int = 0) -> Rows:
+        """A piece of a block as features; draws of `a'` depend on the seed, block, piece and `repeat` alone."""
+        if isinstance(block, ReadyBlock):
+            return Rows(block.x, block.rewards, block.x_next, block.x, block.weights)
+        assert self.map is not None
+        assert self.policy is not None
+        rng = np.random.default_rng([self.random_state, 2, *block.key, piece, repeat])
+        if block.available is not None:
+            plain = block.observations.plain()
+            exact = self.policy.probabilities(plain)
+            chosen = self.policy.sample(plain, rng) if exact is None else exact
+            self.policy.check_available(chosen, block.available, plain)
+        x_next = self.map.expected(block.next_observations, self.policy, rng, self.draws)
+        x = self.map.pairs(block.observations, block.actions)
+        v = x if self.dual is None else self.dual.pairs(block.observations, block.actions)
+        return Rows(x, block.rewards, x_next, v, block.weights)
+
+    def sampling(self, wanted: str, chained: float) -> Sampling:
+        """Which formula for standard errors, and why; `chained`: the share of rows whose next state is that of the row below."""
+        if wanted not in ("auto", *RULES):
+            raise InputError(f"standard_errors must be one of auto, {', '.join(RULES)}. Got {wanted!r}.")
+        lengths = self.data.lengths
+        if lengths is None and wanted == "clustered":
+            raise InputError(
+                Sentence(
+                    "{clustered} needs a trajectory for every row; name its column ({trajectory}).",
+                    clustered=argument("standard_errors", "clustered"),
+                    trajectory=argument("trajectory"),
+                )
+            )
+        in_order = lengths is not None or self.log is None or chained >= CHAINED
+        if lengths is not None:
+            effective = Spans.of(lengths).effective
+            rule: Rule = "clustered" if effective >= ENOUGH_CLUSTERS else "long-run"
+            reason = f"{len(lengths):,} trajectories"
+            if len(lengths) >= ENOUGH_CLUSTERS > effective:
+                reason += f", by their lengths worth {effective:.2g} equal ones"
+        else:
+            none = "no trajectory ids, and ready features do not tell whether rows follow each other, so that they"
+            if self.log is not None:
+                none = "no trajectory ids, and rows do not follow each other, so that they"
+            rule = "long-run" if chained >= CHAINED else "independent"
+            reason = (
+                "no trajectory ids; each row's next state is the next row's state, so that the log is one trajectory"
+                if rule == "long-run"
+                else f"{none} count as independent"
+            )
+        if wanted != "auto":
+            rule, reason = next(rule for rule in RULES if rule == wanted), "as asked for"
+        whole = np.array([self.num_rows]) if lengths is None else lengths
+        return Sampling(rule, whole, reason, lengths is not None, in_order, wanted != "auto")

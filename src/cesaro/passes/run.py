@@ -1,0 +1,270 @@
+"""A pass over all rows: pieces of blocks in threads, merged in order; interrupted ones go on where they were.
+
+Every block is cut into the same pieces. A piece is computed by one thread, with one thread of BLAS; pieces are merged in order
+within their block, blocks within their stretch, stretches within the log. So the bits do not depend on how many threads,
+processes or machines did the work, nor on whether it was interrupted.
+"""
+
+import copy
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Any, Protocol, TypeVar
+
+from cesaro.data import Block, Stretch, blocks
+from cesaro.data.digests import Found
+from cesaro.data.streamed import Streamed
+from cesaro.engines import map_ordered
+from cesaro.engines.threads import ONE_THREAD, cores
+from cesaro.errors import ClusterError
+from cesaro.passes.checkpoint import PassCheckpoint
+from cesaro.passes.prepare import Prepared
+from cesaro.passes.ready import ReadyBlock
+from cesaro.progress import row_progress
+
+# Blocks that are read ahead of those at work.
+AHEAD = 2
+
+P = TypeVar("P", bound="Partial", covariant=True)
+
+
+class Partial(Protocol):
+    """What rows add up to."""
+
+    def add(self, other: Any) -> None:
+        """Count in the rows that follow."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Plain numbers and arrays, for a checkpoint."""
+        ...
+
+
+class Work(Protocol[P]):
+    """What a pass does; it travels to other processes."""
+
+    @property
+    def label(self) -> str: ...
+
+    def zero(self) -> P: ...
+
+    def restored(self, state: dict[str, Any]) -> P: ...
+
+    def of_piece(self, prepared: Prepared, part: Any, number: int) -> Any: ...
+
+    def collect(self, so_far: Any, piece: Any) -> Any: ...
+
+    def of_block(self, prepared: Prepared, block: Any, pieces: Any) -> P: ...
+
+
+@dataclass(frozen=True)
+class Running:
+    """How passes are run.
+
+    Attributes:
+        quiet: no progress bar.
+        checkpoint: keeps progress; None: nothing is kept.
+        engine: "local" or "ray".
+        address: of the Ray cluster; None: one on this machine.
+    """
+
+    quiet: bool = False
+    checkpoint: PassCheckpoint | None = None
+    engine: str = "local"
+    address: str | None = None
+
+
+def run_pass(work: Work[P], prepared: Prepared, running: Running) -> P:
+    """Everything that `work` adds up over all rows."""
+    stretches = prepared.data.stretches
+    total, part, at, rows, before = work.zero(), work.zero(), (0, 0), 0, 0
+    kept = None if running.checkpoint is None else running.checkpoint.begin()
+    if kept is not None:
+        total, part = work.restored(kept["total"]), work.restored(kept["part"])
+        at, rows, before = kept["at"], kept["rows"], kept["before"]
+    if running.engine != "local" and at[1]:  # workers do whole stretches
+        part, at, rows = work.zero(), (at[0], 0), before
+    is_whole = True  # not between counting a block and noting that it was counted
+
+    def state() -> dict[str, Any]:
+        return {"total": total.state(), "part": part.state(), "at": at, "rows": rows, "before": before}
+
+    with row_progress(work.label, total=prepared.num_rows, done=rows, quiet=running.quiet) as advance:
+        steps = _local if running.engine == "local" else _distributed
+        try:
+            with closing(steps(work, prepared, _from(stretches, at), running)) as results:
+                for step in results:
+                    is_whole = False
+                    if step.partial is not None:
+                        part.add(step.partial)
+                    at, rows = step.at, rows + step.rows
+                    if at[1] == 0:
+                        total.add(part)
+                        part, before = work.zero(), rows
+                    is_whole = True
+                    advance(step.rows)
+                    if running.checkpoint is not None:
+                        running.checkpoint.keep(state)
+        except (KeyboardInterrupt, ClusterError):
+            if running.checkpoint is not None and is_whole:
+                running.checkpoint.write(state)
+            raise
+    if running.checkpoint is not None:
+        running.checkpoint.end(state)
+    return total
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A block or a stretch is done, and `at` (stretch, block within it) comes next; block 0 after the end of a stretch."""
+
+    at: tuple[int, int]
+    partial: Any
+    rows: int
+
+
+def _local(work: Work[Any], prepared: Prepared, stretches: list[Stretch], running: Running) -> Generator[_Step]:
+    """Block by block, with all cores of this machine."""
+    yield from _blocks(work, prepared, stretches, cores())
+
+
+def _from(stretches: tuple[Stretch, ...], at: tuple[int, int]) -> list[Stretch]:
+    """What is left to do."""
+    left = [stretch for stretch in stretches if stretch.number >= at[0]]
+    if left and at[1]:
+        left[0] = left[0]._replace(blocks=left[0].blocks[at[1] :])
+    return left
+
+
+def _blocks(work: Work[Any], prepared: Prepared, stretches: list[Stretch], workers: int) -> Generator[_Step]:
+    """Pieces go to threads as blocks come in; what they find is taken in order, and few wait at a time."""
+    waiting: deque[tuple[Stretch, Any, bool, Future[Any] | None]] = deque()
+    collected: Any = None
+
+    def taken() -> _Step | None:
+        nonlocal collected
+        stretch, block, is_last, future = waiting.popleft()
+        if future is None:  # the end of a stretch
+            return _Step((stretch.number + 1, 0), None, 0)
+        collected = work.collect(collected, future.result())
+        if not is_last:
+            return None
+        found, collected = work.of_block(prepared, block, collected), None
+        return _Step((stretch.number, block.key[1] + 1 - _first(stretch)), found, len(block))
+
+    is_alone = workers == 1 or prepared.num_rows <= prepared.piece_rows
+    with ONE_THREAD, _Here() if is_alone else ThreadPoolExecutor(workers) as pool:
+        try:
+            for stretch, block in _ahead(prepared, stretches):
+                if block is None:
+                    waiting.append((stretch, None, True, None))
+                    continue
+                parts = prepared.parts(block)
+                for number, part in enumerate(parts):
+                    while len(waiting) >= 2 * workers:
+                        if (step := taken()) is not None:
+                            yield step
+                    future = pool.submit(work.of_piece, prepared, part, number)
+                    waiting.append((stretch, block, number == len(parts) - 1, future))
+            while waiting:
+                if (step := taken()) is not None:
+                    yield step
+        finally:
+            for *_, under_way in waiting:
+                if under_way is not None:
+                    under_way.cancel()
+
+
+class _Here:
+    """Does the work at once: starting a thread takes longer than a small log, and one thread more gains nothing."""
+
+    def __enter__(self) -> "_Here":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(function(*arguments))
+        return done
+
+
+def _first(stretch: Stretch) -> int:
+    """The first block of the whole stretch, of which this one may be the rest."""
+    return stretch.blocks.start // blocks.STRETCH_BLOCKS * blocks.STRETCH_BLOCKS
+
+
+def _ahead(prepared: Prepared, stretches: list[Stretch]) -> Iterator[tuple[Stretch, Block | ReadyBlock | None]]:
+    """Blocks in order, and None at the end of each stretch; those of a streamed log are read by a thread of its own."""
+
+    def every() -> Iterator[tuple[Stretch, Block | ReadyBlock | None]]:
+        for file, group in groupby(stretches, lambda stretch: stretch.file):
+            left = deque(group)
+            blocks = range(left[0].blocks.start, left[-1].blocks.stop)  # of all at once: a file is read in one go
+            for block in prepared.data.blocks(Stretch(left[0].number, file, blocks)) if blocks else ():
+                while block.key[1] >= left[0].blocks.stop:
+                    yield left.popleft(), None
+                yield left[0], block
+            yield from ((stretch, None) for stretch in left)
+
+    if not prepared.data.is_streamed:
+        yield from every()
+        return
+    ready: queue.Queue[Any] = queue.Queue(AHEAD)
+    stop = threading.Event()
+
+    def put(item: Any) -> bool:
+        while not stop.is_set():
+            try:
+                ready.put(item, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def read() -> None:
+        try:
+            for item in every():
+                if not put(item):
+                    return
+            put(None)
+        except BaseException as error:
+            put(error)
+
+    reader = threading.Thread(target=read, name="reader", daemon=True)
+    reader.start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stop.set()
+        reader.join()
+
+
+def _distributed(work: Work[Any], prepared: Prepared, stretches: list[Stretch], running: Running) -> Generator[_Step]:
+    """Stretch by stretch, each a task of a Ray cluster."""
+    task = partial(of_stretch, work, prepared)
+    results = map_ordered(task, stretches, engine=running.engine, address=running.address)
+    for stretch, (state, rows, digests) in zip(stretches, results):
+        if isinstance(prepared.data, Streamed):
+            prepared.data.compare(stretch, digests)
+        yield _Step((stretch.number + 1, 0), work.restored(copy.deepcopy(state)), rows)  # out of the cluster's memory
+
+
+def of_stretch(work: Work[Any], prepared: Prepared, stretch: Stretch) -> tuple[dict[str, Any], int, Found]:
+    """What one stretch adds up to, as a state, its rows, and the digests of what was read: by one thread, as a worker does it."""
+    total, rows = work.zero(), 0
+    for step in _blocks(work, prepared, [stretch], 1):
+        if step.partial is not None:
+            total.add(step.partial)
+        rows += step.rows
+    return total.state(), rows, prepared.data.digests_of(stretch) if isinstance(prepared.data, Streamed) else {}

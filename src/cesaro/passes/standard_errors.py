@@ -1,0 +1,224 @@
+"""Standard errors from one series: the influence of every row on the estimate.
+
+A series enters through its sums over trajectories and its first cosine transforms (`Projection`), which are linear in it: blocks
+of rows add up, and the difference of two series has the difference of their projections.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import f as fisher
+from scipy.stats import t as student
+
+from cesaro import checks
+from cesaro.checks import Array
+from cesaro.errors import InputError
+from cesaro.passes.projection import Projection, Spans, project
+from cesaro.text import Sentence, argument
+
+Rule: TypeAlias = Literal["independent", "clustered", "long-run"]
+RULES: tuple[Rule, ...] = ("independent", "clustered", "long-run")
+# As many trajectories of equal length are enough to count each as one observation.
+ENOUGH_CLUSTERS = 30
+# With fewer, nothing but the trajectories themselves can tell how unlike they are.
+FEW_CLUSTERS = 5
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its uncertainty: Student's t with `degrees_of_freedom` times `standard_error` around `value`.
+
+    Attributes:
+        below, above: how much further the interval reaches, because other estimates of the same number lie there beyond noise.
+    """
+
+    value: float
+    standard_error: float
+    degrees_of_freedom: float
+    below: float = 0.0
+    above: float = 0.0
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Two-sided."""
+        level = check_confidence(confidence)
+        half = float(student.ppf((1 + level) / 2, self.degrees_of_freedom)) * self.standard_error
+        return self.value - self.below - half, self.value + self.above + half
+
+    def negative(self) -> "Estimate":
+        """Of minus the number."""
+        return Estimate(-self.value, self.standard_error, self.degrees_of_freedom, self.above, self.below)
+
+    def p_value(self) -> float:
+        """Of "not above zero" against "above zero", one-sided; of other estimates, by the one nearest to zero."""
+        value = max(self.value - self.below, 0.0) if self.value > 0 else min(self.value + self.above, 0.0)
+        if self.standard_error == 0:
+            return 0.5 if value == 0 else float(value < 0)
+        return float(student.sf(value / self.standard_error, self.degrees_of_freedom))
+
+
+def check_confidence(confidence: float) -> float:
+    return checks.number("confidence", confidence, low=0.0, low_open=True, high=1.0)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How rows depend on each other.
+
+    Attributes:
+        rule: the formula.
+        lengths: rows of every trajectory, in row order; without ids all rows are one.
+        reason: why this rule, in words.
+        is_named: whether the log has ids or flags that tell trajectories.
+        in_order: whether neighboring rows may follow each other; False where their states tell that they do not.
+        is_asked: whether the rule was asked for.
+    """
+
+    rule: Rule
+    lengths: NDArray[np.int64]
+    reason: str
+    is_named: bool = True
+    in_order: bool = True
+    is_asked: bool = False
+
+    @cached_property
+    def spans(self) -> Spans:
+        """Trajectories as pieces of the series."""
+        return Spans.of(self.lengths, self.in_order)
+
+    @cached_property
+    def halves(self) -> tuple[Spans, Spans]:
+        """Earlier and later trajectories where each counts as one observation, rows where these are independent; else the
+        earlier and later part of each trajectory.
+        """
+        starts, rows = self.spans.starts, int(self.lengths.sum())
+        if self.rule == "independent" or not self.is_named:
+            borders = np.array([0, rows // 2, rows])
+            return Spans.between(borders[:2]), Spans.between(borders[1:])
+        if self.rule == "clustered":
+            late = starts + self.lengths / 2 >= self.lengths.sum() / 2
+            return Spans(starts[~late], self.lengths[~late]), Spans(starts[late], self.lengths[late])
+        first = -(-self.lengths // 2)
+        long = self.lengths > 1
+        return Spans(starts, first), Spans((starts + first)[long], (self.lengths - first)[long])
+
+    def estimate(self, value: float, influence: Array | Projection) -> Estimate:
+        """`value` is the mean over rows of something whose deviations are `influence`, `[n]`, with mean zero."""
+        projection = influence if isinstance(influence, Projection) else project(self.spans, 0, influence)
+        return by_rule(self.rule, value, projection)
+
+    def over_time(self) -> "Sampling":
+        """For series that are not independent from row to row where rows follow each other, such as rewards."""
+        if self.rule != "independent" or not self.in_order:
+            return self
+        return replace(self, rule="long-run")
+
+
+def by_rule(rule: Rule, value: float, projection: Projection) -> Estimate:
+    """The standard error by one of the formulas below."""
+    return {"independent": independent, "clustered": clustered, "long-run": long_run}[rule](value, projection)
+
+
+def independent(value: float, projection: Projection) -> Estimate:
+    """Rows drawn independently: their variance over `n`; of a difference it is known from random signs."""
+    n, squares, signs = projection.rows, float(projection.squares.sum()), projection.signs
+    rest = freedom = max(1, n - 1)
+    if np.isinf(squares) and len(signs):
+        squares, freedom = float(signs @ signs) / len(signs), min(rest, len(signs))
+    return Estimate(value, float(np.sqrt(squares / rest / n)), freedom)
+
+
+def clustered(value: float, projection: Projection) -> Estimate:
+    """Independent trajectories `j` of dependent rows: sums per trajectory, factor `J/(J − 1)`, t with `J − 1`."""
+    sums = projection.sums
+    count = len(sums)
+    if count < 2:
+        raise InputError(
+            Sentence(
+                "{clustered} needs at least two trajectories. Got 1; take 'long-run' for a single one.",
+                clustered=argument("standard_errors", "clustered"),
+            )
+        )
+    return Estimate(value, float(np.sqrt(count / (count - 1) * (sums @ sums)) / projection.rows), count - 1)
+
+
+def long_run(value: float, projection: Projection) -> Estimate:
+    """Few trajectories of dependent rows: their own noise, and how they differ beyond it.
+
+    Degrees of freedom by Satterthwaite; below five effective trajectories one less than these, whatever the trajectories say
+    about themselves: so few tell little about how unlike others are.
+    """
+    inner, found = within(value, projection), differences(projection)
+    if found is None:
+        return inner
+    freedom, effective = inner.degrees_of_freedom, projection.spans.effective
+    noise, between = inner.standard_error**2, found.variance
+    if effective < FEW_CLUSTERS:
+        freedom = max(1.0, effective - 1)
+    elif between > 0:
+        freedom = (noise + between) ** 2 / (noise**2 / freedom + between**2 / (effective - 1))
+    return Estimate(value, float(np.sqrt(noise + between)), freedom)
+
+
+def within(value: float, projection: Projection) -> Estimate:
+    """The variance of the total is the sum over trajectories of theirs.
+
+    A trajectory's own is the square of its sum. A long one has equal-weighted cosines beside it: the first cosine transforms of
+    a stationary series are about independent normals with its long-run variance. Degrees of freedom by Satterthwaite.
+    """
+    lengths, n = projection.spans.lengths, projection.rows
+    count = len(lengths)
+    variances, freedoms = projection.sums**2, np.ones(count)
+    if count > 1:
+        variances *= count / (count - 1)
+    else:  # its sum is zero
+        freedoms[0] = 0
+    for j, piece in projection.cosines.items():
+        freedoms[j] += len(piece)
+        variances[j] = ((variances[j] if count > 1 else 0.0) + lengths[j] * float(piece @ piece)) / freedoms[j]
+    most = float(freedoms.sum()) - (count > 1)
+    if most < 1:
+        raise InputError(f"A standard error needs more rows. Got {n}; collect a longer log.")
+    total = float(variances.sum())
+    # σ⁴/u of a variance with u degrees of freedom is estimated by its square over u + 2.
+    noise = float(np.sum((variances / total) ** 2 / (freedoms + 2))) if total > 0 else 1 / most
+    return Estimate(value, float(np.sqrt(total)) / n, float(np.clip(1 / noise, 1.0, most)))
+
+
+@dataclass(frozen=True)
+class Differences:
+    """How trajectories differ, by an analysis of variance of their means against the long-run variance within them.
+
+    Attributes:
+        variance: what the differences beyond that noise add to the variance of the mean over all rows.
+        p_value: of means as unlike as these if trajectories are alike.
+    """
+
+    variance: float
+    p_value: float
+
+
+def differences(projection: Projection) -> Differences | None:
+    """Of the trajectories' means, as if drawn from a population of them; None where there is nothing to compare."""
+    spans, freedom = projection.spans, len(projection.spans) - 1
+    cosines = np.concatenate([np.zeros(0), *projection.cosines.values()])
+    noise = float(cosines @ cosines) / max(1, len(cosines))
+    if freedom < 1 or noise <= 0:
+        return None
+    lengths, rows = spans.lengths, spans.rows
+    unlike = float(lengths @ (projection.sums / lengths - projection.mean) ** 2) / freedom / noise
+    # A population's variance s² adds s² Σ n(1 − n/N) to the squares between means.
+    spread = noise * freedom * max(0.0, unlike - 1) / (rows * (1 - 1 / spans.effective))
+    long = lengths[list(projection.cosines)] / rows  # those of short ones are in the squares of their sums
+    return Differences(spread * float(long @ long), float(fisher.sf(unlike, freedom, len(cosines))))
+
+
+def autocorrelation_time(projection: Projection) -> float:
+    """Long-run over plain variance: how many rows are worth one independent row. At least one."""
+    centered = projection.centered()
+    variance = float(centered.squares.sum()) / centered.rows
+    if variance <= 0 or centered.rows < 16:
+        return 1.0
+    return max(1.0, within(0.0, centered).standard_error ** 2 * centered.rows / variance)

@@ -1,0 +1,72 @@
+"""Where the target goes and the log does not."""
+
+import numpy as np
+
+from cesaro.checks import Array
+from cesaro.errors import InputError
+from cesaro.features import OneHot
+from cesaro.features.maps import action_probabilities
+from cesaro.passes.moments import Moments
+from cesaro.passes.prepare import Prepared
+from cesaro.text import Sentence, Wording, argument
+
+
+def pair_table(prepared: Prepared) -> OneHot | None:
+    """The pairs of a discrete log, by number; None for other logs, and where there are too many combinations to number."""
+    if isinstance(prepared.map, OneHot):
+        return prepared.map
+    if prepared.log is None or not prepared.is_discrete:
+        return None
+    rows = prepared.sample.rows
+    try:
+        return OneHot(rows.observations, prepared.log.states(), rows.actions)
+    except InputError:
+        return None
+
+
+def logged_weight(prepared: Prepared, table: OneHot, moments: Moments | None) -> Array:
+    """The weight of each pair in the log, `[S·A]`: of all rows where the moments tell, else of the sampled ones."""
+    if moments is not None and isinstance(prepared.map, OneHot):
+        return np.asarray(moments.mean("v")) * moments.weight
+    rows = prepared.sample.rows
+    pairs = table.states(rows.observations) * table.num_actions + rows.actions.joint().codes
+    return np.asarray(np.bincount(pairs, rows.weights, minlength=table.size), dtype=np.float64)
+
+
+def unlogged(prepared: Prepared, moments: Moments | None = None) -> tuple[OneHot, Array] | None:
+    """For discrete logs: the target's probability of each never-logged pair, summed over next states; None for other logs."""
+    policy, table = prepared.policy, pair_table(prepared)
+    if policy is None or table is None:
+        return None
+    seen = logged_weight(prepared, table, moments) > 0
+    after = prepared.sample.rows.next_observations
+    probabilities = action_probabilities(after, policy, table.num_actions, np.random.default_rng(0), prepared.draws)
+    mass = np.zeros((table.num_states, table.num_actions))
+    np.add.at(mass, table.states(after), probabilities)
+    return table, np.where(seen, 0.0, mass.ravel()) / len(after)
+
+
+def without_data(prepared: Prepared, most: int = 5) -> list[str]:
+    """The never-logged pairs that the target meets most often, in words; none for continuous logs."""
+    found = unlogged(prepared)
+    if found is None:
+        return []
+    table, mass = found
+    return [table.label(pair) for pair in np.argsort(-mass, kind="stable")[:most] if mass[pair] > 0]
+
+
+# What to do about it.
+REMEDY = Sentence(
+    "collect data where the target goes, take fewer features ({fewer} has the fewest), or a policy closer to the log; a ridge "
+    "of your own ({ridge}) answers anyway, with verdict bad",
+    fewer=argument("features", "linear"),
+    ridge=Wording("ridge=1e-6", "--ridge 1e-6"),
+)
+
+
+def not_identified(prepared: Prepared) -> str:
+    """Why dense features leave the rate open, without the last stop."""
+    pairs = without_data(prepared)
+    size = f", {prepared.num_rows:,} transitions for {prepared.num_features:,} of them"
+    where = f": the target goes to (s', a') = {', '.join(pairs)}, where the log has no data" if pairs else size
+    return f"The log does not identify the rate of this policy in these features{where}"

@@ -198,6 +198,7 @@ def test_some_diverged_runs_are_left_out(monkeypatch: pytest.MonkeyPatch) -> Non
     assert verdicts["diverged runs"] == "caution"
 
 
+@pytest.mark.slow
 def test_too_few_steps_are_said_and_counted_in() -> None:
     """A direction that hardly varies takes more steps than any budget, and the rate needs it."""
     rng = np.random.default_rng(0)
@@ -306,6 +307,7 @@ def test_evaluate_and_files(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.predict(states, actions), answer.estimator.predict(states, actions))
 
 
+@pytest.mark.slow
 def test_parameters_and_repetition() -> None:
     original = learned("diff-gq1", ridge=0.1, random_state=3)
     copy = clone(original)

@@ -156,6 +156,7 @@ def test_a_run_does_not_depend_on_what_runs_beside_it(method: str, monkeypatch: 
     assert_same(run(method, workers=5), single)
 
 
+@pytest.mark.slow
 def test_chunks_cover_every_lane_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes that do not divide, padded in seeds (two of five lanes at a time) and in settings (five times two of three)."""
     seeds = [4, 1, 9, 2, 6]
@@ -165,6 +166,7 @@ def test_chunks_cover_every_lane_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert_same(run("diff-sgq", seeds=seeds, budget=40), whole, tolerance=1e-11)
 
 
+@pytest.mark.slow
 def test_chunks_of_wide_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """With many parameters settings come first: all lanes, two settings of one seed (padded), a lane at a time."""
     whole = run("diff-gq1", WIDE_PROBLEM, budget=40)
@@ -275,7 +277,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name.startswith(("wide", "random")))) for name in VARIANTS],
+)
 def test_records_equal_a_step_by_step_replay(variant: str) -> None:
     """A window of one record and of three, for every setting and seed; all settings of a seed use the samples of that seed;
     Diff-GQ2 takes two consecutive ones per step."""

@@ -17,6 +17,8 @@ from cesaro.learning import engine
 
 pytestmark = pytest.mark.usefixtures("plain_starts")
 
+pytestmark = pytest.mark.slow  # each compiles networks of its own
+
 PROBLEM = cs.problems.random_problem(5, 4, 2, 3)
 SLOW = tracked(0.02)
 SIZE: dict[str, Any] = {

@@ -14,6 +14,8 @@ from cesaro.approximators import APPROXIMATORS, MLP, Network
 from cesaro.errors import InputError
 from cesaro.learning.source import draw, source
 
+pytestmark = pytest.mark.slow  # each compiles networks of its own
+
 METHODS = tuple(REGISTRY)
 LINEAR_NETWORK = MLP(widths=(), head_scale=0.0)
 PROBLEM = cs.problems.random_problem(5, 4, 2, 3)

@@ -366,6 +366,7 @@ def test_diverged_runs_are_flagged_at_the_right_sample_and_leave_no_number_behin
     assert not np.isinf(result.reward_rate).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", REGISTRY)
 def test_no_infinity_reaches_a_table(method: str) -> None:
     """Absurd step sizes in float32 overflow within a few steps: flagged, nan in the arrays, never infinite."""
@@ -381,6 +382,7 @@ def test_no_infinity_reaches_a_table(method: str) -> None:
     assert result.best(0.0).index == 3
 
 
+@pytest.mark.slow
 def test_large_rewards_do_not_hide_an_infinity() -> None:
     """The bound of divergence, a million times the largest reward, must itself be a number of float32."""
     data = cs.FeatureTransitions([[1.0], [8.0]], [1e34, -1e34], [[8.0], [8.0]], weights=[6, 1])
@@ -434,6 +436,7 @@ def test_best_needs_a_number(truth: Any) -> None:
 # Averages.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [30_000, 200_000])
 def test_the_mean_over_a_long_window_keeps_its_digits(window: int) -> None:
     """A rate that is one at every step has mean one; plain float32 sums lose a thousandth and more."""
@@ -669,6 +672,7 @@ def test_the_tabular_case_is_one_hot_features() -> None:
 # Starts.
 
 
+@pytest.mark.slow
 def test_a_random_start_is_uniform_and_belongs_to_the_seed() -> None:
     """±1/√inputs: Kolmogorov–Smirnov on 2,000 starts of four weights, error rate 1e-6, with a step too small to move them.
 
@@ -739,6 +743,7 @@ def test_a_users_objective_and_records() -> None:
     assert (ready.records["dual"] == 0).all()
 
 
+@pytest.mark.slow
 def test_objectives_that_differ_in_what_is_projected_are_different() -> None:
     """A compiled program must not be taken for that of another objective."""
     base = REGISTRY["diff-gq1"](linear, 2)
@@ -777,6 +782,7 @@ def test_a_radius_too_large_to_matter_changes_nothing() -> None:
 # JAX's global state.
 
 
+@pytest.mark.slow
 def test_no_flag_of_jax_is_changed() -> None:
     before = dict(jax.config.values)
     run(dtype="float64")

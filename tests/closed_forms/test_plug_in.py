@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cesaro as cs
-from cesaro.algorithms.dynamics import Rows, mean_dynamics
+from cesaro.algorithms.dynamics import WeightedRows, mean_dynamics
 from cesaro.closed_forms.plug_in import plug_in, rough_step
 from cesaro.learning.arguments import as_objective
 from cesaro.linear import METHODS, EmpiricalProblem
@@ -60,7 +60,7 @@ def test_mean_update_is_what_the_step_does_on_rows(method: str) -> None:
     objective, _ = as_objective(method, "linear", 2)
     hyper = {"step_size": 1.0, "ridge": 0.2} | ({"lam": 0.7} if method == "gradient-dice" else {})
     hyper |= {"rate_step_size": 1.0} if method == "diff-gq2" else {}
-    evaluated = mean_dynamics(objective, Rows(x, rewards, x_next, problem.d), hyper)
+    evaluated = mean_dynamics(objective, WeightedRows(x, rewards, x_next, problem.d), hyper)
     found = problem.stability(method, ridge=0.2, lam=0.7)
     np.testing.assert_allclose(sorted(np.abs(evaluated.eigenvalues)), sorted(np.abs(found.eigenvalues)), atol=1e-9)
 

@@ -91,13 +91,16 @@ class Stability:
 
     @cached_property
     def min_ridge(self) -> float:
-        """The least ridge above which the expected update converges, whatever the ridge is here; 0: every positive ridge does.
+        """The least ridge above which the expected update converges, whatever the ridge is here.
 
-        It is 0 for methods that are saddles. Others converge above the `safe_ridge` of their form; below, growing directions are
-        looked for on a grid, ten ridges per factor of ten, and the last ridge that has one is found by bisection.
+        It is 0 where every positive ridge does, as for saddles, and NaN for a method of your own. Others converge above the
+        `safe_ridge` of their form; below, growing directions are looked for on a grid, ten ridges per factor of ten, and the
+        last ridge that has one is found by bisection.
         """
         top = self.form.safe_ridge(self._problem)
-        ridges = [0.0, *np.geomspace(SMALLEST_RIDGE * top, top, RIDGES)] if top > 0 else [0.0]
+        if not top > 0:
+            return top
+        ridges = [0.0, *np.geomspace(SMALLEST_RIDGE * top, top, RIDGES)]
         unstable = [i for i, ridge in enumerate(ridges[:-1]) if self._grows(ridge)]
         if not unstable:
             return 0.0

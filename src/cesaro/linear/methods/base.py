@@ -7,7 +7,7 @@ variables. In all forms, `x, x'` are the features of a sample, `z = x' − x`, `
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,10 +101,10 @@ class AffineForm(ABC):
         only_rate_has_unit: whether the rate is the only variable that has the unit of the reward.
     """
 
-    name: ClassVar[str]
-    learns_ratio: ClassVar[bool] = False
-    ends_at_td_fixed_point: ClassVar[bool] = False
-    only_rate_has_unit: ClassVar[bool] = False
+    name: str
+    learns_ratio: bool = False
+    ends_at_td_fixed_point: bool = False
+    only_rate_has_unit: bool = False
 
     @abstractmethod
     def layout(self, num_features: int) -> Layout:
@@ -131,7 +131,7 @@ class AffineForm(ABC):
         return None
 
     def safe_ridge(self, p: Expectations) -> float:
-        """A ridge above which the expected update converges; 0 for methods that need none."""
+        """A ridge above which the expected update converges; 0 for methods that need none, NaN where none is known."""
         return 0.0
 
     def why_no_limit(self, s: Settings) -> str | None:
@@ -152,16 +152,21 @@ class AffineForm(ABC):
         return type(self).influence is not AffineForm.influence
 
 
-class Rows:
+def check_samples(count: int, size: int, vectors: int) -> None:
+    """Raises where so many samples of `size` variables, with `vectors` vectors each, do not fit into memory."""
+    if count * size * vectors > MAX_NUMBERS:
+        raise InputError(
+            f"The sampled step limit enumerates every (s, a, s', a'): {count} tuples × {size} variables is too "
+            "many; use fewer features, or max_step_expected."
+        )
+
+
+class SampleVectors:
     """The samples of a problem as vectors over the variables of a method."""
 
     def __init__(self, p: Expectations, layout: Layout) -> None:
         count = p.num_samples
-        if count * layout.size * 8 > MAX_NUMBERS:
-            raise InputError(
-                f"The sampled step limit enumerates every (s, a, s', a'): {count} tuples × {layout.size} variables is too "
-                "many; use fewer features, or max_step_expected."
-            )
+        check_samples(count, layout.size, 8)
         self._count, self._layout = count, layout
         self.x, self.z, self.rewards, self.weights = p.samples
         self.one = np.ones((count, 1))

@@ -14,7 +14,7 @@ from cesaro.linear.methods.base import (
     AffineForm,
     LimitPoint,
     RowInfluence,
-    Rows,
+    SampleVectors,
     level_of,
     ridge_on_weights,
     ridge_without_rate,
@@ -41,7 +41,7 @@ class DiffGQ1(AffineForm):
 
     def samples(self, p: Expectations, s: Settings) -> SampleUpdates:
         order = self.layout(p.num_features)
-        rows = Rows(p, order)
+        rows = SampleVectors(p, order)
         dual, error = rows.at((order.dual, np.hstack([rows.one, rows.x]))), rows.error
         return rows.updates([dual, error], [error - dual, -dual], ridge_on_weights(order, s), s)
 

@@ -17,7 +17,7 @@ from cesaro.linear.methods.base import (
     AffineForm,
     LimitPoint,
     RowInfluence,
-    Rows,
+    SampleVectors,
     level_of,
     numbered,
     ridge_on_weights,
@@ -51,7 +51,7 @@ class DiffGQ2(AffineForm):
     def samples(self, p: Expectations, s: Settings) -> SampleUpdates:
         K, ratio = p.num_features, s.rate_step_ratio
         order = self.layout(K)
-        rows = Rows(p, order)
+        rows = SampleVectors(p, order)
         mean = rows.weights @ rows.z
         dual = rows.at((order.dual, rows.x))
         difference = rows.at((order.weights, rows.z - mean))

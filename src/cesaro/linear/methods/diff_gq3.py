@@ -14,7 +14,7 @@ from cesaro.linear.methods.base import (
     AffineForm,
     LimitPoint,
     RowInfluence,
-    Rows,
+    SampleVectors,
     level_of,
     ridge_on_weights,
     value_layout,
@@ -39,7 +39,7 @@ class DiffGQ3(AffineForm):
 
     def samples(self, p: Expectations, s: Settings) -> SampleUpdates:
         order = self.layout(p.num_features)
-        rows = Rows(p, order)
+        rows = SampleVectors(p, order)
         dual, error = rows.at((order.dual, rows.x)), rows.error
         diagonal = ridge_on_weights(order, s)
         diagonal[order.rate] = -s.ridge

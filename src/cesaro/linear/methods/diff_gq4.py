@@ -14,7 +14,7 @@ from cesaro.linear.methods.base import (
     AffineForm,
     LimitPoint,
     RowInfluence,
-    Rows,
+    SampleVectors,
     level_of,
     ridge_on_weights,
     value_layout,
@@ -44,7 +44,7 @@ class DiffGQ4(AffineForm):
 
     def samples(self, p: Expectations, s: Settings) -> SampleUpdates:
         order = self.layout(p.num_features)
-        rows = Rows(p, order)
+        rows = SampleVectors(p, order)
         dual, error = rows.at((order.dual, rows.x)), rows.error
         left = [dual, rows.at((order.rate, rows.one)), rows.at((order.weights, rows.z))]
         return rows.updates(left, [error - dual, error, -dual], ridge_on_weights(order, s), s)

@@ -11,7 +11,7 @@ from cesaro.linear.methods.base import (
     AffineForm,
     LimitPoint,
     RowInfluence,
-    Rows,
+    SampleVectors,
     level_of,
     ridge_on_weights,
     ridge_without_rate,
@@ -33,7 +33,7 @@ class DiffSGQ(AffineForm):
 
     def samples(self, p: Expectations, s: Settings) -> SampleUpdates:
         order = self.layout(p.num_features)
-        rows = Rows(p, order)
+        rows = SampleVectors(p, order)
         y = rows.at((order.rate, rows.one), (order.weights, rows.x))
         return rows.updates([y], [rows.error], ridge_on_weights(order, s), s)
 

@@ -11,7 +11,7 @@ import numpy as np
 from cesaro.checks import Array
 from cesaro.linear.expectations import Expectations
 from cesaro.linear.mean_update import Layout, MeanUpdate, SampleUpdates, Settings
-from cesaro.linear.methods.base import AffineForm, LimitPoint, RowInfluence, Rows, numbered, ridge_on_weights
+from cesaro.linear.methods.base import AffineForm, LimitPoint, RowInfluence, SampleVectors, numbered, ridge_on_weights
 
 
 class GradientDICE(AffineForm):
@@ -55,7 +55,7 @@ class GradientDICE(AffineForm):
 
     def samples(self, p: Expectations, s: Settings) -> SampleUpdates:
         order = self.layout(p.num_features)
-        rows = Rows(p, order)
+        rows = SampleVectors(p, order)
         u = order.dual.stop
         dual_x, dual_z = rows.at((order.dual, rows.x)), rows.at((order.dual, rows.z))
         primal_x, normalizer = rows.at((order.weights, rows.x)), rows.at((u, s.lam * rows.one))

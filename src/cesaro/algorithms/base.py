@@ -53,6 +53,16 @@ class Objective(NamedTuple):
         return self.values is None
 
     @property
+    def recorded(self) -> slice:
+        """Where the function stands in all of `primal` but the rate, as one vector: the record "weights" of a sweep."""
+        primal = jax.eval_shape(self.init, jax.random.key(0))[0]
+        sizes = {
+            name: sum(leaf.size for leaf in jax.tree.leaves(primal[name])) for name in sorted(primal) if name != "rate"
+        }
+        start = sum(size for name, size in sizes.items() if name < self.function)
+        return slice(start, start + sizes.get(self.function, 0))
+
+    @property
     def has_dual(self) -> bool:
         """Whether anything is maximized over."""
         return bool(jax.tree.leaves(jax.eval_shape(self.init, jax.random.key(0))[1]))

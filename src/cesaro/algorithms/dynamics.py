@@ -26,6 +26,10 @@ BLOCK, NUMBERS = 4096, 2**24
 PAIRS = 250_000
 
 
+class NoDynamicsError(InputError):
+    """No matrix describes the expected update of the method."""
+
+
 class Dynamics(NamedTuple):
     """The expected update of an affine method.
 
@@ -108,7 +112,7 @@ def mean_dynamics(objective: Objective, rows: WeightedRows, hyper: dict[str, flo
     h = total[0]
     G = (total[1:-1] - h).T
     if not np.allclose(G @ probe + h, total[-1], rtol=1e-9, atol=1e-9 * (1 + np.abs(total).max())):
-        raise InputError(
+        raise NoDynamicsError(
             "The update is not affine in its variables, so that no matrix describes it; use a linear approximator."
         )
     return Dynamics(G, h, variables(objective))
@@ -161,7 +165,9 @@ def _expectation(minibatches: int, rows: WeightedRows, block: int) -> Any:
         table = _with_mean_row(rows)
         indices, weights = np.stack([np.arange(count), np.full(count, count)], axis=1), rows.probability
     else:
-        raise InputError(f"Objectives with {minibatches} minibatches have no mean dynamics here; 1 and 2 are possible.")
+        raise NoDynamicsError(
+            f"Objectives with {minibatches} minibatches have no mean dynamics here; 1 and 2 are possible."
+        )
     for batch, part in _batches(table, indices, block):
         yield batch, weights[part]
 
@@ -195,7 +201,7 @@ def _check_affine_in_second(direction: Any, point: jax.Array, rows: WeightedRows
         ]
         left, right, middle = (np.asarray(direction(point, batch)) for batch in pairs)
         if not np.allclose((left + right) / 2, middle, rtol=1e-8, atol=1e-8):
-            raise InputError(
+            raise NoDynamicsError(
                 f"The update is not affine in its second sample, and {len(rows.probability)} rows are too many to enumerate "
                 f"all pairs; use at most {int(PAIRS**0.5)} rows."
             )

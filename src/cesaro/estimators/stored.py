@@ -27,6 +27,14 @@ _BY_NAME = {kind.__name__: kind for kind in _KINDS}
 _NETWORK = ("cesaro.approximators", "MLP")
 
 
+class Storable:
+    """What may stand inside of another estimator, as its features."""
+
+    def stored_content(self) -> dict[str, Any]:
+        """What a file keeps."""
+        raise NotImplementedError
+
+
 def save(path: Any, estimator: str, content: dict[str, Any]) -> None:
     """Write the parts of a fitted estimator; the class's name says how to read them."""
     files.write_values(Path(path), SCHEMA, {"estimator": estimator, "content": content}, _described)
@@ -47,14 +55,13 @@ def load(path: Any, estimator: str, inside: Callable[[str], type]) -> dict[str, 
 def restored(kind: Any, content: dict[str, Any]) -> Any:
     """An estimator of this class, as it was."""
     result = kind(**content["parameters"])
-    for name, value in content["fitted"].items():
-        setattr(result, name, value)
+    result._restore(dict(content["fitted"]))
     return result
 
 
 def _described(value: Any) -> dict[str, Any]:
     """An object of our own by the name of its class and its parts."""
-    if hasattr(value, "stored_content"):  # features from another estimator
+    if isinstance(value, Storable):  # features from another estimator
         return {"estimator": type(value).__name__, "content": value.stored_content()}
     if type(value) in _KINDS or (type(value).__module__, type(value).__name__) == _NETWORK:
         return {"kind": type(value).__name__, "fields": dict(vars(value))}

@@ -9,9 +9,8 @@ import scipy.sparse as sp
 
 from cesaro.checks import Array
 from cesaro.data import Block, FeatureTransitions
-from cesaro.linear import EmpiricalProblem, Stability
+from cesaro.linear import EmpiricalProblem
 from cesaro.linear.methods import AffineForm, LimitPoint
-from cesaro.linear.stability import limit_point
 from cesaro.linear.system import LinearSystem
 from cesaro.passes.influence import InfluencePass, Series
 from cesaro.passes.moments import Moments
@@ -34,7 +33,7 @@ class LogProblem(EmpiricalProblem):
 
     def _mean(self, name: str) -> Array:
         mean = self._moments.mean(name)
-        return np.asarray(mean.toarray() if hasattr(mean, "toarray") else mean)
+        return np.asarray(mean.toarray() if isinstance(mean, sp.sparray) else mean)
 
     @cached_property
     def B(self) -> Array:
@@ -88,9 +87,8 @@ class MethodLimit:
     level: Array
 
     @staticmethod
-    def of(problem: LinearSystem, found: Stability) -> "MethodLimit":
-        """Solve for the limit."""
-        form, at = found.form, limit_point(problem, found)
+    def of(problem: LinearSystem, form: AffineForm, at: LimitPoint) -> "MethodLimit":
+        """The limit of a method that has the influence of rows in closed form."""
         return MethodLimit(form, at, form.level(at, problem))
 
     def series(self, rows: Rows, per_weight: float = 1.0) -> Series:

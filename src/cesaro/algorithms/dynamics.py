@@ -5,7 +5,7 @@ blocks that make semi-gradient methods unstable. The expectation runs over every
 methods with two minibatches, over independent pairs of rows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +21,8 @@ from cesaro.errors import InputError
 
 # Rows (or pairs of rows) evaluated at a time, at most, and numbers that come of it.
 BLOCK, NUMBERS = 4096, 2**24
+# Rows of one minibatch where an objective takes the mean over it, and how many of them are looked at to see whether it does.
+MINIBATCH, CHECKED = 500, 8
 # Up to this many pairs are enumerated; beyond, the second row is replaced by the mean row, which is the same if the update is
 # affine in it (checked).
 PAIRS = 250_000
@@ -101,14 +103,47 @@ def mean_dynamics(objective: Objective, rows: WeightedRows, hyper: dict[str, flo
     """
     with jax.enable_x64(True):
         step = _Step(objective, hyper)
-        size = step.size
-        probe = np.random.default_rng(0).normal(size=size)
-        points = jnp.asarray(np.concatenate([np.zeros((1, size)), np.eye(size), probe[None]]))
-        total = np.zeros((size + 2, size))
-        for batches, weights in _expectation(objective.minibatches, rows, step.block):
-            total += np.asarray(step.weighted(points, batches, jnp.asarray(weights)))
-        if objective.minibatches == 2 and len(rows.probability) ** 2 > PAIRS:
-            _check_affine_in_second(step.direction, points[-1], rows)
+        return _mean(objective, step, rows, _expectation(objective.minibatches, rows, step.block))
+
+
+def batch_dynamics(objective: Objective, rows: WeightedRows, hyper: dict[str, float]) -> Dynamics:
+    """The same from minibatches of many rows, which is faster, for an objective that takes the mean over its minibatch.
+
+    Rows of different weights are repeated or left out in proportion. Others than such objectives are evaluated row by row.
+    """
+    count = len(rows.probability)
+    places = (np.arange(-(-count // MINIBATCH) * MINIBATCH) + 0.5) / (-(-count // MINIBATCH) * MINIBATCH)
+    chosen = np.minimum(np.searchsorted(np.cumsum(rows.probability), places), count - 1).reshape(-1, 1, MINIBATCH)
+    table = rows
+    if objective.minibatches == 2:
+        table, chosen = _with_mean_row(rows), np.concatenate([chosen, np.full_like(chosen, count)], axis=1)
+    with jax.enable_x64(True):
+        step = _Step(objective, hyper)
+        point = jnp.asarray(np.random.default_rng(0).normal(size=(1, step.size)))
+        few = chosen[:1, :, :CHECKED]
+        together, apart = (
+            np.mean([step.each(point, batch)[0].mean(axis=0) for batch, _ in _batches(table, indices, CHECKED)], axis=0)
+            for indices in (few, few.reshape(objective.minibatches, -1).T[:, :, None])
+        )
+        if objective.minibatches > 2 or not np.allclose(
+            together, apart, rtol=1e-9, atol=1e-9 * (1 + np.abs(apart).max())
+        ):
+            return mean_dynamics(objective, rows, hyper)
+        shares = np.full(len(chosen), 1 / len(chosen))
+        batches = ((batch, shares[part]) for batch, part in _batches(table, chosen, max(1, step.block // MINIBATCH)))
+        return _mean(objective, step, rows, batches)
+
+
+def _mean(objective: Objective, step: _Step, rows: WeightedRows, expectation: Iterable[tuple[Batch, Any]]) -> Dynamics:
+    """`G` and `h` from weighted batches; raises where the step is not affine."""
+    size = step.size
+    probe = np.random.default_rng(0).normal(size=size)
+    points = jnp.asarray(np.concatenate([np.zeros((1, size)), np.eye(size), probe[None]]))
+    total = np.zeros((size + 2, size))
+    for batches, weights in expectation:
+        total += np.asarray(step.weighted(points, batches, jnp.asarray(weights)))
+    if objective.minibatches == 2 and len(rows.probability) ** 2 > PAIRS:
+        _check_affine_in_second(step.direction, points[-1], rows)
     h = total[0]
     G = (total[1:-1] - h).T
     if not np.allclose(G @ probe + h, total[-1], rtol=1e-9, atol=1e-9 * (1 + np.abs(total).max())):
@@ -123,22 +158,15 @@ def sample_dynamics(
 ) -> tuple[checks.Array, checks.Array]:
     """`G` of single steps, `[N, m, m]`, and their probabilities, `[N]`.
 
-    Of a method with two minibatches, the second row of each step is drawn (with a fixed seed).
+    Of a method with several minibatches, the other rows of a step are drawn (with a fixed seed).
     """
-    if objective.minibatches > 1:
-        rng = np.random.default_rng(0)
-        draws = [np.arange(len(rows.probability))]
-        draws += [
-            rng.choice(len(rows.probability), len(rows.probability), p=rows.probability)
-            for _ in range(1, objective.minibatches)
-        ]
-        indices = np.stack(draws, axis=1)
-    else:
-        indices = np.arange(len(rows.probability))[:, None]
+    count, rng = len(rows.probability), np.random.default_rng(0)
+    others = [rng.choice(count, count, p=rows.probability) for _ in range(1, objective.minibatches)]
+    indices = np.stack([np.arange(count), *others], axis=1)[:, :, None]
     with jax.enable_x64(True):
         step = _Step(objective, hyper)
         points = jnp.asarray(np.concatenate([np.zeros((1, step.size)), np.eye(step.size)]))
-        found = np.empty((len(indices), step.size, step.size))
+        found = np.empty((count, step.size, step.size))
         for batches, part in _batches(rows, indices, step.block):
             moved = np.asarray(step.each(points, batches))
             found[part] = np.moveaxis(moved[1:] - moved[0], 0, 2)
@@ -151,7 +179,7 @@ def _relative(hyper: dict[str, float]) -> dict[str, float]:
     return {**hyper, **steps, "step_size": 1.0}
 
 
-def _expectation(minibatches: int, rows: WeightedRows, block: int) -> Any:
+def _expectation(minibatches: int, rows: WeightedRows, block: int) -> Iterator[tuple[Batch, Any]]:
     """Blocks of (batches `[n, k, 1, …]`, weights `[n]`) whose weighted sum is the expectation."""
     count = len(rows.probability)
     if minibatches == 1:
@@ -168,15 +196,15 @@ def _expectation(minibatches: int, rows: WeightedRows, block: int) -> Any:
         raise NoDynamicsError(
             f"Objectives with {minibatches} minibatches have no mean dynamics here; 1 and 2 are possible."
         )
-    for batch, part in _batches(table, indices, block):
+    for batch, part in _batches(table, indices[:, :, None], block):
         yield batch, weights[part]
 
 
 def _batches(rows: WeightedRows, indices: NDArray[np.intp], block: int) -> Iterator[tuple[Batch, slice]]:
-    """Minibatches of one row each, `[n, k, 1, …]`, whose rows `indices [N, k]` names, some at a time."""
+    """Minibatches `[n, k, b, …]` of the rows that `indices [N, k, b]` names, some at a time, and which they are."""
     for start in range(0, len(indices), block):
         part = slice(start, start + block)
-        yield Batch(*(jnp.asarray(field[indices[part]][:, :, None]) for field in rows[:3])), part
+        yield Batch(*(jnp.asarray(field[indices[part]]) for field in rows[:3])), part
 
 
 def _with_mean_row(rows: WeightedRows) -> WeightedRows:

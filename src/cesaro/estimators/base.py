@@ -2,7 +2,6 @@
 
 import os
 import warnings
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from cesaro.engines import check_engine
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import stored
 from cesaro.estimators.inputs import Inputs
+from cesaro.estimators.run import Run
 from cesaro.features import FeatureMap
 from cesaro.passes.influence import InfluencePass, Plan, Series, Totals
 from cesaro.passes.moments import Facts, MomentsPass
@@ -24,29 +24,6 @@ from cesaro.passes.prepare import Prepared
 from cesaro.passes.run import Running, run_pass
 from cesaro.passes.standard_errors import Estimate, Sampling
 from cesaro.text import Sentence, Wording, argument
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """How a fit is run, which changes nothing about its answer.
-
-    Args:
-        checkpoint: a file to keep progress in; the same fit resumes from it, bit for bit.
-        engine: "local", or "ray": the passes over the log become tasks of a cluster, with the same bits.
-        address: of the Ray cluster; None: one on this machine.
-        quiet: no progress bar.
-
-    Example:
-        >>> import cesaro as cs
-        >>> est = cs.DiffLSTD(run=cs.Run(checkpoint="passes.npz", quiet=True))
-        >>> est.run.engine
-        'local'
-    """
-
-    checkpoint: str | os.PathLike[str] | None = None
-    engine: str = "local"
-    address: str | None = None
-    quiet: bool = False
 
 
 class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-learn has no types

@@ -13,8 +13,9 @@ from cesaro.closed_forms import dense, tabular
 from cesaro.closed_forms.growth import grown
 from cesaro.diagnostics import Diagnostic, Subject
 from cesaro.errors import EvaluationWarning, InputError
-from cesaro.estimators.base import Estimator, Run
+from cesaro.estimators.base import Estimator
 from cesaro.estimators.hidden_features import RELATIVE_RIDGE, Fit, NetworkMaps, network_maps, over_seeds
+from cesaro.estimators.run import Run
 from cesaro.features import OneHot
 from cesaro.files import holding
 from cesaro.fingerprints import fingerprint

@@ -9,6 +9,7 @@ from cesaro import files
 from cesaro.diagnostics import Diagnostic
 from cesaro.errors import InputError
 from cesaro.estimators.inputs import Inputs, Role
+from cesaro.estimators.run import Run
 from cesaro.features.base import Fourier, Linear, Polynomial, Smooth, Splines
 from cesaro.features.encoder import Encoder
 from cesaro.features.maps import EncodedStates, Joint, OneHot, PerAction
@@ -18,7 +19,7 @@ from cesaro.passes.standard_errors import Estimate
 SCHEMA = "cesaro-estimator/1"
 
 _KINDS: tuple[type, ...] = (
-    *(Diagnostic, Estimate, Inputs, Role),
+    *(Diagnostic, Estimate, Inputs, Role, Run),
     *(Encoder, EncodedStates, Fourier, Joint, Linear, OneHot, PerAction, Polynomial, Smooth, Splines),
     *(HiddenLayer, Members, NetworkInputs),
 )
@@ -66,8 +67,9 @@ def _described(value: Any) -> dict[str, Any]:
     if type(value) in _KINDS or (type(value).__module__, type(value).__name__) == _NETWORK:
         return {"kind": type(value).__name__, "fields": dict(vars(value))}
     raise InputError(
-        f"This estimator cannot be saved: it holds a {type(value).__name__}, and only our own features, and optimizers and "
-        "targets by name, are written without pickle; keep your code, and the estimate as JSON (Evaluation.to_dict)."
+        f"This estimator cannot be saved: it holds a {type(value).__name__}, and only our own features, and methods, "
+        "optimizers and targets by name, are written without pickle (a method of your own as 'file.py:name'); keep your code, "
+        "and the estimate as JSON (Evaluation.to_dict)."
     )
 
 

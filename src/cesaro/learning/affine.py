@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cesaro.algorithms import Objective
-from cesaro.algorithms.dynamics import WeightedRows, mean_dynamics, sample_dynamics, variables
+from cesaro.algorithms.dynamics import WeightedRows, batch_dynamics, mean_dynamics, sample_dynamics, variables
 from cesaro.errors import InputError
 from cesaro.learning.arguments import Method, all_settings, as_method, as_objective, label_of
 from cesaro.linear.expectations import Expectations
@@ -16,6 +16,11 @@ from cesaro.linear.methods.base import check_samples
 
 # The names of `κ` where the exact layer has one of its own.
 RATE, OURS = "primal.rate", "reward_rate"
+# Rows × variables² up to which the step is evaluated row by row.
+WORK = 20_000_000
+# The sampled step limit of a log: features at most, rows × variables³ that it may cost (samples are of full rank), fewest and
+# most rows.
+MAX_SAMPLED, SAMPLED_WORK, FEWEST_ROWS, MOST_ROWS = 32, 2e7, 200, 5_000
 
 
 def affine_form(method: Method, **hyper: float) -> AffineForm:
@@ -85,8 +90,10 @@ class StepForm(AffineForm):
 
     def mean(self, p: Expectations, s: Settings) -> MeanUpdate:
         objective = self._objective(p.num_features)
-        found = mean_dynamics(objective, _rows(p), self._numbers(objective, s))
-        return MeanUpdate(found.G, found.h, self.layout(p.num_features))
+        order, rows = self.layout(p.num_features), _rows(p)
+        evaluate = mean_dynamics if p.num_samples * order.size**2 <= WORK else batch_dynamics
+        found = evaluate(objective, rows, self._numbers(objective, s))
+        return MeanUpdate(found.G, found.h, order)
 
     def samples(self, p: Expectations, s: Settings) -> SampleUpdates:
         objective, size = self._objective(p.num_features), self.layout(p.num_features).size
@@ -95,6 +102,11 @@ class StepForm(AffineForm):
         # A matrix as a sum of products: its columns times unit vectors.
         right = np.broadcast_to(np.eye(size), found.shape)
         return SampleUpdates(probability, found.mT, right, np.zeros((size, size)), batch_size=s.batch_size)
+
+    def sampled_rows(self, num_features: int) -> int:
+        if num_features > MAX_SAMPLED:
+            return 0
+        return int(np.clip(SAMPLED_WORK / self.layout(num_features).size ** 3, FEWEST_ROWS, MOST_ROWS))
 
     def safe_ridge(self, p: Expectations) -> float:
         return float("nan")

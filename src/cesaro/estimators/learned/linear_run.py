@@ -271,7 +271,8 @@ def _concluded(
     runs = replace(runs, limit=tuned.limit, reached=reached)
     if not reached:
         runs = replace(runs, learning_error=float(np.hypot(noise, value - tuned.limit)))
-        _warn_unreached(settings.label, runs, value)
+        counted = "" if tuned.at_limit is None else ", which the standard error counts in"
+        _warn_unreached(settings.label, runs, value, counted)
     elif is_buffered:  # what all runs drew from is no part of the spread over them
         runs = replace(runs, learning_error=max(noise, abs(value - tuned.limit)))
     if tuned.at_limit is None:
@@ -316,11 +317,11 @@ def _why(tuned: Tuned) -> str:
     return f"the step size {tuned.step_size:.3g} is too large for the longest feature vectors"
 
 
-def _warn_unreached(label: str, runs: Runs, value: float) -> None:
+def _warn_unreached(label: str, runs: Runs, value: float, counted: str) -> None:
     # Where the rate's own need is beyond what was computed, that of the slowest direction is an upper bound.
     bound = 20 * runs.time_constant
     needed = f"up to {bound:.1g}" if runs.steps_needed is None else f"about {2 * runs.steps_needed:,}"
-    where = f"rate {value:.4g}, limit {runs.limit:.4g}, which the standard error counts in"
+    where = f"rate {value:.4g}, limit {runs.limit:.4g}{counted}"
     warnings.warn(
         f"{label} has not reached its limit after {runs.steps:,} steps ({where}): it would need {needed} at step "
         f"size {runs.step_size:.3g}, where its slowest direction has a time constant of {runs.time_constant:.3g} steps; "

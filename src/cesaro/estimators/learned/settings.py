@@ -13,8 +13,8 @@ from cesaro.algorithms import Objective
 from cesaro.algorithms.saddle_point import CURRENT, Target, tracked
 from cesaro.approximators import MLP
 from cesaro.errors import InputError
-from cesaro.estimators.base import Run
 from cesaro.estimators.learned.base import LearnedBase
+from cesaro.estimators.run import Run
 from cesaro.learning.arguments import Method, as_method, as_objective
 from cesaro.passes.run import Running
 

@@ -18,6 +18,8 @@ from cesaro.linear.mean_update import Layout, MeanUpdate, SampleUpdates, Setting
 
 # Numbers that one table of samples may hold: 1.6 GB.
 MAX_NUMBERS = 200_000_000
+# The sampled step limit of a log: features at most, rows × variables² that it may cost, fewest and most rows.
+MAX_SAMPLED, WORK, FEWEST_ROWS, MOST_ROWS = 128, 3.5e7, 1_000, 5_000
 
 
 class RowInfluence(NamedTuple):
@@ -129,6 +131,15 @@ class AffineForm(ABC):
     def own_rate_step(self, s: Settings) -> float | None:
         """The step of the rate over that of the others, where the rate is an output only; None where another one reads it."""
         return None
+
+    def sampled_rows(self, num_features: int) -> int:
+        """Rows of a log that its sampled step limit is computed from; 0: a rough value must do.
+
+        It costs rows × variables² a few dozen times; fewer rows change it by a percent or two.
+        """
+        if num_features > MAX_SAMPLED:
+            return 0
+        return int(np.clip(WORK / self.layout(num_features).size ** 2, FEWEST_ROWS, MOST_ROWS))
 
     def safe_ridge(self, p: Expectations) -> float:
         """A ridge above which the expected update converges; 0 for methods that need none, NaN where none is known."""

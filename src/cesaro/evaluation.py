@@ -351,13 +351,14 @@ def _known(estimate: Estimate, rounding: float) -> Estimate:
 def _estimator(method: Any, features: Any, random_state: int, quiet: bool, settings: dict[str, Any]) -> Any:
     kind: Any = DiffLSTD
     if not is_closed_form(method):
-        if isinstance(method, str) and method not in METHODS and python_file.place(method) is None:
-            raise InputError(
-                f"method must be one of {', '.join((*CLOSED_FORMS, *METHODS))}, or file.py:name. Got {method!r}."
-            )
         with starting_jax():
-            from cesaro.estimators.learned import Learned  # JAX takes a second to import
+            from cesaro.algorithms import REGISTRY  # JAX takes a second to import
+            from cesaro.estimators.learned import Learned
 
+        if isinstance(method, str) and method not in REGISTRY and python_file.place(method) is None:
+            raise InputError(
+                f"method must be one of {', '.join((*CLOSED_FORMS, *REGISTRY))}, or file.py:name. Got {method!r}."
+            )
         kind, settings = Learned, {"method": method, **settings}
     elif "approximator" in settings:
         names = ", ".join(METHODS)

@@ -62,7 +62,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
         return hasattr(self, "estimate_")
 
     def _fitted(self) -> None:
-        if not hasattr(self, "estimate_"):
+        if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit(log, policy) first.")
 
     @property
@@ -90,7 +90,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
         elif not isinstance(self.run, Run):
             raise InputError(f"run must be a cesaro.Run, such as Run(quiet=True). Got {self.run!r}.")
         elif twice := [name for name, value in single.items() if value != getattr(Run(), name)]:
-            raise InputError(f"{twice[0]} must be given once, in run or beside it. Got both; leave out {twice[0]}=.")
+            raise InputError(f"{twice[0]} must be given once, in run or beside it. Got both; leave out one of them.")
         else:
             chosen = self.run
         check_engine(chosen.engine, chosen.address)

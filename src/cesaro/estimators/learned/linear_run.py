@@ -126,6 +126,7 @@ def fit_linear(est: LearnedBase, data: Any, policy: Any, settings: LearnedSettin
         return
     check_size(prepared)
     form = affine_form(settings.method)
+    form.layout(prepared.num_features)  # raises where the objective keeps its function elsewhere
     most = MAX_ANALYZED if form.has_influence else MAX_EVALUATED
     moments = run_pass(
         MomentsPass(prepared.num_features <= most or isinstance(prepared.map, OneHot)), prepared, running

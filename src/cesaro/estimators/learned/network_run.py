@@ -145,7 +145,7 @@ def check_function(settings: LearnedSettings, num_inputs: int) -> None:
     """The objective must hold a network where it says so; raises before anything is trained."""
     objective, label = as_objective(settings.method, settings.approximator, num_inputs)
     primal, _ = jax.eval_shape(objective.init, jax.random.key(0))
-    if not isinstance(primal.get(objective.function), Network):
+    if not (isinstance(primal, dict) and isinstance(primal.get(objective.function), Network)):
         raise InputError(
             f"{label} must keep a network of the approximator in the entry {objective.function!r} of primal. Got "
             f"{', '.join(map(repr, primal))}; name its entry: Objective(function=…)."

@@ -83,7 +83,7 @@ def test_differences_without_an_interval_are_not_claimed(found: cs.Comparison) -
     assert "not known" in str(unknown)
     assert unknown.beyond_noise("high", "low") is None
     assert unknown.to_dict()["differences"][0]["beyond_noise"] is None
-    assert "How sure the lead over" in str(unknown)
+    assert "These methods do not say how certain the lead over" in str(unknown)
     assert "within noise" not in str(unknown)
 
 
@@ -139,7 +139,7 @@ def test_nothing_is_ranked_where_every_answer_is_bad(found: cs.Comparison) -> No
 
 def test_one_answer_that_is_not_bad_is_no_winner(found: cs.Comparison) -> None:
     text = str(with_verdicts(found, middle="bad", high="bad"))
-    assert text.startswith("No ranking: 'low' alone has an answer that is not bad, ")
+    assert text.startswith("No ranking: only 'low' has an answer that is not bad, ")
     assert "highest" not in text
 
 

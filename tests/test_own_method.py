@@ -84,7 +84,8 @@ def test_stability_and_limit_of_a_method_of_ones_own(dual_ridge: Build) -> None:
     expected = -np.linalg.solve(eta * only_w + problem.A.T @ inverse @ problem.A, problem.A.T @ inverse @ problem.b)
     found = problem.limit(own, ridge=eta)
     assert found.reward_rate == pytest.approx(expected[0], rel=1e-9)
-    np.testing.assert_allclose(found.weights, expected[1:], rtol=1e-7)
+    assert found.weights is not None
+    np.testing.assert_allclose(found.weights, np.asarray(expected[1:]), rtol=1e-7)
     assert problem.stability(own, ridge=eta).max_step_sampled is not None
     with pytest.raises(
         cs.InputError, match=r"method must be one of .*; of a method of your own: cesaro.learning.affine_form"
@@ -177,7 +178,7 @@ def without_step(approximator: Any, num_inputs: int) -> Objective:
 def without_ridge(approximator: Any, num_inputs: int) -> Objective:
     base = REGISTRY["diff-gq1"](approximator, num_inputs)
     return base._replace(
-        lagrangian=lambda *given: base.lagrangian(*given[:-1], {**given[-1], "ridge": 0.0}),
+        lagrangian=lambda p, d, t, batch, hyper: base.lagrangian(p, d, t, batch, {**hyper, "ridge": 0.0}),
         defaults={"step_size": 0.01},
     )
 

@@ -27,7 +27,7 @@ class CtrlC:
         return "Ctrl-C"
 
     def within(self, interrupted: Callable[[], Any], whole: Callable[[], Any]) -> None:
-        """Interrupt the first after a sixth of the calls that the second takes: passes come before diagnostics, which take most."""
+        """Interrupt the first after a sixth of the calls that the second takes: diagnostics take most."""
         self.calls, self.at = 0, -1
         whole()
         self.calls, self.at = 0, max(1, self.calls // 6)

@@ -7,7 +7,7 @@ import numpy as np
 from cesaro.checks import Array
 from cesaro.closed_forms import dense, tabular
 from cesaro.closed_forms.dense import IDENTIFIED, IDENTIFIED_SINGLE, SINGLE
-from cesaro.diagnostics.finding import Diagnostic, Verdict, at_most, finding, percent
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most, percent
 from cesaro.diagnostics.subject import Subject, spectrum
 from cesaro.errors import InputError
 from cesaro.features import OneHot
@@ -36,6 +36,77 @@ TINY_SINGLE, TINY = 1e-6, 1e-12
 # The comparison decomposes matrices as large as the fit's own; above this it takes many seconds.
 MOST_FEATURES = 1_024
 
+IDENTIFICATION = Check(
+    "identification",
+    number=(
+        "the part of the rate that the log leaves undetermined; one-hot: the share of rows that lead to pairs without"
+        " data, or how often the target meets such pairs"
+    ),
+    caution=f"rows: over {percent(LOST_CAUTION)}; steps: over 1 in {1 / LEAK_CAUTION:,.0f}",
+    bad=f"rows: over {percent(LOST_BAD)}; the ridge chose the answer",
+    meaning=(
+        "whether the log determines the rate at all; a *pair* is a state with an action, and pairs *without data* are"
+        " those that no row has"
+    ),
+    remedy="collect data where the target goes; fewer features (`--features linear`); a policy closer to the log",
+)
+
+ROWS_PER_PAIR = Check(
+    "rows per pair",
+    number=f"share of the target's time on pairs with fewer than {FEW_ROWS} rows",
+    caution=f"over {percent(GUESSED_CAUTION)}",
+    bad=f"over {percent(GUESSED_BAD)}",
+    meaning="one-hot only: parts of the answer are guesses from few rows, which intervals do not cover",
+    remedy=(
+        "more data there; merge rare labels; `--features linear`, or `--kind COLUMN=number` where labels are quantities"
+    ),
+)
+
+RIDGE = Check(
+    "ridge",
+    number="how far the rate moves with ten times the ridge, or with none",
+    caution=f"over {MOVE_CAUTION:g} SE",
+    bad=f"over {MOVE_BAD:g} SE and over {percent(MATERIAL)} of the scale",
+    meaning="one-hot with a ridge: the ridge decides",
+    remedy="a smaller `--ridge`, or none",
+)
+
+RANK_AND_CONDITIONING = Check(
+    "rank and conditioning",
+    number=(
+        "conditioning of the equations (how much they magnify noise); the verdict is on how far the rate moves with "
+        "another ridge"
+    ),
+    caution=f"move over {MOVE_CAUTION:g} SE",
+    bad=f"move over {MOVE_BAD:g} SE and over {percent(MATERIAL)} of the scale",
+    meaning=(
+        "features other than one-hot: the answer depends on combinations of features that the log barely determines"
+    ),
+    remedy="fewer features (`--features linear`), another `--ridge`",
+)
+
+CONTRADICTION = Check(
+    "contradiction",
+    number="by how much no single rate fits, as a share of the noise in the equations",
+    caution=f"over {percent(CONTRADICTION_CAUTION)}, and beyond what a finite log leaves",
+    bad=f"over {percent(CONTRADICTION_BAD)}",
+    meaning=(
+        "parts of the log contradict each other: under the target they may never meet, such as two sites, and each "
+        "has its own rate"
+    ),
+    remedy="evaluate each part alone, from a file of its rows",
+)
+
+CONSTANT_IN_THE_SPAN = Check(
+    "constant in the span",
+    number="the part of a constant that features miss",
+    caution=f"over {MISSED_CONSTANT:g}",
+    meaning=(
+        "values are determined only up to a constant, and without one features must also fit their arbitrary level"
+    ),
+    remedy="add a feature that is one everywhere, or take features of ours (`--features polynomial:2`)",
+)
+
 
 def equations(subject: Subject) -> Iterator[Diagnostic]:
     """Identification; rank and conditioning, or rows per pair; the constant; the ridge."""
@@ -57,16 +128,15 @@ def equations(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def identification(solution: Solution, moments: Moments) -> Diagnostic:
-    value, name = solution.unidentified, "identification"
+    value = solution.unidentified
     most = IDENTIFIED_SINGLE if moments.precision > SINGLE else IDENTIFIED
     if solution.is_identified:
-        return finding(name, value, "ok", f"The log determines the rate; {value:.1g} of it is left open.")
-    return finding(
-        name,
+        return IDENTIFICATION.found(value, "ok", f"The log determines the rate (undetermined part: {value:.1g}).")
+    return IDENTIFICATION.found(
         value,
         "bad",
-        f"The log does not determine the rate in these features: {value:.2g} of it is left open, against at most {most:g}; "
-        "the ridge chose the answer.",
+        f"The log does not determine the rate in these features: a part of {value:.2g} is undetermined, where at most {most:g} "
+        "may be. The number comes from the ridge, not from the data.",
         Sentence(
             "Take fewer features ({fewer} has the fewest); collect data where the target goes; or evaluate a policy closer to "
             "the log.",
@@ -76,13 +146,11 @@ def identification(solution: Solution, moments: Moments) -> Diagnostic:
 
 
 def identification_of_pairs(solution: Solution, moments: Moments) -> Diagnostic:
-    name = "identification"
     if isinstance(solution.bare, InputError):
-        return finding(
-            name,
+        return IDENTIFICATION.found(
             1.0,
             "bad",
-            f"{str(solution.bare).partition(';')[0]}; the ridge chose the answer.",
+            f"{str(solution.bare).partition(';')[0]}; the number comes from the ridge, not from the data.",
             Sentence(
                 "Collect data there, evaluate a policy closer to the log, or take features that share rows between states: "
                 "{shared}.",
@@ -91,13 +159,12 @@ def identification_of_pairs(solution: Solution, moments: Moments) -> Diagnostic:
         )
     solution = solution.bare or solution
     if solution.unidentified > 0:
-        return finding(
-            name,
+        return IDENTIFICATION.found(
             solution.unidentified,
             at_most(solution.unidentified, LEAK_CAUTION, tabular.LEAK),
-            f"About once in {1 / solution.unidentified:,.0f} steps the target meets a pair of state and action without data, and "
-            "nothing is known of what happens there.",
-            "Collect data at the pairs that the finding on support names.",
+            f"About once in {1 / solution.unidentified:,.0f} steps the target meets a pair of state and action that no row of "
+            "the log has, and nothing is known of what happens there.",
+            _AT_THE_PAIRS,
         )
     shares = np.asarray(moments.mean("v"))
     logged = shares > 0
@@ -106,15 +173,18 @@ def identification_of_pairs(solution: Solution, moments: Moments) -> Diagnostic:
     verdict = at_most(lost, LOST_CAUTION, LOST_BAD)
     if pairs == 0:
         sentence = f"The log determines the rate and the values of all {logged.sum():,} logged pairs."
-        return finding(name, lost, verdict, sentence)
-    return finding(
-        name,
+        return IDENTIFICATION.found(lost, verdict, sentence)
+    return IDENTIFICATION.found(
         lost,
         verdict,
-        f"The log determines the rate from the pairs that the target never leaves; {pairs:,} of {logged.sum():,} logged pairs, "
-        f"with {percent(lost)} of the rows, lead to pairs of state and action without data and do not count.",
-        "Collect data at the pairs that the finding on support names.",
+        f"The log determines the rate, from the pairs of state and action that the target keeps to. Another {pairs:,} of the "
+        f"{logged.sum():,} logged pairs, with {percent(lost)} of the rows, lead to pairs that no row of the log has, and are "
+        "left out.",
+        _AT_THE_PAIRS,
     )
+
+
+_AT_THE_PAIRS = "Collect data at the pairs that the finding `support` names."
 
 
 def rows_per_pair(solution: Solution, moments: Moments) -> Diagnostic:
@@ -124,12 +194,11 @@ def rows_per_pair(solution: Solution, moments: Moments) -> Diagnostic:
     rows = shares * moments.rows
     guessed = float(time[(rows > 0) & (rows < FEW_ROWS)].sum() / time.sum())
     verdict = at_most(guessed, GUESSED_CAUTION, GUESSED_BAD)
-    return finding(
-        "rows per pair",
+    return ROWS_PER_PAIR.found(
         guessed,
         verdict,
-        f"The target spends {percent(guessed)} of its time on pairs with fewer than {FEW_ROWS} rows (median over its time: "
-        f"{_weighted_median(rows, time):,.0f} rows).",
+        f"The target spends {percent(guessed)} of its time at pairs of state and action with fewer than {FEW_ROWS} rows each "
+        f"(median over its time: {_weighted_median(rows, time):,.0f} rows).",
         Sentence(
             "Collect more data there, merge rare labels, or take features that share rows between states: {shared}. Intervals do "
             "not cover guesses from few rows.",
@@ -147,12 +216,11 @@ def contradiction(subject: Subject, solution: Solution, moments: Moments) -> Dia
     verdict: Verdict = "ok"
     if value > CONTRADICTION_NOISE * surplus / moments.rows:
         verdict = at_most(value, CONTRADICTION_CAUTION, CONTRADICTION_BAD)
-    return finding(
-        "contradiction",
+    return CONTRADICTION.found(
         value,
         verdict,
-        f"No single rate fits the whole log: {percent(value)} of the noise in the equations is parts of the log that contradict "
-        "each other."
+        f"No single rate fits the whole log: parts of it contradict each other, by {percent(value)} of the noise in the "
+        "equations."
         if verdict != "ok"
         else f"One rate fits the whole log, up to {percent(value)} of the noise in the equations.",
         "Under the target the log may fall into parts that never meet, such as two sites, each with its own rate: write the rows "
@@ -171,15 +239,14 @@ def conditioning(subject: Subject, solution: Solution, moments: Moments) -> Diag
         if abs(without) > abs(move):
             move, what = without, "no ridge"
     error = subject.estimate.standard_error
-    return finding(
-        "rank and conditioning",
+    return RANK_AND_CONDITIONING.found(
         solution.conditioning,
         _verdict(move, error, subject.scale),
         f"The equations have rank {solution.rank:,} of {1 + len(solution.weights):,}, conditioning {solution.conditioning:.1e}; "
         f"{what} would move the rate by {move:+.2g}, against a standard error of {error:.2g}.",
         Sentence(
-            "Compare fewer features ({fewer} has the fewest) and another ridge ({ridge}): directions that the log barely "
-            "determines decide.",
+            "The answer rests on combinations of features that the log barely determines: compare it with fewer features "
+            "({fewer} has the fewest) and with another ridge ({ridge}).",
             fewer=argument("features", "linear"),
             ridge=_other_ridge(solution),
         ),
@@ -194,14 +261,13 @@ def constant(subject: Subject, moments: Moments) -> Diagnostic:
     along = vectors[:, kept].T @ (scale * mean)
     missed = float(np.sqrt(max(0.0, 1 - float(along**2 @ (1 / values[kept])))))
     verdict = at_most(missed, MISSED_CONSTANT, np.inf)
-    return finding(
-        "constant in the span",
+    return CONSTANT_IN_THE_SPAN.found(
         missed,
         verdict,
-        f"A constant is in the span of the features up to {missed:.1g}, so that values have a free constant; the rate has none."
+        f"The features can express a constant, up to {missed:.1g}, as they should."
         if verdict == "ok"
-        else f"The features miss {percent(missed)} of a constant: they must fit the level of the values too, which is arbitrary, "
-        "and GradientDICE needs a constant.",
+        else f"The features cannot express a constant; they miss {percent(missed)} of it. So they must also fit the level of the "
+        "values, which is arbitrary; GradientDICE needs a constant.",
         Sentence(
             "Add a feature that is one everywhere to your own map, or take one of ours, such as {ours}.",
             ours=argument("features", "polynomial:2"),
@@ -230,8 +296,7 @@ def ridge(subject: Subject, one_hot: OneHot, solution: Solution, moments: Moment
     if abs(less.reward_rate - solution.reward_rate) > abs(move):
         move, what = less.reward_rate - solution.reward_rate, label
     error = subject.estimate.standard_error
-    return finding(
-        "ridge",
+    return RIDGE.found(
         move,
         _verdict(move, error, subject.scale),
         f"{what} would move the rate by {move:+.3g}, against a standard error of {error:.2g}.",

@@ -9,7 +9,7 @@ import numpy as np
 from cesaro.passes.standard_errors import Estimate
 
 Verdict: TypeAlias = Literal["ok", "caution", "bad"]
-OTHERS = "learning by "
+OTHERS, METHOD = "learning by ", "<method>"
 SEVERITY: dict[str, int] = {"bad": 0, "caution": 1, "ok": 2}
 
 
@@ -55,6 +55,33 @@ class Diagnostic:
         }
 
 
+@dataclass(frozen=True)
+class Check:
+    """Something that diagnostics look at, as the page on them lists it; `found` makes a finding of it.
+
+    Attributes:
+        name: the finding's; `<method>` stands for the name of a method.
+        number: what the finding's value is.
+        meaning: what it says about the answer if it is not ok.
+        remedy: what to do then, in general; a finding has the options for its case.
+        caution, bad: when the verdict is so.
+    """
+
+    name: str
+    number: str
+    meaning: str
+    remedy: str
+    caution: str = "never"
+    bad: str = "never"
+
+    def found(
+        self, value: float | None, verdict: Verdict, sentence: str, remedy: str = "", *, method: str = ""
+    ) -> Diagnostic:
+        """What was found; where it is ok, no remedy is needed."""
+        name = self.name.replace(METHOD, method)
+        return Diagnostic(name, value, verdict, sentence, "" if verdict == "ok" else remedy)
+
+
 def worst(diagnostics: Iterable[Diagnostic]) -> Verdict:
     """The verdict of all together, methods that were not used aside."""
     own = (entry.verdict for entry in diagnostics if not entry.is_about_others)
@@ -82,11 +109,11 @@ def at_least(value: float, caution: float, bad: float) -> Verdict:
     return "ok" if value >= caution else "caution" if value >= bad else "bad"
 
 
-def finding(name: str, value: float | None, verdict: Verdict, sentence: str, remedy: str = "") -> Diagnostic:
-    """What is ok needs no remedy."""
-    return Diagnostic(name, value, verdict, sentence, "" if verdict == "ok" else remedy)
-
-
 def percent(share: float) -> str:
     """`3.2 %`; small shares keep a digit."""
     return f"{100 * share:.2g} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
+
+
+def power_of_ten(value: float) -> str:
+    """`10⁻⁶`."""
+    return "10" + f"{round(np.log10(value)):d}".translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

@@ -7,7 +7,7 @@ import numpy as np
 
 from cesaro.closed_forms.plug_in import PlugIn, plug_in, problem_of
 from cesaro.data import FeatureTransitions
-from cesaro.diagnostics.finding import OTHERS, Diagnostic, Verdict, finding, percent
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, percent
 from cesaro.diagnostics.subject import Subject, solved
 from cesaro.engines.threads import ONE_THREAD
 from cesaro.errors import InputError
@@ -31,6 +31,39 @@ ROUNDING = 1e-6
 OPEN, WIDE = 0.1, 10.0
 # Plug-in stability of every method takes seconds up to here.
 MOST_FEATURES, PLUG_IN_ROWS = 128, 20_000
+
+AGREEMENT_OF_FEATURES = Check(
+    "agreement of features",
+    number=(
+        "the rate in features of another kind (Fourier, polynomials, polynomials with splines) minus this one; of "
+        "several, the one that is farthest beyond noise"
+    ),
+    caution=(
+        f"one differs by more than noise ({CLEAR:g} SE of the paired difference), and the answer's interval reaches "
+        "there; or none of them determines the rate"
+    ),
+    bad=f"more than noise, and over both {OUTSIDE:g} SE and {percent(LARGE)} of the scale",
+    meaning="the choice of features matters more than the noise of the log",
+    remedy=(
+        "compare the `--features` that the remedy names, and features that you know to suit the system (`--features "
+        "FILE.py:NAME`); more rows"
+    ),
+)
+
+LEARNING_BY_METHOD = Check(
+    "learning by <method>",
+    number="the largest stable step",
+    caution="the method would not converge",
+    meaning="one finding for each learned method, such as `learning by diff-gq1`",
+    remedy="do not use that method here",
+)
+
+LEARNED_METHODS = Check(
+    "learned methods",
+    number="none",
+    meaning=f"more than {MOST_FEATURES} features: stability is not looked at",
+    remedy="nothing",
+)
 
 
 @dataclass(frozen=True)
@@ -59,13 +92,15 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
 
     Where they disagree beyond noise, the answer's interval reaches to each of them.
     """
-    prepared, name = subject.prepared, "agreement of features"
+    prepared = subject.prepared
     if prepared.log is None or prepared.map is None:
-        yield Diagnostic(name, None, "ok", "The features came with the data: there is no second map to compare with.")
+        yield AGREEMENT_OF_FEATURES.found(
+            None, "ok", "The features came with the data: there are no others to compare with."
+        )
         return
     if isinstance(prepared.map, OneHot):
-        yield Diagnostic(
-            name, None, "ok", "One-hot features express every function of the logged pairs: no map says more."
+        yield AGREEMENT_OF_FEATURES.found(
+            None, "ok", "One-hot features express everything about the logged pairs: no others say more."
         )
         return
     if not subject.has_series:
@@ -75,15 +110,14 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
     if not compared:
         compared = list(_compared(subject, _other_maps(subject)))
     if not compared:
-        yield finding(
-            name,
+        yield AGREEMENT_OF_FEATURES.found(
             None,
             "caution",
-            f"None of the other feature maps gives a usable rate: each leaves more than {percent(OPEN)} of it open, or is more "
+            f"Features of other kinds give no usable rate: each leaves more than {percent(OPEN)} of it undetermined, or is more "
             f"than {WIDE:g} times as noisy.",
             Sentence(
-                "The log may not determine it beyond what the chosen features assume: compare {linear}, {polynomial} and "
-                "{ridge}.",
+                "The log may determine the rate only by what the chosen features assume: compare the answer with {linear}, "
+                "{polynomial} and {ridge}.",
                 linear=argument("features", "linear"),
                 polynomial=argument("features", "polynomial:2"),
                 ridge=Wording("ridge=1e-3", "--ridge 1e-3"),
@@ -98,20 +132,19 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
     verdict: Verdict = "ok" if not clear else "bad" if far else "caution"
     shown = max(clear, key=lambda one: abs(one.difference.value)) if clear else max(compared, key=lambda one: one.size)
     moved = shown.difference
-    found = finding(
-        name,
+    found = AGREEMENT_OF_FEATURES.found(
         moved.value,
         verdict,
-        f"Other features ({shown.what}) give a rate that is {moved.value:+.3g} from this one, with a standard error of the "
-        f"difference of {moved.standard_error:.2g}: "
+        f"Other features ({shown.what}) give a rate that differs from this one by {moved.value:+.3g} (standard error "
+        f"{moved.standard_error:.2g}), "
         + (
-            f"noise explains it. Maps compared: {len(compared)}."
+            f"which noise explains. Kinds of features compared: {len(compared)}."
             if not clear
-            else "more than noise explains, so that the interval reaches there."
+            else "more than noise explains; the interval was widened to reach it."
         ),
         Sentence(
-            "Compare {other} and features that you know to suit the system ({own}), or collect more rows: what none of them "
-            "expresses is not in the interval.",
+            "Compare the answer with {other} and with features that you know to suit the system ({own}), or collect more rows. "
+            "The interval does not cover what none of these features can express.",
             other=argument("features", shown.features),
             own=Wording("features=FUNCTION", "--features FILE.py:NAME"),
         ),
@@ -177,24 +210,20 @@ def learned_methods(subject: Subject) -> Iterator[Diagnostic]:
 
     Of networks nothing of the kind is known.
     """
-    name = "learned methods"
     if not subject.is_linear:
         return
     if subject.prepared.grows:
-        yield Diagnostic(
-            name,
+        yield LEARNED_METHODS.found(
             None,
             "ok",
-            "Steps and stability of learned methods are left out for the default's features, of which learned methods would take "
-            "at most 64 others.",
+            "Steps and stability of learned methods were not looked at: by default these use other features, at most 64.",
         )
         return
     if subject.prepared.num_features > MOST_FEATURES:
-        yield Diagnostic(
-            name,
+        yield LEARNED_METHODS.found(
             None,
             "ok",
-            f"Steps and stability of learned methods are left out above {MOST_FEATURES} features; there are "
+            f"Steps and stability of learned methods are not looked at above {MOST_FEATURES} features; there are "
             f"{subject.prepared.num_features:,}.",
         )
         return
@@ -222,20 +251,20 @@ def _merged(data: FeatureTransitions) -> FeatureTransitions:
 
 
 def _method(method: str, stability: PlugIn) -> Diagnostic:
-    name, step = f"{OTHERS}{method}", stability.max_step_sampled
+    step = stability.max_step_sampled
     if not stability.converges or step is None:
-        return Diagnostic(
-            name,
+        return LEARNING_BY_METHOD.found(
             None,
             "caution",
             f"{method} would not converge on this log: {stability.reason}",
             f"Do not use {method} here; the closed form is not affected.",
+            method=method,
         )
     steps = stability.time_constant(step / 2)
     count = f"{steps:,.0f}" if steps < 1e7 else f"{steps:.0e}"
-    return Diagnostic(
-        name,
+    return LEARNING_BY_METHOD.found(
         step,
         "ok",
         f"{method} converges on this log with steps up to {step:.2g}; at half of that, errors shrink by e every {count} steps.",
+        method=method,
     )

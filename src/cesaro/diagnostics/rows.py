@@ -8,8 +8,9 @@ import numpy as np
 from scipy.stats import t as student
 
 from cesaro.checks import SMALLEST
-from cesaro.diagnostics.finding import Diagnostic, Verdict, at_least, at_most, finding, percent, worse
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_least, at_most, percent, power_of_ten, worse
 from cesaro.diagnostics.subject import Subject
+from cesaro.inspection import evidence
 from cesaro.passes.influence import OUTLIER
 from cesaro.passes.projection import Projection
 from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, FEW_CLUSTERS, Rule, by_rule, differences, within
@@ -49,6 +50,142 @@ DROPPED_CAUTION, DROPPED_BAD = 0.05, 0.2
 # Columns that a remedy asks for.
 COLUMNS = {name: Wording(f"{name}=COLUMN", f"--{name} COLUMN") for name in ("observation", "trajectory", "time")}
 
+DROPPED_ROWS = Check(
+    "dropped rows",
+    number="share of rows without a transition",
+    caution=f"over {percent(DROPPED_CAUTION)}",
+    bad=f"over {percent(DROPPED_BAD)}",
+    meaning="what is left may differ from what was dropped",
+    remedy="log next observations (`--next-observation COLUMN`); `--gap none` where steps are irregular by nature",
+)
+
+COPIED_ROWS = Check(
+    "copied rows",
+    number=(
+        "share of rows that repeat earlier ones more than by chance: in longer runs than rows repeat by nature, or "
+        "with numbers that hardly ever repeat"
+    ),
+    caution=f"over {percent(COPIED_CAUTION)}",
+    bad=f"over {percent(COPIED_BAD)}",
+    meaning="standard errors take copies for new observations",
+    remedy="drop the copies, such as files that were read twice: `--drop-duplicates` with `--time COLUMN`",
+)
+
+ORDER_OF_ROWS = Check(
+    "order of rows",
+    number=(
+        "share of rows whose next state is the next row's state; only if rows count as independent because it is low"
+    ),
+    caution="always",
+    meaning=(
+        "standard errors of the log's own rate and of the difference are too small if the rows come from one system "
+        "over time"
+    ),
+    remedy=(
+        "`--trajectory COLUMN` and `--time COLUMN`, or keep the order; `--standard-errors independent` if rows were "
+        "drawn independently"
+    ),
+)
+
+STANDARD_ERROR = Check(
+    "standard error",
+    number="the standard error",
+    caution="there is none although rewards differ; or all rewards are the same",
+    meaning=(
+        "so few or so regular rows do not show how exact the rate is; a reward that comes less than three times in a "
+        "log of this length may be missing from it"
+    ),
+    remedy="look for copies; a longer log",
+)
+
+TINY_REWARDS = Check(
+    "tiny rewards",
+    number="the largest size of a reward",
+    bad=f"below {power_of_ten(SMALLEST)}, but not all zero",
+    meaning="their squares are lost in rounding: no interval, and no other finding on rows",
+    remedy="multiply rewards by a constant",
+)
+
+DRIFT = Check(
+    "drift",
+    number="rate from the second half minus that from the first",
+    caution=f"p below {DRIFT_CAUTION:g}",
+    bad=f"p below {power_of_ten(DRIFT_BAD)} and over {percent(MATERIAL)} of the scale",
+    meaning="the system changed, or features miss something",
+    remedy="recent rows alone; add what changed to the observation (`--observation COLUMN`)",
+)
+
+REWARD_DRIFT = Check(
+    "reward drift",
+    number="mean reward of the second half minus that of the first",
+    caution=f"p below {DRIFT_CAUTION:g} and over {percent(MATERIAL)} of the rewards' spread",
+    bad=f"only for the policy `logged`: p below {power_of_ten(DRIFT_BAD)}",
+    meaning="harmless if only the logging policies changed",
+    remedy="look at `drift`; for `logged`, a part of the log in which nothing changed",
+)
+
+REWARD_OUTLIERS = Check(
+    "reward outliers",
+    number="distance of the farthest reward from the median, in robust standard deviations",
+    caution=f"over {OUTLIER:g}",
+    bad=(
+        f"rewards farther than {OUTLIER:g} make up over half of the variance, and come in batches or whatever happened in their "
+        "rows"
+    ),
+    meaning=(
+        "wrong units, typing errors, numbers that stand for a missing one; rare events, such as failures, come all along the log "
+        "and with certain states and actions"
+    ),
+    remedy="correct or drop these rows, unless they are events",
+)
+
+INFLUENTIAL_ROWS = Check(
+    "influential rows",
+    number=(
+        "how many rows the variance rests on, `(ΣIF²)²/ΣIF⁴`, where IF is the influence of a row; the verdict is also"
+        " on how lopsided these are, `(ΣIF²)³/(ΣIF³)²`"
+    ),
+    caution=f"below {RESTS_CAUTION:g}; lopsided: below {LOPSIDED_CAUTION:g}",
+    bad=f"either below {RESTS_BAD:g}",
+    meaning="a few rows or rare rewards decide; the interval is rough",
+    remedy="look at the most influential rows",
+)
+
+AUTOCORRELATION = Check(
+    "autocorrelation",
+    number="how many rows are worth one independent row (the autocorrelation length)",
+    caution=(
+        f"the log has fewer than {LENGTHS_CAUTION:g} such lengths; if rows count as independent: over "
+        f"{DEPENDENT_CAUTION:g}"
+    ),
+    bad=f"fewer than {LENGTHS_BAD:g} lengths; over {DEPENDENT_BAD:g}",
+    meaning="the log is short compared with how long rows stay correlated; or rows count as independent and are not",
+    remedy="a longer log; `--trajectory COLUMN` and `--time COLUMN`, or `--standard-errors long-run`",
+)
+
+TRAJECTORIES = Check(
+    "trajectories",
+    number=(
+        'standard errors clustered: how many trajectories of equal length they are worth; long-run: p of "no '
+        'differences between trajectories", none if each is so short that it counts as one observation'
+    ),
+    caution=f"below {ENOUGH_CLUSTERS}; p below {UNLIKE_CAUTION:g}, or worth fewer than {FEW_CLUSTERS}",
+    bad=f"below {CLUSTERS_BAD:g}; p below {power_of_ten(UNLIKE_BAD)}",
+    meaning="too few trajectories; or they differ by more than their noise, or are too few to tell",
+    remedy="more trajectories; evaluate them one by one, or add what tells them apart (`--observation COLUMN`)",
+)
+
+MEMORY = Check(
+    "memory",
+    number="correlation of successive prediction errors",
+    caution=f"over {MEMORY_CAUTION:g}, and over {MEMORY_ERRORS:g} of its standard errors",
+    bad=f"over {MEMORY_BAD:g}, and the same",
+    meaning="the observation leaves out something that matters for what comes next, or features cannot express it",
+    remedy=(
+        "add it (`--observation COLUMN`): earlier states, the time of day; then more features (`--features smooth:160`)"
+    ),
+)
+
 
 def over_rows(subject: Subject) -> Iterator[Diagnostic]:
     """Dropped and copied rows, tiny rewards, drift, outliers, dependence, trajectories, memory."""
@@ -80,20 +217,20 @@ def dropped(subject: Subject) -> Iterator[Diagnostic]:
         name.removeprefix("dropped: "): number for name, number in counts.items() if name.startswith("dropped: ")
     }
     cut = reasons.get("cut", 0)
-    listed = ", ".join(f"{number:,} {name}" for name, number in reasons.items())
-    yield finding(
-        "dropped rows",
+    listed = ", ".join(f"{name}: {number:,}" for name, number in reasons.items())
+    yield DROPPED_ROWS.found(
         share,
         at_most(share, DROPPED_CAUTION, DROPPED_BAD),
         f"{percent(share)} of the log's {counts['rows']:,} rows gave no transition{f' ({listed})' if listed else ''}.",
         Sentence(
-            "Trajectories are cut at gaps in time; where steps are irregular by nature, {gap} orders rows by time and "
-            "never cuts.",
+            "Trajectories are cut at gaps in time, and the row before a gap is dropped; where steps are irregular by nature, "
+            "{gap} never cuts.",
             gap=Wording("gap=None", "--gap none"),
         )
         if cut > share * counts["rows"] / 2
         else Sentence(
-            "Log next observations ({next}), or longer trajectories: what is left may differ from what was dropped.",
+            "Log next observations ({next}), or longer trajectories: the rows that are left may differ from those that were "
+            "dropped.",
             next=Wording("next_observation=COLUMN", "--next-observation COLUMN"),
         ),
     )
@@ -104,16 +241,15 @@ def copied(subject: Subject) -> Iterator[Diagnostic]:
     if subject.log is None or subject.num_rows < ENOUGH_ROWS:
         return
     share = subject.facts.repeats.share
-    yield finding(
-        "copied rows",
+    yield COPIED_ROWS.found(
         share,
         at_most(share, COPIED_CAUTION, COPIED_BAD),
-        f"{percent(share)} of the rows repeat earlier ones, in runs or with numbers that chance does not repeat."
+        f"{percent(share)} of the rows repeat earlier ones, in long runs or with numbers that do not repeat by chance."
         if share
-        else f"None of the {subject.num_rows:,} rows repeats others more than chance does.",
+        else f"None of the {subject.num_rows:,} rows looks like a copy of another.",
         Sentence(
-            "Drop the copies, such as files that were read twice: {drop} with {time} does it where rows have a time. The "
-            "interval takes each copy for a new observation.",
+            "Drop the copies, such as files that were read twice: {drop} with {time} does it where rows have a time. Until then "
+            "the interval takes each copy for a new observation.",
             drop=Wording("drop_duplicates=True", "--drop-duplicates"),
             time=COLUMNS["time"],
         ),
@@ -125,16 +261,15 @@ def order(subject: Subject) -> Iterator[Diagnostic]:
     sampling = subject.sampling
     if subject.log is None or sampling.is_named or sampling.rule != "independent" or sampling.is_asked:
         return
-    yield finding(
-        "order of rows",
+    yield ORDER_OF_ROWS.found(
         subject.facts.chained,
         "caution",
         f"Only {percent(subject.facts.chained)} of the rows' next states are the next row's state, so that rows count as "
-        "independent; if they come from one system over time, the errors of the log's own rate and of the difference to it are "
-        "too small.",
+        "independent; if they come from one system over time, the standard errors of the log's own rate and of the difference "
+        "are too small.",
         Sentence(
-            "Name the columns that order rows ({trajectory}, {time}), or keep the log in its order; where rows were drawn "
-            "independently, take {independent}.",
+            "Name the columns that order rows ({trajectory}, {time}), or write the log in the order of time; where rows were "
+            "drawn independently, use {independent}.",
             trajectory=COLUMNS["trajectory"],
             time=COLUMNS["time"],
             independent=argument("standard_errors", "independent"),
@@ -144,35 +279,32 @@ def order(subject: Subject) -> Iterator[Diagnostic]:
 
 def standard_error(subject: Subject) -> Diagnostic:
     """A log without noise says nothing about noise; neither does one in which all rewards are alike about others."""
-    facts, error, name = subject.facts, subject.estimate.standard_error, "standard error"
+    facts, error = subject.facts, subject.estimate.standard_error
     if facts.spread == 0:
-        return finding(
-            name,
+        return STANDARD_ERROR.found(
             0.0,
             "caution",
-            f"All {facts.rows:,} rewards are {facts.low:g}; another one that comes less than once in {max(1, facts.rows // 3):,} "
-            "rows may well be missing from such a log.",
+            f"All {facts.rows:,} rewards are {facts.low:g}; a different one that comes less than once in "
+            f"{max(1, facts.rows // 3):,} rows may well be missing by chance.",
             "Collect a longer log if there are other rewards.",
         )
     if not error > NO_ERROR * facts.spread:
-        return finding(
-            name,
+        return STANDARD_ERROR.found(
             0.0,
             "caution",
             f"Rewards differ by up to {facts.spread:.3g}, and yet the {facts.rows:,} rows show no noise, so that there is no "
             "standard error.",
             "Look for copied rows, or collect more of them: so few or so regular rows do not show how exact the rate is.",
         )
-    return finding(
-        name, error, "ok", f"The standard error is {error:.3g}, where rewards differ by up to {facts.spread:.3g}."
+    return STANDARD_ERROR.found(
+        error, "ok", f"The standard error is {error:.3g}, where rewards differ by up to {facts.spread:.3g}."
     )
 
 
 def tiny_rewards(subject: Subject) -> Diagnostic:
     """Rewards whose squares a float64 cannot hold: everything that rests on their variance is lost."""
     largest = subject.facts.largest
-    return finding(
-        "tiny rewards",
+    return TINY_REWARDS.found(
         largest,
         "bad",
         f"Rewards are at most {largest:.3g} in size, and their squares are lost in double precision: there is no interval, and "
@@ -217,12 +349,11 @@ def drift(subject: Subject) -> Iterator[Diagnostic]:
     verdict: Verdict = "ok"
     if found.p_value < DRIFT_CAUTION:
         verdict = "bad" if found.p_value < DRIFT_BAD and abs(found.value) > MATERIAL * subject.scale else "caution"
-    yield finding(
-        "drift",
+    yield DRIFT.found(
         found.value,
         verdict,
-        f"The second half of the log gives a rate that is {found.value:+.3g} from the first's, with a standard error of "
-        f"{found.standard_error:.2g} (p = {found.p_value:.2g}).",
+        f"The second half of the log gives a rate that differs from the first half's by {found.value:+.3g} (standard error "
+        f"{found.standard_error:.2g}, p = {found.p_value:.2g}).",
         Sentence(
             "The system changed, or features miss something: evaluate recent rows alone, or add what changed, such as "
             "the season, to the observation ({observation}).",
@@ -242,13 +373,14 @@ def reward_drift(subject: Subject) -> Iterator[Diagnostic]:
     verdict: Verdict = "ok"
     if found.p_value < DRIFT_CAUTION and abs(found.value) > MATERIAL * spread:
         verdict = "bad" if logged and found.p_value < DRIFT_BAD else "caution"
-    harmless = "Harmless if only the logging policies changed: look at the finding `drift`, which is about the target."
-    yield finding(
-        "reward drift",
+    harmless = (
+        "This is harmless if only the logging policies changed: look at the finding `drift`, which is about the target."
+    )
+    yield REWARD_DRIFT.found(
         found.value,
         verdict,
-        f"The mean reward of the second half of the log is {found.value:+.3g} from the first's, with a standard error of "
-        f"{found.standard_error:.2g} (p = {found.p_value:.2g}) and a spread of rewards of {spread:.3g}.",
+        f"The mean reward of the second half of the log differs from the first half's by {found.value:+.3g} (standard error "
+        f"{found.standard_error:.2g}, p = {found.p_value:.2g}), where rewards have a standard deviation of {spread:.3g}.",
         "Evaluate a part of the log in which nothing changed, such as its recent rows." if logged else harmless,
     )
 
@@ -259,18 +391,34 @@ def reward_outliers(subject: Subject) -> Diagnostic:
     largest = totals.largest["distance"] / plan.width if plan.width > 0 else 0.0
     far, variance = int(totals.sums["far"]), totals.sums["rewards2"]
     share = totals.sums["far2"] / variance if variance > 0 else 0.0
-    verdict: Verdict = "ok" if not far else "bad" if share > OUTLIER_BAD else "caution"
+    is_bad = bool(far) and share > OUTLIER_BAD
+    are_events = is_bad and _come_with_what_happens(subject)
+    verdict: Verdict = "ok" if not far else "bad" if is_bad and not are_events else "caution"
     row, reward = totals.outlier
-    return finding(
-        "reward outliers",
+    return REWARD_OUTLIERS.found(
         largest,
         verdict,
         f"The reward farthest from the median is {largest:.3g} robust standard deviations away."
         if not far
         else f"{far:,} {'reward is' if far == 1 else 'rewards are'} more than {OUTLIER:g} robust standard deviations from the "
-        f"median, such as {reward:g} at transition {row:,}; {'it brings' if far == 1 else 'they bring'} {percent(share)} of the "
-        "rewards' variance.",
-        "Check these rows for wrong units, typing errors, and numbers that stand for a missing one (-999): correct or drop them.",
+        f"median, such as {reward:g} at transition {row:,}; {'it makes up' if far == 1 else 'they make up'} {percent(share)} of "
+        "the rewards' variance."
+        + (
+            " They come all along the log and with certain states and actions, as rare events do." if are_events else ""
+        ),
+        ("Keep them if they are events; if not, check " if are_events else "Check ")
+        + "these rows for wrong units, typing errors, and numbers that stand for a missing one (-999): correct or drop them.",
+    )
+
+
+def _come_with_what_happens(subject: Subject) -> bool:
+    """Whether outliers are events of the system, and no errors of the export."""
+    if subject.log is None:
+        return False
+    rows, plan = subject.prepared.sample.rows, subject.totals.plan
+    far = np.abs(rows.rewards - plan.median) > OUTLIER * plan.width
+    return (
+        len(rows) >= ENOUGH_ROWS and bool(far.any()) and evidence.are_events(rows, far, subject.prepared.random_state)
     )
 
 
@@ -289,14 +437,17 @@ def influential_rows(subject: Subject) -> Diagnostic:
     top = max(1, round(TOP * len(squares)))
     share = float(np.partition(squares, -top)[-top:].sum() / squares.sum()) if squares.any() else 0.0
     top = max(1, round(TOP * rows))
-    which = "the most influential one brings" if top == 1 else f"the {top:,} most influential ones bring"
-    lopsided = ", and large ones are on one side" if even < LOPSIDED_CAUTION else ""
-    return finding(
-        "influential rows",
+    which = "the most influential one makes up" if top == 1 else f"the {top:,} most influential ones make up"
+    lopsided = ", and the largest pull the same way" if even < LOPSIDED_CAUTION else ""
+    return INFLUENTIAL_ROWS.found(
         value,
         verdict,
         f"The variance of the estimate rests on about {value:,.0f} rows of {rows:,}; {which} {percent(share)} of it{lopsided}.",
-        "Look at the most influential rows: a few rare pairs or rewards decide, and the interval is rough.",
+        Sentence(
+            "A few rare pairs or rewards decide, and the interval is rough: see where these rows are ({picture}), and collect "
+            "more like them.",
+            picture=Wording('answer.plot("influence")', "influence.png in the folder of --out"),
+        ),
     )
 
 
@@ -305,24 +456,23 @@ def autocorrelation(subject: Subject) -> Diagnostic:
     length = subject.length
     lengths = subject.num_rows / length
     verdict = at_least(lengths, LENGTHS_CAUTION, LENGTHS_BAD)
-    remedy: str = "Collect a longer log; the interval may be too short."
+    remedy: str = "Collect a longer log: with this one the interval may be too short."
     if subject.sampling.rule == "independent":
         as_independent = at_most(length, DEPENDENT_CAUTION, DEPENDENT_BAD)
         if as_independent != "ok":
             verdict = as_independent if verdict != "bad" else "bad"
             remedy = Sentence(
-                "Rows count as independent and are not: name {trajectory} and {time}, or take {long_run}.",
+                "Rows count as independent and are not: name their columns ({trajectory}, {time}), or use {long_run}.",
                 trajectory=COLUMNS["trajectory"],
                 time=COLUMNS["time"],
                 long_run=argument("standard_errors", "long-run"),
             )
-    return finding(
-        "autocorrelation",
+    return AUTOCORRELATION.found(
         length,
         verdict,
-        f"Rows are about independent of each other, and there are {lengths:,.0f}."
+        f"Rows are nearly independent of each other; the log is worth {lengths:,.0f} independent ones."
         if length < 1.5
-        else f"About {length:.2g} rows are worth one independent row of the estimate; the log holds {lengths:,.0f} of these.",
+        else f"About {length:.2g} rows are worth one independent row; the log is worth {lengths:,.0f} of these.",
         remedy,
     )
 
@@ -335,37 +485,34 @@ def trajectories(subject: Subject) -> Iterator[Diagnostic]:
     effective = sampling.spans.effective
     if sampling.rule == "clustered":
         verdict = at_least(effective, ENOUGH_CLUSTERS, CLUSTERS_BAD)
-        sentence = (
-            f"Standard errors rest on {count:,} trajectories, by their lengths worth {effective:,.0f} equal ones."
-        )
+        sentence = f"Standard errors rest on {count:,} trajectories, which are worth {effective:,.0f} of equal length."
         remedy = Sentence(
-            "Collect more trajectories, or take {long_run} where each is long.",
+            "Collect more trajectories, or use {long_run} where each is long.",
             long_run=argument("standard_errors", "long-run"),
         )
-        yield finding("trajectories", effective, verdict, sentence, remedy)
+        yield TRAJECTORIES.found(effective, verdict, sentence, remedy)
         return
     found = differences((subject.totals.target or subject.totals.behavior).whole)
     p_value = None if found is None else found.p_value
     alike: Verdict = "ok" if p_value is None else at_least(p_value, UNLIKE_CAUTION, UNLIKE_BAD)
     few: Verdict = "ok" if effective >= FEW_CLUSTERS else "caution"
-    yield finding(
-        "trajectories",
+    yield TRAJECTORIES.found(
         p_value,
         worse(alike, few),
         f"The {count:,} trajectories "
         + (
-            "count as one observation each, so that the interval holds what they differ by"
+            "count as one observation each, so the interval covers how they differ"
             if p_value is None
             else f"differ {'no more than' if alike == 'ok' else 'more than'} their own noise explains (p = {p_value:.2g})"
         )
-        + (f"; by their lengths they are worth {effective:.2g} equal ones, too few to tell." if few != "ok" else "."),
+        + (f"; they are worth {effective:.2g} of equal length, too few to tell." if few != "ok" else "."),
         Sentence(
             "Evaluate them one by one, or add the column that tells them apart to the observation ({observation}); a few "
             "trajectories cannot stand for others.",
             observation=COLUMNS["observation"],
         )
         if alike != "ok"
-        else "Collect more trajectories: the interval is wide, because so few do not tell how much others differ.",
+        else "Collect more trajectories: the interval is wide, because so few do not show how much others differ.",
     )
 
 
@@ -384,12 +531,11 @@ def memory(subject: Subject) -> Iterator[Diagnostic]:
     verdict: Verdict = "ok"
     if abs(product) > MEMORY_ERRORS * spread:
         verdict = at_most(abs(correlation), MEMORY_CAUTION, MEMORY_BAD)
-    yield finding(
-        "memory",
+    yield MEMORY.found(
         correlation,
         verdict,
-        f"Successive errors of the prediction have a correlation of {correlation:+.2g}; it is zero where the observation holds "
-        "all that matters for what comes next, and the features express it.",
+        f"The prediction errors of successive rows have a correlation of {correlation:+.2g}; it is zero where the observation "
+        "holds all that matters for what comes next, and the features can express it.",
         Sentence(
             "Add what the observation leaves out, such as earlier states or the time of day ({observation}); then try more "
             "features, such as {more}.",

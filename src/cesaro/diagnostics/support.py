@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.data.values import Categories, Values
 from cesaro.diagnostics.equations import first_moments
-from cesaro.diagnostics.finding import Diagnostic, at_least, at_most, finding, percent, worse
+from cesaro.diagnostics.finding import Check, Diagnostic, at_least, at_most, percent, worse
 from cesaro.diagnostics.subject import CHUNK, Subject, spectrum
 from cesaro.features import SAMPLE, OneHot
 from cesaro.passes.support import logged_weight, pair_table, unlogged
-from cesaro.text import Sentence, argument
+from cesaro.text import Sentence, Wording, argument
 
 # Probability of the target where the log has nothing: a hundredth is a detail, a tenth decides the answer.
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.01, 0.1
@@ -35,6 +35,77 @@ FORGETS_CAUTION, FORGETS_BAD = 30.0, 10.0
 HEAVY_CAUTION, HEAVY_BAD = 30.0, 5.0
 # A density ratio has no negative part; where the estimated one does, features cannot express it.
 NEGATIVE_CAUTION, NEGATIVE_BAD = 0.1, 0.3
+
+SUPPORT = Check(
+    "support",
+    number=(
+        "discrete logs: the target's probability on pairs that were never logged; others: the share of its pairs that"
+        f" lie farther out (by their leverage) than {100 * LEVERAGE_QUANTILE:g} % of the logged ones"
+    ),
+    caution=f"over {percent(OUTSIDE_CAUTION)}",
+    bad=f"over {percent(OUTSIDE_BAD)}",
+    meaning="the target acts where the log has nothing, and features extrapolate",
+    remedy="collect data there; a policy closer to the log",
+)
+
+LEVELS_SEEN_ONLY_AFTER = Check(
+    "levels seen only after",
+    number="share of next states with a label that no row starts from",
+    caution=f"over {percent(LEVELS_CAUTION)}",
+    bad=f"over {percent(LEVELS_BAD)}",
+    meaning="nothing is known about what follows such a state",
+    remedy="log transitions that start there; merge rare labels",
+)
+
+DETERMINISTIC_TARGET = Check(
+    "deterministic target",
+    number=(
+        "actions are numbers, the target takes one per state, and the log has next to none of these: share of logged "
+        "actions within half a standard deviation of the target's in every coordinate"
+    ),
+    caution=f"below {percent(NEAR_CAUTION)}",
+    meaning=(
+        "every rate fits, for any method, if values may differ freely between actions: [only smoothness determines "
+        "it](../why_gq1_stays.md#no-method-has-data-at-a-deterministic-targets-own-actions)"
+    ),
+    remedy=(
+        "log some of the target's own actions; evaluate the target with noise on its actions; compare `--features "
+        "polynomial:2` and `--features fourier`"
+    ),
+)
+
+EFFECTIVE_SAMPLE_SIZE = Check(
+    "effective sample size",
+    number=(
+        "how many independent rows the log is worth for this target, `(Σρ)²/Σρ²` over the autocorrelation length, "
+        "where ρ is the weight of a row; the verdict is also on how many rows carry the weight, `(Σρ²)²/Σρ⁴`"
+    ),
+    caution=f"below {EFFECTIVE_CAUTION:g}; weight: below {HEAVY_CAUTION:g}",
+    bad=f"below {EFFECTIVE_BAD:g}; weight: below {HEAVY_BAD:g}",
+    meaning="the target does what the log seldom did",
+    remedy="more data; a policy closer to the log",
+)
+
+MIXING = Check(
+    "mixing",
+    number=(
+        "one-hot: how many independent observations of the state the log holds, judged by the correlation of its "
+        "values from row to row, and at most how often it moves"
+    ),
+    caution=f"below {FORGETS_CAUTION:g}",
+    bad=f"below {FORGETS_BAD:g}",
+    meaning="the state changes slowly and the log is short: so few moves do not show how often each state is visited",
+    remedy="a longer log; more trajectories",
+)
+
+NEGATIVE_DENSITY_RATIO = Check(
+    "negative density ratio",
+    number="the negative share of the weight that the estimate gives to rows; no row should have negative weight",
+    caution=f"over {percent(NEGATIVE_CAUTION)}",
+    bad=f"over {percent(NEGATIVE_BAD)}",
+    meaning="features cannot express where the target spends its time, compared with the log",
+    remedy="compare `--features polynomial:2` and `--features fourier`; the target may be far from the log",
+)
 
 
 def support(subject: Subject) -> Iterator[Diagnostic]:
@@ -60,14 +131,14 @@ def never_logged(subject: Subject) -> Diagnostic | None:
     share = float(mass.sum())
     verdict = at_most(share, OUTSIDE_CAUTION, OUTSIDE_BAD)
     top = [table.label(pair) for pair in np.argsort(-mass, kind="stable")[:3] if mass[pair] > 0]
-    where = f", first of all (s', a') = {', '.join(top)}" if top else ""
+    where = f", above all (s', a') = {', '.join(top)}" if top else ""
     is_counted = subject.num_rows <= SAMPLE or isinstance(subject.prepared.map, OneHot)
     never = "were never logged" if is_counted else f"none of {SAMPLE:,} sampled rows has"
-    return finding(
-        "support",
+    return SUPPORT.found(
         share,
         verdict,
-        f"At the logged next states, {percent(share)} of the target's probability is on pairs that {never}{where}.",
+        f"At the logged next states, {percent(share)} of the target's probability is on pairs of state and action that "
+        f"{never}{where}.",
         "Collect data there, or evaluate a policy closer to the log.",
     )
 
@@ -99,12 +170,11 @@ def leverage(subject: Subject) -> Diagnostic:
     beyond = found.target > found.limit * (1 + 1e-6)
     share = float(beyond.mean() if rows.weights is None else rows.weights @ beyond / rows.weights.sum())
     verdict = at_most(share, OUTSIDE_CAUTION, OUTSIDE_BAD)
-    what = "the target's next pairs" if found.drawn else "next features"
-    return finding(
-        "support",
+    what = "the target's pairs of state and action" if found.drawn else "next features"
+    return SUPPORT.found(
         share,
         verdict,
-        f"{percent(share)} of {what} lie farther out (by their leverage) than {100 * LEVERAGE_QUANTILE:g} % of the logged pairs, "
+        f"{percent(share)} of {what} lie farther out (by their leverage) than {100 * LEVERAGE_QUANTILE:g} % of the logged ones, "
         "where features extrapolate.",
         "Collect data with actions like the target's, or evaluate a policy closer to the log.",
     )
@@ -200,18 +270,18 @@ def only_after(subject: Subject) -> Iterator[Diagnostic]:
         return
     verdict = at_most(share, LEVELS_CAUTION, LEVELS_BAD)
     names = sorted(counts, key=lambda key: -counts[key])[:3]
-    logged_state = (
-        "logged state"
-        if subject.num_rows <= SAMPLE or isinstance(chosen, OneHot)
-        else f"logged state of the {SAMPLE:,} rows that features were fitted on"
-    )
-    such = f", such as {'; '.join(names)}, and features know nothing of it" if names else ""
-    yield finding(
-        "levels seen only after",
+    is_counted = subject.num_rows <= SAMPLE or isinstance(chosen, OneHot)
+    row = "row" if is_counted else f"row of the {SAMPLE:,} that features were fitted on"
+    such = f", such as {'; '.join(names)}: nothing is known of what follows there" if names else ""
+    yield LEVELS_SEEN_ONLY_AFTER.found(
         share,
         verdict,
-        f"{percent(share)} of the next states have a level that no {logged_state} has{such}.",
-        "Log transitions that start there, or merge rare levels.",
+        f"{percent(share)} of the next states have a label that no {row} starts from{such}.",
+        Sentence(
+            "Log rows that start there, or merge rare labels; where such a label ends an episode, name the column that says so "
+            "({terminated}).",
+            terminated=Wording("terminated=COLUMN", "--terminated COLUMN"),
+        ),
     )
 
 
@@ -234,16 +304,15 @@ def deterministic_target(subject: Subject) -> Iterator[Diagnostic]:
     if share(1e-6 * (np.abs(first) + logged.std(axis=0))) >= OWN_ACTIONS:  # up to the precision of stored numbers
         return
     near = share(NEAR_DISTANCE * noise)
-    yield finding(
-        "deterministic target",
+    yield DETERMINISTIC_TARGET.found(
         near,
         at_least(near, NEAR_CAUTION, 0.0),
-        "The target takes one action per state, and the log has next to none of these: with values free to differ between "
-        "actions every rate fits, for any method, and only the smoothness of the features determines this one; "
-        f"{percent(near)} of the logged actions lie within {NEAR_DISTANCE:g} standard deviations of the target's.",
+        f"The target takes one action per state, and the log has almost none of these actions: {percent(near)} of the logged "
+        f"ones lie within {NEAR_DISTANCE:g} standard deviations of the target's. If values may differ freely between actions, "
+        "every rate fits, for any method; only the smoothness of the features determines this one.",
         Sentence(
-            "Log some of the target's own actions, or evaluate the target with noise on its actions; compare features of other "
-            "kinds, such as {polynomial} and {fourier}.",
+            "Log some of the target's own actions, or evaluate the target with noise on its actions; compare the answer with "
+            "features of other kinds, such as {polynomial} and {fourier}.",
             polynomial=argument("features", "polynomial:2"),
             fourier=argument("features", "fourier"),
         ),
@@ -258,18 +327,18 @@ def effective_rows(subject: Subject) -> Diagnostic:
     length = subject.length
     value = rows / length
     verdict = worse(at_least(value, EFFECTIVE_CAUTION, EFFECTIVE_BAD), at_least(heavy, HEAVY_CAUTION, HEAVY_BAD))
-    return finding(
-        "effective sample size",
+    return EFFECTIVE_SAMPLE_SIZE.found(
         value,
         verdict,
         f"For this target the log is worth {rows:,.0f} of its {subject.num_rows:,} rows"
         + (
-            f", and, as {length:.2g} rows are worth one independent row, {value:,.0f} of those."
+            f"; as {length:.2g} rows are worth one independent row, that is {value:,.0f} independent ones."
             if length >= 1.5
             else "."
         )
         + (f" Most of its weight is on about {heavy:,.0f} rows." if heavy < HEAVY_CAUTION else ""),
-        "Collect more data, or evaluate a policy closer to the log; the interval is rough.",
+        "Collect more rows in which the log does what the target does, or evaluate a policy closer to the log. Until then the "
+        "interval is rough.",
     )
 
 
@@ -295,13 +364,12 @@ def mixing(subject: Subject) -> Iterator[Diagnostic]:
     change = values[steps.col] - values[steps.row]
     moves = float(steps.data @ change**2) ** 2 / float(steps.data @ change**4) if change.any() else 1.0
     forgets = subject.num_rows * min(1 - correlation, moves) if np.count_nonzero(law) > 1 else 0.0
-    yield finding(
-        "mixing",
+    yield MIXING.found(
         forgets,
         at_least(forgets, FORGETS_CAUTION, FORGETS_BAD),
         f"The state of the log never changes in its {subject.num_rows:,} rows."
         if not forgets
-        else f"The state forgets where it was about {forgets:,.0f} times in the log's {subject.num_rows:,} rows.",
+        else f"The log's {subject.num_rows:,} rows hold about {forgets:,.0f} independent observations of the state.",
         "Collect a longer log, or more trajectories: so few moves do not show how often each state is visited.",
     )
 
@@ -311,13 +379,14 @@ def negative_ratio(subject: Subject) -> Diagnostic:
     total = subject.totals.sums["ratio_size"]
     share = subject.totals.sums["ratio_negative"] / total if total > 0 else 0.0
     verdict = at_most(share, NEGATIVE_CAUTION, NEGATIVE_BAD)
-    return finding(
-        "negative density ratio",
+    return NEGATIVE_DENSITY_RATIO.found(
         share,
         verdict,
-        f"{percent(share)} of the weight that the estimate gives to rows is negative, where a density ratio has none.",
+        f"{percent(share)} of the weight that the estimate gives to rows is negative. No weight should be: it stands for how "
+        "often the target is there, relative to the log (the density ratio).",
         Sentence(
-            "Compare features of other kinds, such as {polynomial} and {fourier}; the target may be far from the log.",
+            "Compare the answer with features of other kinds, such as {polynomial} and {fourier}; the target may be far from the "
+            "log.",
             polynomial=argument("features", "polynomial:2"),
             fourier=argument("features", "fourier"),
         ),

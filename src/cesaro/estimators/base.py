@@ -122,7 +122,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
             warnings.warn(
                 Sentence(
                     "Standard errors take rows as independent ({reason}); if they come from one system over time, name the "
-                    "columns that order them ({trajectory}, {time}), or take {long_run}.",
+                    "columns that order them ({trajectory}, {time}), or use {long_run}.",
                     reason=self.sampling_.reason,
                     trajectory=Wording("trajectory=COLUMN", "--trajectory COLUMN"),
                     time=Wording("time=COLUMN", "--time COLUMN"),
@@ -139,8 +139,8 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
         self.estimate_ = self.behavior_
         self._summary = {"method": "mean logged reward", "standard_errors": self._sampling_words()}
         warnings.warn(
-            "'logged' is the mean logged reward: the rate of the logging policies only if the log is stationary, or complete "
-            "from restart to restart.",
+            "'logged' is the mean logged reward. It is the rate of the logging policies only if the log is stationary (nothing "
+            "changes over time), or complete from restart to restart.",
             EvaluationWarning,
             stacklevel=3,
         )

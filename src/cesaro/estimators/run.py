@@ -11,7 +11,7 @@ class Run:
     Args:
         checkpoint: a file to keep progress in; the same fit resumes from it, bit for bit.
         engine: "local", or "ray": the passes over the log become tasks of a cluster, with the same bits.
-        address: of the Ray cluster; None: one on this machine.
+        address: the address of the Ray cluster; None: one on this machine.
         quiet: no progress bar.
 
     Example:

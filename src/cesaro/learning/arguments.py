@@ -66,7 +66,7 @@ def as_objective(method: Method, approximator: str | Approximator, inputs: int) 
 
 def _of_users(label: str, objective: Objective) -> Objective:
     """The objective, whose functions may be the user's own, or call an approximator that is."""
-    if not (isinstance(objective.defaults, Mapping) and "step_size" in objective.defaults):
+    if "step_size" not in objective.defaults:
         raise InputError(f"{label} must have 'step_size' among its defaults. Got {objective.defaults!r}; add it.")
     return objective._replace(
         init=users(label, objective.init),

@@ -32,7 +32,7 @@ class Learned(LearnedBase, GivesFeatures):
 
     Logs that are read in blocks, and those whose features are too many to be kept, pass through a shuffle buffer of random row
     groups that all runs draw from. Limit and standard error are those of all rows there too, and the distance of the answer from
-    the limit is part of the learning error; what the networks say of all rows is said of a sample of them.
+    the limit is part of the learning error; what networks give over all rows is then taken over a sample of them.
 
     Args:
         method: diff-sgq, diff-gq1, diff-gq2, diff-gq3, diff-gq4 or gradient-dice; or your own, as in `sweep`: a function
@@ -116,7 +116,7 @@ class Learned(LearnedBase, GivesFeatures):
         return self.runs_ is not None and not self.runs_.learns_ratio
 
     def predict(self, observations: Any, actions: Any = None) -> Array:
-        """Differential values `q(s, a)` with mean zero under the target, `[n]`; NaN for one-hot pairs without data.
+        """Differential values `q(s, a)` with mean zero under the target, `[n]`; NaN for one-hot pairs that no row has.
 
         Networks: the mean over seeds, each with mean zero over the target's pairs at the logged next states, as there is no
         density ratio. After a fit on ready features, `observations` are features `[n, K]`.

@@ -272,7 +272,7 @@ def _concluded(
     runs = replace(runs, limit=tuned.limit, reached=reached)
     if not reached:
         runs = replace(runs, learning_error=float(np.hypot(noise, value - tuned.limit)))
-        counted = "" if tuned.at_limit is None else ", which the standard error counts in"
+        counted = "" if tuned.at_limit is None else ", which the standard error includes"
         _warn_unreached(settings.label, runs, value, counted)
     elif is_buffered:  # what all runs drew from is no part of the spread over them
         runs = replace(runs, learning_error=max(noise, abs(value - tuned.limit)))

@@ -209,7 +209,7 @@ class Result:
         default, *others = (self.over(method, is_judged=True) for method in METHODS)
         expressible = [cell.covers for cell in default if cell.is_expressible]
         return (
-            _mean([cell.covers_limit for cell in default]) >= PROMISED_LIMIT
+            over(default)["covers_limit"] >= PROMISED_LIMIT
             and _mean(expressible) >= PROMISED_TRUTH
             and all(_mean([c.score for c in default]) < _mean([c.score for c in other]) for other in others)
         )
@@ -262,12 +262,13 @@ def _mean(values: list[float]) -> float:
 
 
 def over(cells: list[Cell]) -> dict[str, float]:
-    """Means over systems and sizes; shares of verdicts are of all logs."""
+    """Means over systems and sizes; shares of verdicts are of all logs, and of limits of all logs whose limit is known."""
     ok, close = (sum(getattr(c, name) * c.logs for c in cells) for name in ("ok", "close"))
     misses = sum(c.ok_misses * c.ok * c.logs for c in cells if c.ok > 0)
+    known, held = sum(c.limits for c in cells), sum(c.covers_limit * c.limits for c in cells if c.limits)
     ok_close = sum(c.ok_close * c.close * c.logs for c in cells if c.close > 0)
     return {
-        "covers_limit": _mean([c.covers_limit for c in cells]),
+        "covers_limit": held / known if known else math.nan,
         "covers": _mean([c.covers for c in cells]),
         "covers_expressible": _mean([c.covers for c in cells if c.is_expressible]),
         "bias": _mean([c.bias for c in cells]),

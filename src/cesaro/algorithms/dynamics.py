@@ -61,7 +61,7 @@ class WeightedRows(NamedTuple):
     probability: checks.Array
 
 
-class _Step:
+class _Moves:
     """The step of an objective as a function of all its variables in one vector `κ`, in float64 (within `enable_x64`)."""
 
     def __init__(self, objective: Objective, hyper: dict[str, float]) -> None:
@@ -102,7 +102,7 @@ def mean_dynamics(objective: Objective, rows: WeightedRows, hyper: dict[str, flo
         hyper: its numbers; `step_size` is taken out (set to one), `rate_step_size` counts relative to it.
     """
     with jax.enable_x64(True):
-        step = _Step(objective, hyper)
+        step = _Moves(objective, hyper)
         return _mean(objective, step, rows, _expectation(objective.minibatches, rows, step.block))
 
 
@@ -118,7 +118,7 @@ def batch_dynamics(objective: Objective, rows: WeightedRows, hyper: dict[str, fl
     if objective.minibatches == 2:
         table, chosen = _with_mean_row(rows), np.concatenate([chosen, np.full_like(chosen, count)], axis=1)
     with jax.enable_x64(True):
-        step = _Step(objective, hyper)
+        step = _Moves(objective, hyper)
         point = jnp.asarray(np.random.default_rng(0).normal(size=(1, step.size)))
         few = chosen[:1, :, :CHECKED]
         together, apart = (
@@ -134,7 +134,7 @@ def batch_dynamics(objective: Objective, rows: WeightedRows, hyper: dict[str, fl
         return _mean(objective, step, rows, batches)
 
 
-def _mean(objective: Objective, step: _Step, rows: WeightedRows, expectation: Iterable[tuple[Batch, Any]]) -> Dynamics:
+def _mean(objective: Objective, step: _Moves, rows: WeightedRows, expectation: Iterable[tuple[Batch, Any]]) -> Dynamics:
     """`G` and `h` from weighted batches; raises where the step is not affine."""
     size = step.size
     probe = np.random.default_rng(0).normal(size=size)
@@ -164,7 +164,7 @@ def sample_dynamics(
     others = [rng.choice(count, count, p=rows.probability) for _ in range(1, objective.minibatches)]
     indices = np.stack([np.arange(count), *others], axis=1)[:, :, None]
     with jax.enable_x64(True):
-        step = _Step(objective, hyper)
+        step = _Moves(objective, hyper)
         points = jnp.asarray(np.concatenate([np.zeros((1, step.size)), np.eye(step.size)]))
         found = np.empty((count, step.size, step.size))
         for batches, part in _batches(rows, indices, step.block):

@@ -10,7 +10,7 @@ from cesaro.algorithms.dynamics import WeightedRows, batch_dynamics, mean_dynami
 from cesaro.errors import InputError
 from cesaro.learning.arguments import Method, all_settings, as_method, as_objective, label_of
 from cesaro.linear.expectations import Expectations
-from cesaro.linear.mean_update import Layout, MeanUpdate, SampleUpdates, Settings
+from cesaro.linear.mean_update import Layout, MeanUpdate, MethodSettings, SampleUpdates
 from cesaro.linear.methods import FORMS, AffineForm
 from cesaro.linear.methods.base import check_samples
 
@@ -79,7 +79,7 @@ class StepForm(AffineForm):
             names=tuple(OURS if name == RATE else name for name in names),
         )
 
-    def _numbers(self, objective: Objective, s: Settings) -> dict[str, float]:
+    def _numbers(self, objective: Objective, s: MethodSettings) -> dict[str, float]:
         """The settings that the method takes; steps count relative to its own."""
         known = {"step_size": 1.0, "ridge": s.ridge, "lam": s.lam, "rate_step_size": s.rate_step_ratio}
         given = {name: value for name, value in known.items() if name in objective.defaults} | self._hyper
@@ -88,14 +88,14 @@ class StepForm(AffineForm):
             for name, value in all_settings(objective, [given], "constant", None, self.name).items()
         }
 
-    def mean(self, p: Expectations, s: Settings) -> MeanUpdate:
+    def mean(self, p: Expectations, s: MethodSettings) -> MeanUpdate:
         objective = self._objective(p.num_features)
         order, rows = self.layout(p.num_features), _rows(p)
         evaluate = mean_dynamics if p.num_samples * order.size**2 <= WORK else batch_dynamics
         found = evaluate(objective, rows, self._numbers(objective, s))
         return MeanUpdate(found.G, found.h, order)
 
-    def samples(self, p: Expectations, s: Settings) -> SampleUpdates:
+    def samples(self, p: Expectations, s: MethodSettings) -> SampleUpdates:
         objective, size = self._objective(p.num_features), self.layout(p.num_features).size
         check_samples(p.num_samples, size, size)
         found, probability = sample_dynamics(objective, _rows(p), self._numbers(objective, s))

@@ -103,7 +103,7 @@ def _sum_of_products(left: Array, right: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Settings:
+class MethodSettings:
     """What a method depends on beside the step size."""
 
     ridge: float = 0.0
@@ -112,9 +112,9 @@ class Settings:
     batch_size: int = 1
 
 
-def settings(ridge: float, lam: float, rate_step_ratio: float = 1.0, batch_size: int = 1) -> Settings:
+def settings(ridge: float, lam: float, rate_step_ratio: float = 1.0, batch_size: int = 1) -> MethodSettings:
     """Checked settings."""
-    return Settings(
+    return MethodSettings(
         checks.number("ridge", ridge, low=0.0),
         checks.number("lam", lam, low=0.0),
         checks.number("rate_step_ratio", rate_step_ratio, low=0.0, low_open=True),

@@ -15,7 +15,7 @@ from cesaro.errors import NoLimitError
 from cesaro.linear import fixed_point
 from cesaro.linear.expectations import Expectations
 from cesaro.linear.fixed_point import Reduced
-from cesaro.linear.mean_update import MeanUpdate, SampleUpdates, Settings, settings
+from cesaro.linear.mean_update import MeanUpdate, MethodSettings, SampleUpdates, settings
 from cesaro.linear.methods import AffineForm, LimitPoint, form_of
 
 # For methods that are no saddles, eigenvalues with a real part above −MARGIN·max|λ| do not count as stable.
@@ -71,7 +71,7 @@ class Stability:
     _problem: Expectations = field(repr=False)
     _reduced: Reduced = field(repr=False)
     _sampled: Expectations = field(repr=False)
-    _settings: Settings = field(repr=False)
+    _settings: MethodSettings = field(repr=False)
     _tolerance: float = field(repr=False, default=TOLERANCE)
 
     @cached_property

@@ -14,7 +14,7 @@ import numpy as np
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.linear.expectations import Expectations
-from cesaro.linear.mean_update import Layout, MeanUpdate, SampleUpdates, Settings
+from cesaro.linear.mean_update import Layout, MeanUpdate, MethodSettings, SampleUpdates
 
 # Numbers that one table of samples may hold: 1.6 GB.
 MAX_NUMBERS = 200_000_000
@@ -53,7 +53,7 @@ class LimitPoint:
     """
 
     layout: Layout
-    settings: Settings
+    settings: MethodSettings
     point: Array
     row: Array
     mean_features: Array
@@ -113,14 +113,14 @@ class AffineForm(ABC):
         """The order of variables."""
 
     @abstractmethod
-    def mean(self, p: Expectations, s: Settings) -> MeanUpdate:
+    def mean(self, p: Expectations, s: MethodSettings) -> MeanUpdate:
         """`G` and `h` of the expected update."""
 
     @abstractmethod
-    def samples(self, p: Expectations, s: Settings) -> SampleUpdates:
+    def samples(self, p: Expectations, s: MethodSettings) -> SampleUpdates:
         """Every sample of `G`, for moments of second order."""
 
-    def is_saddle(self, s: Settings) -> bool:
+    def is_saddle(self, s: MethodSettings) -> bool:
         """Whether all non-zero eigenvalues of `G` have negative real parts, on every problem.
 
         `G` is a saddle then, a negative semidefinite matrix plus a skew one, and what the first annihilates the second does not
@@ -128,7 +128,7 @@ class AffineForm(ABC):
         """
         return False
 
-    def own_rate_step(self, s: Settings) -> float | None:
+    def own_rate_step(self, s: MethodSettings) -> float | None:
         """The step of the rate over that of the others, where the rate is an output only; None where another one reads it."""
         return None
 
@@ -145,7 +145,7 @@ class AffineForm(ABC):
         """A ridge above which the expected update converges; 0 for methods that need none, NaN where none is known."""
         return 0.0
 
-    def why_no_limit(self, s: Settings) -> str | None:
+    def why_no_limit(self, s: MethodSettings) -> str | None:
         """Why there is no limit with these settings, on whatever problem; None where there may be one."""
         return None
 
@@ -199,7 +199,7 @@ class SampleVectors:
         left: list[Array],
         right: list[Array],
         diagonal: Array,
-        s: Settings,
+        s: MethodSettings,
         cross: tuple[Array, Array, Array] | None = None,
     ) -> SampleUpdates:
         """Samples of rank `len(left)`, and a diagonal that is part of each."""
@@ -220,14 +220,14 @@ def numbered(name: str, count: int) -> tuple[str, ...]:
     return tuple(f"{name}[{i}]" for i in range(count))
 
 
-def ridge_on_weights(layout: Layout, s: Settings) -> Array:
+def ridge_on_weights(layout: Layout, s: MethodSettings) -> Array:
     """The diagonal that the ridge on the weights adds to `G`, `[m]`."""
     diagonal = np.zeros(layout.size)
     diagonal[layout.weights] = -s.ridge
     return diagonal
 
 
-def ridge_without_rate(p: Expectations, s: Settings) -> Array:
+def ridge_without_rate(p: Expectations, s: MethodSettings) -> Array:
     """`η I₀`: the ridge on the weights and none on the rate before them, `[1 + K, 1 + K]`."""
     return np.diag(np.concatenate([[0.0], np.full(p.num_features, s.ridge)]))
 

@@ -12,7 +12,7 @@ from scipy.linalg import block_diag
 
 from cesaro.checks import Array
 from cesaro.linear.expectations import Expectations
-from cesaro.linear.mean_update import Layout, MeanUpdate, SampleUpdates, Settings
+from cesaro.linear.mean_update import Layout, MeanUpdate, MethodSettings, SampleUpdates
 from cesaro.linear.methods.base import (
     AffineForm,
     LimitPoint,
@@ -30,10 +30,10 @@ class DiffGQ2(AffineForm):
     name = "diff-gq2"
     ends_at_td_fixed_point = True
 
-    def is_saddle(self, s: Settings) -> bool:
+    def is_saddle(self, s: MethodSettings) -> bool:
         return True
 
-    def own_rate_step(self, s: Settings) -> float | None:
+    def own_rate_step(self, s: MethodSettings) -> float | None:
         return s.rate_step_ratio
 
     def layout(self, num_features: int) -> Layout:
@@ -41,14 +41,14 @@ class DiffGQ2(AffineForm):
         names = (*numbered("nu", K), *numbered("w", K), "reward_rate")
         return Layout(2 * K + 1, 2 * K, slice(K, 2 * K), slice(0, K), names)
 
-    def mean(self, p: Expectations, s: Settings) -> MeanUpdate:
+    def mean(self, p: Expectations, s: MethodSettings) -> MeanUpdate:
         K, ratio = p.num_features, s.rate_step_ratio
         zero, ridge = np.zeros((K, 1)), s.ridge * np.eye(K)
         rate_row = np.concatenate([np.zeros(K), ratio * p.g, [-ratio]])[None]
         G = np.vstack([np.block([[-p.C2, p.A2, zero], [-p.A2.T, -ridge, zero]]), rate_row])
         return MeanUpdate(G, np.concatenate([p.b2, np.zeros(K), [ratio * p.mean_reward]]), self.layout(K))
 
-    def samples(self, p: Expectations, s: Settings) -> SampleUpdates:
+    def samples(self, p: Expectations, s: MethodSettings) -> SampleUpdates:
         K, ratio = p.num_features, s.rate_step_ratio
         order = self.layout(K)
         rows = SampleVectors(p, order)

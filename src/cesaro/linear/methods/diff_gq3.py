@@ -9,7 +9,7 @@ import numpy as np
 
 from cesaro.checks import Array
 from cesaro.linear.expectations import Expectations
-from cesaro.linear.mean_update import Layout, MeanUpdate, SampleUpdates, Settings
+from cesaro.linear.mean_update import Layout, MeanUpdate, MethodSettings, SampleUpdates
 from cesaro.linear.methods.base import (
     AffineForm,
     LimitPoint,
@@ -26,18 +26,18 @@ class DiffGQ3(AffineForm):
 
     name = "diff-gq3"
 
-    def is_saddle(self, s: Settings) -> bool:
+    def is_saddle(self, s: MethodSettings) -> bool:
         return True
 
     def layout(self, num_features: int) -> Layout:
         return value_layout(num_features, num_dual=num_features)
 
-    def mean(self, p: Expectations, s: Settings) -> MeanUpdate:
+    def mean(self, p: Expectations, s: MethodSettings) -> MeanUpdate:
         K = p.num_features
         G = np.block([[-p.C2, p.A3], [-p.A3.T, -s.ridge * np.eye(K + 1)]])
         return MeanUpdate(G, np.concatenate([p.b3, np.zeros(K + 1)]), self.layout(K))
 
-    def samples(self, p: Expectations, s: Settings) -> SampleUpdates:
+    def samples(self, p: Expectations, s: MethodSettings) -> SampleUpdates:
         order = self.layout(p.num_features)
         rows = SampleVectors(p, order)
         dual, error = rows.at((order.dual, rows.x)), rows.error

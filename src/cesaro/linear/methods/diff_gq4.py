@@ -9,7 +9,7 @@ import numpy as np
 
 from cesaro.checks import Array
 from cesaro.linear.expectations import Expectations
-from cesaro.linear.mean_update import Layout, MeanUpdate, SampleUpdates, Settings
+from cesaro.linear.mean_update import Layout, MeanUpdate, MethodSettings, SampleUpdates
 from cesaro.linear.methods.base import (
     AffineForm,
     LimitPoint,
@@ -30,7 +30,7 @@ class DiffGQ4(AffineForm):
     def layout(self, num_features: int) -> Layout:
         return value_layout(num_features, num_dual=num_features)
 
-    def mean(self, p: Expectations, s: Settings) -> MeanUpdate:
+    def mean(self, p: Expectations, s: MethodSettings) -> MeanUpdate:
         K = p.num_features
         zero, ridge = np.zeros((K, 1)), s.ridge * np.eye(K)
         G = np.block(
@@ -42,7 +42,7 @@ class DiffGQ4(AffineForm):
         )
         return MeanUpdate(G, np.concatenate([p.b3, [p.mean_reward], np.zeros(K)]), self.layout(K))
 
-    def samples(self, p: Expectations, s: Settings) -> SampleUpdates:
+    def samples(self, p: Expectations, s: MethodSettings) -> SampleUpdates:
         order = self.layout(p.num_features)
         rows = SampleVectors(p, order)
         dual, error = rows.at((order.dual, rows.x)), rows.error

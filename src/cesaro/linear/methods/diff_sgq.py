@@ -6,7 +6,7 @@ import numpy as np
 
 from cesaro.checks import Array
 from cesaro.linear.expectations import Expectations
-from cesaro.linear.mean_update import Layout, MeanUpdate, SampleUpdates, Settings
+from cesaro.linear.mean_update import Layout, MeanUpdate, MethodSettings, SampleUpdates
 from cesaro.linear.methods.base import (
     AffineForm,
     LimitPoint,
@@ -28,10 +28,10 @@ class DiffSGQ(AffineForm):
     def layout(self, num_features: int) -> Layout:
         return value_layout(num_features, num_dual=0)
 
-    def mean(self, p: Expectations, s: Settings) -> MeanUpdate:
+    def mean(self, p: Expectations, s: MethodSettings) -> MeanUpdate:
         return MeanUpdate(p.A - ridge_without_rate(p, s), p.b, self.layout(p.num_features))
 
-    def samples(self, p: Expectations, s: Settings) -> SampleUpdates:
+    def samples(self, p: Expectations, s: MethodSettings) -> SampleUpdates:
         order = self.layout(p.num_features)
         rows = SampleVectors(p, order)
         y = rows.at((order.rate, rows.one), (order.weights, rows.x))

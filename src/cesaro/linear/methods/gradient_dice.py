@@ -10,7 +10,7 @@ import numpy as np
 
 from cesaro.checks import Array
 from cesaro.linear.expectations import Expectations
-from cesaro.linear.mean_update import Layout, MeanUpdate, SampleUpdates, Settings
+from cesaro.linear.mean_update import Layout, MeanUpdate, MethodSettings, SampleUpdates
 from cesaro.linear.methods.base import AffineForm, LimitPoint, RowInfluence, SampleVectors, numbered, ridge_on_weights
 
 
@@ -21,13 +21,13 @@ class GradientDICE(AffineForm):
     learns_ratio = True
     only_rate_has_unit = True
 
-    def is_saddle(self, s: Settings) -> bool:
+    def is_saddle(self, s: MethodSettings) -> bool:
         return s.lam > 0
 
-    def own_rate_step(self, s: Settings) -> float | None:
+    def own_rate_step(self, s: MethodSettings) -> float | None:
         return 1.0
 
-    def why_no_limit(self, s: Settings) -> str | None:
+    def why_no_limit(self, s: MethodSettings) -> str | None:
         if s.lam > 0:
             return None
         return (
@@ -40,7 +40,7 @@ class GradientDICE(AffineForm):
         names = (*numbered("kappa", K), "u", *numbered("theta", K), "reward_rate")
         return Layout(2 * K + 2, 2 * K + 1, slice(K + 1, 2 * K + 1), slice(0, K), names)
 
-    def mean(self, p: Expectations, s: Settings) -> MeanUpdate:
+    def mean(self, p: Expectations, s: MethodSettings) -> MeanUpdate:
         K, lam = p.num_features, s.lam
         zero, scalar, ridge = np.zeros((K, 1)), np.zeros((1, 1)), s.ridge * np.eye(K)
         G = np.block(
@@ -53,7 +53,7 @@ class GradientDICE(AffineForm):
         )
         return MeanUpdate(G, np.concatenate([np.zeros(K), [-lam], np.zeros(K + 1)]), self.layout(K))
 
-    def samples(self, p: Expectations, s: Settings) -> SampleUpdates:
+    def samples(self, p: Expectations, s: MethodSettings) -> SampleUpdates:
         order = self.layout(p.num_features)
         rows = SampleVectors(p, order)
         u = order.dual.stop

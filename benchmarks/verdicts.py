@@ -25,7 +25,6 @@ from cesaro.diagnostics.maps import agreement
 from cesaro.diagnostics.rows import over_rows
 from cesaro.diagnostics.support import support
 from cesaro.errors import InputError
-from cesaro.estimators.base import subject_of
 
 Rewards = Callable[[Array, np.random.Generator], Array]
 # Systems of each kind, so that no verdict hangs on one of them.
@@ -176,7 +175,7 @@ def outcome(name: str, judged: bool, number: int) -> Outcome:
             fitted = cs.DiffLSTD(quiet=True).fit(log, found.target)
         except InputError:
             return Outcome("refused", False, np.nan, ())
-        subject = subject_of(fitted)
+        subject = fitted.subject_
         entries = [entry for check in (equations, support, agreement, over_rows) for entry in check(subject)]
     low, high = fitted.interval()
     own = tuple(entry.name for entry in entries if entry.verdict != "ok")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cesaro.errors import UserMemoryError as UserMemoryError
     from cesaro.estimators import DiffLSTD as DiffLSTD
     from cesaro.estimators import Learned as Learned
+    from cesaro.estimators import Run as Run
     from cesaro.evaluation import Evaluation as Evaluation
     from cesaro.evaluation import evaluate as evaluate
     from cesaro.inspection import Inspection as Inspection
@@ -67,6 +68,7 @@ _EXPORTS = {
     "Policy": "cesaro.policies",
     "DiffLSTD": "cesaro.estimators",
     "Learned": "cesaro.estimators",
+    "Run": "cesaro.estimators",
     "evaluate": "cesaro.evaluation",
     "compare": "cesaro.comparison",
     "Evaluation": "cesaro.evaluation",

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 
 from cesaro import __version__
 from cesaro.errors import InputError
+from cesaro.estimators.run import Run
 from cesaro.evaluation import (
     Evaluation,
     as_log,
@@ -204,14 +205,15 @@ def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Compariso
         raise InputError(f"policies must have different names. Got {twice[0]!r} twice.")
     reject_columns(settings)
     data, found = as_log(log), {}
-    own = [settings] * len(names)
-    if settings.get("checkpoint") is not None:  # one file per policy
-        own = [{**settings, "checkpoint": numbered(settings["checkpoint"], place)} for place in range(len(names))]
+    run = settings.get("run")
+    kept = run.checkpoint if isinstance(run, Run) else settings.get("checkpoint")
+    files = [None if kept is None else numbered(kept, place) for place in range(len(names))]  # one per policy
     with ExitStack() as held:
-        for given in own:
-            held.enter_context(holding(given.get("checkpoint")))
-        for name, policy, given in zip(names, policies.values(), own):
-            found[name] = evaluate(data, policy, name=name, **given)
+        for file in files:
+            held.enter_context(holding(file))
+        for name, policy, file in zip(names, policies.values(), files):
+            own = {"checkpoint": file} if not isinstance(run, Run) else {"run": replace(run, checkpoint=file)}
+            found[name] = evaluate(data, policy, name=name, **(settings if file is None else {**settings, **own}))
     differences = {}
     for a, b in combinations(found, 2):
         one, other = found[a], found[b]

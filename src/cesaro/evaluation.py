@@ -20,15 +20,18 @@ from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.base import Estimator
 from cesaro.lazy import pandas
-from cesaro.linear import METHODS
+from cesaro.linear.methods import CLOSED_FORM, METHODS
 from cesaro.passes.projection import Projection
 from cesaro.passes.standard_errors import Estimate, check_confidence
 from cesaro.policies import policy as as_policy
+from cesaro.policies import python_file
 from cesaro.progress import stage
 from cesaro.versions import run_info
 from cesaro.views import Views, views
 
 SCHEMA = "cesaro-evaluation/1"
+# Names of the method that is taken unless another is asked for.
+CLOSED_FORMS = ("auto", CLOSED_FORM)
 
 # Relative to the rates, what sums over a log may lose.
 ROUNDING = 1e-12
@@ -191,7 +194,7 @@ def evaluate(
     log: Any,
     policy: Any,
     *,
-    method: str = "auto",
+    method: Any = "auto",
     features: Any = "auto",
     confidence: float = 0.95,
     random_state: int = 0,
@@ -206,8 +209,8 @@ def evaluate(
     Args:
         log: a `Log` (`cesaro.read`), `Transitions`, or a path that `cesaro.read` understands as it is.
         policy: anything that `cesaro.policy` takes.
-        method: "auto" or "diff-lstd" (the closed form), or a learned method such as "diff-gq1"; with `approximator="mlp"` it
-            learns networks.
+        method: "auto" or "diff-lstd" (the closed form), or a learned method such as "diff-gq1", or your own as in `Learned`; with
+            `approximator="mlp"` it learns networks.
         features: see `DiffLSTD`.
         confidence: level of the intervals.
         random_state: seed of everything random.
@@ -215,7 +218,7 @@ def evaluate(
         name: what to call the policy.
         trust: load policy files that run code: .joblib, .pkl, .zip.
         quiet: no progress bar.
-        **settings: passed to the estimator (`ridge`, `dual_features`, `standard_errors`, `approximator`, `checkpoint`, …).
+        **settings: passed to the estimator (`ridge`, `dual_features`, `standard_errors`, `approximator`, `run`, …).
 
     Example:
         >>> import numpy as np, cesaro as cs
@@ -232,6 +235,7 @@ def evaluate(
     data = as_log(log)
     target = as_policy(policy, name=name, trust=trust)
     estimator = _estimator(method, features, random_state, quiet, settings)
+    quiet = quiet or estimator._run().quiet
     opened = data.opened(quiet=quiet)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -344,14 +348,17 @@ def _known(estimate: Estimate, rounding: float) -> Estimate:
     return replace(estimate, standard_error=float("nan")) if estimate.standard_error <= rounding else estimate
 
 
-def _estimator(method: str, features: Any, random_state: int, quiet: bool, settings: dict[str, Any]) -> Any:
+def _estimator(method: Any, features: Any, random_state: int, quiet: bool, settings: dict[str, Any]) -> Any:
     kind: Any = DiffLSTD
-    if method not in ("auto", "diff-lstd"):
-        if method not in METHODS:
-            raise InputError(f"method must be one of auto, diff-lstd, {', '.join(METHODS)}. Got {method!r}.")
+    if not is_closed_form(method):
         with starting_jax():
-            from cesaro.estimators.learned import Learned  # JAX takes a second to import
+            from cesaro.algorithms import REGISTRY  # JAX takes a second to import
+            from cesaro.estimators.learned import Learned
 
+        if isinstance(method, str) and method not in REGISTRY and python_file.place(method) is None:
+            raise InputError(
+                f"method must be one of {', '.join((*CLOSED_FORMS, *REGISTRY))}, or file.py:name. Got {method!r}."
+            )
         kind, settings = Learned, {"method": method, **settings}
     elif "approximator" in settings:
         names = ", ".join(METHODS)
@@ -359,7 +366,13 @@ def _estimator(method: str, features: Any, random_state: int, quiet: bool, setti
     known = kind._get_param_names()
     if unknown := sorted(set(settings) - set(known)):
         raise InputError(f"The method '{method}' has no setting {', '.join(unknown)}; it has {', '.join(known)}.")
-    return kind(features=features, random_state=random_state, quiet=quiet, **settings)
+    beside = {} if settings.get("run") is not None else {"quiet": quiet}
+    return kind(features=features, random_state=random_state, **beside, **settings)
+
+
+def is_closed_form(method: Any) -> bool:
+    """Whether the method solves the equations at once, and does not learn."""
+    return isinstance(method, str) and method in CLOSED_FORMS
 
 
 def reject_columns(settings: Mapping[str, Any]) -> None:

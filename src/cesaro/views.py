@@ -18,7 +18,7 @@ from cesaro.checks import Array
 from cesaro.data.values import Categories, Values
 from cesaro.diagnostics import Subject
 from cesaro.diagnostics.support import Leverages, leverages
-from cesaro.estimators.base import Estimator, subject_of
+from cesaro.estimators.base import Estimator
 from cesaro.features import OneHot, sample_rows
 from cesaro.features.maps import action_probabilities
 from cesaro.passes.support import logged_weight, pair_table
@@ -176,7 +176,7 @@ def views(estimator: Estimator) -> Views:
 
 
 def _views(estimator: Estimator) -> Views:
-    subject = replace(subject_of(estimator), most=MOST_ROWS)
+    subject = replace(estimator.subject_, most=MOST_ROWS)
     over_time = _over_time(subject)
     policy = subject.prepared.policy
     if subject.log is None or policy is None or policy.is_logged:
@@ -221,7 +221,7 @@ def _over_time(subject: Subject) -> OverTime:
 
 def _values(estimator: Estimator, observations: Values, actions: Any) -> Array:
     """`q` of pairs; NaN for a method that learns a density ratio instead."""
-    if getattr(estimator, "method", "") == "gradient-dice":
+    if not estimator.has_values:
         return np.full(len(observations), np.nan)
     return estimator.predict(observations.plain(), actions)
 

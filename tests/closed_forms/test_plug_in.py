@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import cesaro as cs
-from cesaro.algorithms.dynamics import Rows, mean_dynamics
+from cesaro.algorithms.dynamics import WeightedRows, mean_dynamics
 from cesaro.closed_forms.plug_in import plug_in, rough_step
 from cesaro.learning.arguments import as_objective
 from cesaro.linear import METHODS, EmpiricalProblem
-from cesaro.linear.mean_update import sample_updates, settings
+from cesaro.linear.mean_update import settings
+from cesaro.linear.methods import FORMS
 from cesaro.linear.stability import largest_sampled_step
 
 
@@ -59,7 +60,7 @@ def test_mean_update_is_what_the_step_does_on_rows(method: str) -> None:
     objective, _ = as_objective(method, "linear", 2)
     hyper = {"step_size": 1.0, "ridge": 0.2} | ({"lam": 0.7} if method == "gradient-dice" else {})
     hyper |= {"rate_step_size": 1.0} if method == "diff-gq2" else {}
-    evaluated = mean_dynamics(objective, Rows(x, rewards, x_next, problem.d), hyper)
+    evaluated = mean_dynamics(objective, WeightedRows(x, rewards, x_next, problem.d), hyper)
     found = problem.stability(method, ridge=0.2, lam=0.7)
     np.testing.assert_allclose(sorted(np.abs(evaluated.eigenvalues)), sorted(np.abs(found.eigenvalues)), atol=1e-9)
 
@@ -84,11 +85,11 @@ def test_a_batch_makes_larger_steps_stable() -> None:
         for j in range(2):
             mean = (singles[i] + singles[j]) / 2
             both += d[i] * d[j] * np.kron(mean, mean)
-    updates = sample_updates(problem, "diff-sgq", settings(0.0, 1.0, 1.0, 2))
+    updates = FORMS["diff-sgq"].samples(problem, settings(0.0, 1.0, 1.0, 2))
     matrix = np.array([[2.0, 0.3], [0.3, 1.0]])
     np.testing.assert_allclose(updates.second_moment(matrix).ravel(), both @ matrix.ravel(), atol=1e-12)
     one, two = (
-        largest_sampled_step(sample_updates(problem, "diff-gq1", settings(0.1, 1.0, 1.0, size))) for size in (1, 2)
+        largest_sampled_step(FORMS["diff-gq1"].samples(problem, settings(0.1, 1.0, 1.0, size))) for size in (1, 2)
     )
     assert one is not None
     assert two is not None

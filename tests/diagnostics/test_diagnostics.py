@@ -17,7 +17,6 @@ from cesaro.diagnostics.maps import agreement, learned_methods
 from cesaro.diagnostics.rows import over_rows
 from cesaro.diagnostics.support import support
 from cesaro.errors import EvaluationWarning
-from cesaro.estimators.base import subject_of
 from cesaro.inspection import evidence
 
 Array = NDArray[np.float64]
@@ -25,12 +24,12 @@ Array = NDArray[np.float64]
 
 def diagnose(estimator: Any) -> tuple[Diagnostic, ...]:
     """All findings, in their order."""
-    return diagnostics.diagnose(subject_of(estimator))
+    return diagnostics.diagnose(estimator.subject_)
 
 
 def found(estimator: Any, name: str) -> Diagnostic:
     """The finding of that name, without computing what comes after; a remedy goes with a problem."""
-    subject = subject_of(estimator)
+    subject = estimator.subject_
     groups = (over_rows,) if subject.prepared.is_logged else (equations, over_rows, support, agreement, learned_methods)
     entry = next(entry for check in groups for entry in check(subject) if entry.name == name)
     assert entry.value is None or np.isfinite(entry.value)
@@ -325,7 +324,7 @@ def test_deterministic_target_of_continuous_actions() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EvaluationWarning)
             estimator = fit(log, policy, features="polynomial:2", **settings)
-        return [entry for entry in support(subject_of(estimator)) if entry.name == "deterministic target"]
+        return [entry for entry in support(estimator.subject_) if entry.name == "deterministic target"]
 
     def linear(observations: Array, rng: np.random.Generator) -> Array:
         return np.tile(-0.5 * observations, (1, 6))

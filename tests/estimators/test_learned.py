@@ -13,7 +13,8 @@ from cesaro.estimators.learned import Learned
 from cesaro.estimators.learned.base import seed_numbers
 from cesaro.estimators.learned.limit import MethodLimit
 from cesaro.estimators.learned.linear_run import automatic_steps, run, steps_needed
-from cesaro.linear import METHODS, EmpiricalProblem
+from cesaro.linear import METHODS, EmpiricalProblem, Stability
+from cesaro.linear.stability import limit_point
 from cesaro.passes.influence import Series
 from cesaro.passes.prepare import Rows
 
@@ -94,6 +95,10 @@ def test_agrees_with_the_closed_form_of_its_limit(method: str, ridge: float) -> 
     assert found.reward_rate_ == np.median(found.seed_rates_)
 
 
+def limit_of(problem: EmpiricalProblem, found: Stability) -> MethodLimit:
+    return MethodLimit.of(problem, found.form, limit_point(problem, found))
+
+
 def series_of(limit: MethodLimit, data: cs.FeatureTransitions) -> Series:
     """Over all rows, the influence less its mean."""
     per_weight = 1.0 if data.weights is None else ROWS / data.weights.sum()
@@ -110,7 +115,7 @@ def test_influence_is_the_derivative_of_the_limit(method: str, ridge: float) -> 
     data = misfit(method, weighted=True)
     assert data.weights is not None
     problem = EmpiricalProblem(data.x, data.rewards, data.x_next, data.weights)
-    limit = MethodLimit.of(problem, problem.stability(method, ridge=ridge), ridge=ridge, lam=1.0)
+    limit = limit_of(problem, problem.stability(method, ridge=ridge))
     series = series_of(limit, data)
     if method != "gradient-dice":
         ratio = series.ratio * problem.d
@@ -131,9 +136,9 @@ def test_just_identified_series_are_those_of_the_closed_form(method: str) -> Non
     data = misfit(method)
     exact = cs.DiffLSTD(standard_errors="independent").fit(data)
     problem = EmpiricalProblem(data.x, data.rewards, data.x_next)
-    limit = MethodLimit.of(problem, problem.stability(method), ridge=0.0, lam=1.0)
+    limit = limit_of(problem, problem.stability(method))
     series = series_of(limit, data)
-    assert limit.reward_rate == pytest.approx(exact.reward_rate_, rel=1e-9)
+    assert limit.at.reward_rate == pytest.approx(exact.reward_rate_, rel=1e-9)
     np.testing.assert_allclose(series.influence, exact.influence_, atol=1e-8)
     np.testing.assert_allclose(series.ratio, exact.density_ratio_, atol=1e-8)
 
@@ -234,14 +239,14 @@ def test_diagnostics_of_a_good_run() -> None:
 def test_steps_needed_are_those_of_the_expected_update() -> None:
     problem = EmpiricalProblem(*(getattr(misfit("diff-gq1"), name) for name in ("x", "rewards", "x_next")))
     found = problem.stability("diff-gq1", ridge=0.1)
-    limit = MethodLimit.of(problem, found, ridge=0.1, lam=1.0)
-    needed = steps_needed(found.mean, 0.05, -limit.point, 1e-3)
+    limit = limit_of(problem, found)
+    needed = steps_needed(found.mean, 0.05, -limit.at.point, 1e-3)
     assert needed is not None
-    point = np.zeros(len(limit.point))
+    point = np.zeros(len(limit.at.point))
     for _ in range(needed):
         point = point + 0.05 * (found.mean.G @ point + found.mean.h)
-    assert abs(point[found.mean.layout.rate] - limit.reward_rate) <= 1e-3
-    assert steps_needed(found.mean, 50.0, -limit.point, 1e-3) is None
+    assert abs(point[found.mean.layout.rate] - limit.at.reward_rate) <= 1e-3
+    assert steps_needed(found.mean, 50.0, -limit.at.point, 1e-3) is None
     assert automatic_steps(10, 100, 5) == 25_600
     assert automatic_steps(20_000, 100, 5) == 102_400
     assert automatic_steps(None, 100, 5) == 204_800

@@ -122,13 +122,14 @@ def mean_of_pairs(problem: cs.LinearProblem, enumerate_update: Enumerate, names:
 @pytest.mark.parametrize("method", METHODS)
 def test_second_moments_are_the_enumerated_ones(method: str, index: int, enumerate_update: Enumerate) -> None:
     """`E[G_k M G_kᵀ]` and `E[G_kᵀ M G_k]` of the factored samples, which the sampled step limit rests on."""
-    from cesaro.linear.mean_update import sample_updates, settings
+    from cesaro.linear.mean_update import settings
+    from cesaro.linear.methods import FORMS
 
     problem = PROBLEMS[index]
     ridge, lam, ratio = 0.3, 1.7, 0.6
     names = problem.stability(method).mean.layout.names
     exact = enumerate_update(problem, method, names, ridge=ridge, lam=lam, ratio=ratio)
-    samples = sample_updates(problem, method, settings(ridge, lam, ratio))
+    samples = FORMS[method].samples(problem, settings(ridge, lam, ratio))
     rng = np.random.default_rng(index)
     matrix = rng.normal(size=(len(names), len(names)))
     matrix = matrix + matrix.T

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import cesaro as cs
 from cesaro.linear import METHODS
-from cesaro.linear.stability import safe_ridge
+from cesaro.linear.methods import FORMS
 
 Array = NDArray[np.float64]
 Enumerate = Callable[..., Any]
@@ -349,7 +349,7 @@ def test_min_ridge_is_the_last_one_with_an_eigenvalue_on_the_imaginary_axis(meth
             problem = problem.replace(features=wild)
         ridge = problem.stability(method, ridge=0.7).min_ridge
         assert ridge == pytest.approx(max(crossings(problem, method), default=0.0), rel=1e-5), seed
-        assert ridge <= safe_ridge(problem, method)
+        assert ridge <= FORMS[method].safe_ridge(problem)
         if ridge > 0:
             positive += 1
             assert not problem.stability(method, ridge=0.999 * ridge).converges

@@ -52,6 +52,11 @@ TRIALS = [
     option("--draws 0", "draws must be an integer ≥ 1 and ≤ 10,000. Got 0."),
     option("--reward-lag 2", "must be 0 or 1. Got 2; shift the reward column yourself for more."),
     option("--method diff_gq1", "method must be one of auto, diff-lstd, diff-sgq, diff-gq1, … Got 'diff_gq1'."),
+    option("--method none.py:f", "'none.py' cannot be read (No such file or directory); check the path."),
+    option(
+        "--set run=local",
+        "--set is for settings of the method. Got 'run=local'; use --checkpoint,",
+    ),
     option("--engine cloud", "engine must be 'local' or 'ray'. Got 'cloud'."),
     option("--address auto", "address is for the engine 'ray' alone. Got 'auto'; take --engine ray."),
     option(

@@ -26,6 +26,17 @@ def label(name: str, says: str, *lines: str) -> Trial:
     return python(f"labels: {name}", says, *head, "def f(observations, rng):", "    return [A()] * len(observations)")
 
 
+def method(name: str, says: str, *lines: str) -> Trial:
+    """The method p.py:f, a function with these lines."""
+    file = "\n".join(["def f(approximator, num_inputs):", *(f"    {line}" for line in lines), ""])
+    return Trial(f"method: {name}", {**log(), "p.py": file}, says, options="--method p.py:f")
+
+
+METHODS = [
+    method("fails", "f failed with ValueError at p.py, line 2: no; correct that function.", "raise ValueError('no')"),
+    method("exits", "f failed with SystemExit at p.py, line 2: 0; correct that function.", "raise SystemExit(0)"),
+    method("gives nothing", "method must build an Objective. Got NoneType.", "return None"),
+]
 CALLS = [
     function("exit 0", FAILED.format("SystemExit at p.py, line 3: 0"), "import sys; sys.exit(0)"),
     function("exit 3", FAILED.format("SystemExit at p.py, line 3: 3"), "import sys; sys.exit(3)"),
@@ -234,4 +245,9 @@ def test_results(trial: Trial, attempt: Callable[[Trial], None]) -> None:
 
 @rows(FEATURE_FUNCTIONS)
 def test_feature_functions(trial: Trial, attempt: Callable[[Trial], None]) -> None:
+    attempt(trial)
+
+
+@rows(METHODS)
+def test_methods(trial: Trial, attempt: Callable[[Trial], None]) -> None:
     attempt(trial)

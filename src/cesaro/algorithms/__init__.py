@@ -7,7 +7,18 @@ from cesaro.algorithms.base import Algorithm, Batch, Hyper, Info, Objective, Sta
 from cesaro.algorithms.saddle_point import saddle_point
 from cesaro.approximators import Approximator
 
-__all__ = ["REGISTRY", "Algorithm", "Batch", "Hyper", "Info", "Objective", "State", "saddle_point"]
+__all__ = [
+    "DEFAULT",
+    "FOR_NETWORKS",
+    "REGISTRY",
+    "Algorithm",
+    "Batch",
+    "Hyper",
+    "Info",
+    "Objective",
+    "State",
+    "saddle_point",
+]
 
 REGISTRY: dict[str, Callable[[Approximator, int], Objective]] = {
     "diff-sgq": diff_sgq.objective,
@@ -17,3 +28,5 @@ REGISTRY: dict[str, Callable[[Approximator, int], Objective]] = {
     "diff-gq4": diff_gq4.objective,
     "gradient-dice": gradient_dice.objective,
 }
+# What to begin with: linear functions, where it converges on every log, and networks.
+DEFAULT, FOR_NETWORKS = "diff-gq1", "diff-sgq"

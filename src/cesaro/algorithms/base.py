@@ -33,6 +33,8 @@ class Objective(NamedTuple):
         defaults: the numbers one may sweep and their defaults; None means "as `step_size`".
         minibatches: independent minibatches per step.
         projected: the entries of `primal` that the projected variant keeps in a ball; empty: there is no such variant.
+        function: the entry of `primal` that holds the function: of values, or of a density ratio where there are no values.
+        bootstraps: whether its goals are its own values, so that with networks it needs a target network.
     """
 
     init: Callable[[Array], tuple[Params, Params]]
@@ -42,6 +44,28 @@ class Objective(NamedTuple):
     defaults: dict[str, float | None]
     minibatches: int = 1
     projected: tuple[str, ...] = ()
+    function: str = "values"
+    bootstraps: bool = False
+
+    @property
+    def learns_ratio(self) -> bool:
+        """Whether it learns a density ratio and no values."""
+        return self.values is None
+
+    @property
+    def recorded(self) -> slice:
+        """Where the function stands in all of `primal` but the rate, as one vector: the record "weights" of a sweep."""
+        primal = jax.eval_shape(self.init, jax.random.key(0))[0]
+        sizes = {
+            name: sum(leaf.size for leaf in jax.tree.leaves(primal[name])) for name in sorted(primal) if name != "rate"
+        }
+        start = sum(size for name, size in sizes.items() if name < self.function)
+        return slice(start, start + sizes.get(self.function, 0))
+
+    @property
+    def has_dual(self) -> bool:
+        """Whether anything is maximized over."""
+        return bool(jax.tree.leaves(jax.eval_shape(self.init, jax.random.key(0))[1]))
 
 
 class State(NamedTuple):
@@ -85,6 +109,7 @@ def value_objective(
     defaults: dict[str, float | None] | None = None,
     minibatches: int = 1,
     projected: tuple[str, ...] = (),
+    bootstraps: bool = False,
 ) -> Objective:
     """An objective whose primal is a rate that starts at zero and a value function `q`, `{"rate": r̂, "values": …}`."""
 
@@ -100,4 +125,5 @@ def value_objective(
         defaults={"step_size": 0.01, "ridge": 0.0, **(defaults or {})},
         minibatches=minibatches,
         projected=projected,
+        bootstraps=bootstraps,
     )

@@ -29,4 +29,4 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
             + 0.5 * hyper["ridge"] * squared_norm(primal["values"])
         )
 
-    return value_objective(q, None, lagrangian)
+    return value_objective(q, None, lagrangian, bootstraps=True)

@@ -40,4 +40,5 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
         reward_rate=lambda primal: primal["rate"],
         values=None,
         defaults={"step_size": 0.01, "ridge": 0.0, "lam": 1.0},
+        function="ratio",
     )

@@ -9,17 +9,15 @@ from numpy.typing import NDArray
 from cesaro import checks
 from cesaro.checks import Array
 from cesaro.linear import EmpiricalProblem, Stability
-from cesaro.linear.mean_update import layout, settings
+from cesaro.linear.mean_update import settings
+from cesaro.linear.methods import AffineForm, form_of
 from cesaro.linear.stability import stability
 
 MAX_ROWS = 100_000
 # Above this many features nothing is computed unless asked for: eigenvalues cost the cube of it.
 MAX_FEATURES = 256
-# Above this many, the sampled step limit is a rough value from the lengths of feature vectors.
-EXACT_FEATURES = 128
-# The sampled limit costs rows × variables² a few dozen times; fewer rows change it by a percent or two.
-WORK, FEWEST_ROWS, MOST_ROWS = 3.5e7, 1_000, 5_000
-ACCURACY = 0.02
+# Of the sampled limit, and rows whose lengths give a rough one.
+ACCURACY, ROUGH_ROWS = 0.02, 20_000
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class PlugIn:
 
 def plug_in(
     rows: Any,
-    method: str,
+    method: str | AffineForm,
     *,
     ridge: float = 0.0,
     lam: float = 1.0,
@@ -70,20 +68,20 @@ def plug_in(
         >>> plug_in(cs.FeatureTransitions(x, x[:, 0], 0.5 * x), "diff-gq1").converges
         True
     """
-    chosen = settings(ridge, lam, 1.0, batch_size)
+    form, chosen = form_of(method), settings(ridge, lam, 1.0, batch_size)
     whole = rows if isinstance(rows, EmpiricalProblem) else problem_of(rows)
-    order = layout(method, whole.num_features)
+    sampled_rows = form.sampled_rows(whole.num_features)
     problem = whole.thinned(checks.count("max_rows", max_rows))
     used = f"{problem.num_samples:,} of {whole.num_samples:,} rows" if problem is not whole else "all rows"
     if problem.num_features > max_features:
         reason = f"Eigenvalues are not computed above {max_features} features."
         note = f"From {used}; the step is a rough value from the lengths of feature vectors."
         nothing = np.zeros(0, dtype=np.complex128)
-        return PlugIn(method, None, reason, nothing, None, rough_step(problem, chosen.lam), note, None)
-    few = problem.thinned(int(np.clip(WORK / order.size**2, FEWEST_ROWS, MOST_ROWS)))
+        return PlugIn(form.name, None, reason, nothing, None, rough_step(problem, chosen.lam), note, None)
+    few = problem.thinned(max(1, sampled_rows))
     found = stability(
         problem,
-        method,
+        form,
         ridge=chosen.ridge,
         lam=chosen.lam,
         batch_size=batch_size,
@@ -92,7 +90,7 @@ def plug_in(
     )
     if not found.converges:
         step, note = None, f"From {used}."
-    elif problem.num_features > EXACT_FEATURES:
+    elif sampled_rows == 0:
         step = min(rough_step(problem, chosen.lam), found.max_step_expected or np.inf)
         note = f"From {used}; the sampled limit is a rough value from the lengths of feature vectors."
     else:
@@ -100,7 +98,9 @@ def plug_in(
         if step is None:  # the few rows alone do not converge
             step = min(rough_step(problem, chosen.lam), found.max_step_expected or np.inf)
         note = f"From {used}; the sampled limit from {few.num_samples:,} of them."
-    return PlugIn(method, found.converges, found.reason, found.eigenvalues, found.max_step_expected, step, note, found)
+    return PlugIn(
+        form.name, found.converges, found.reason, found.eigenvalues, found.max_step_expected, step, note, found
+    )
 
 
 def problem_of(rows: Any) -> EmpiricalProblem:
@@ -112,7 +112,7 @@ def problem_of(rows: Any) -> EmpiricalProblem:
 
 def rough_step(problem: EmpiricalProblem, lam: float = 1.0) -> float:
     """`E[s]/E[s²]` with `s = 1 + λ² + ‖x‖² + 2‖x' − x‖²`, which bounds the size of one update's matrix up to a factor."""
-    x, change, _, probability = problem.thinned(MOST_ROWS * 4).samples
+    x, change, _, probability = problem.thinned(ROUGH_ROWS).samples
     size = 1 + lam**2 + np.einsum("nk,nk->n", x, x) + 2 * np.einsum("nk,nk->n", change, change)
     largest = size.max()
     return float((probability @ (size / largest)) / (probability @ (size / largest) ** 2) / largest)

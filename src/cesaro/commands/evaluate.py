@@ -145,7 +145,11 @@ DualFeatures = Annotated[
 ]
 Method = Annotated[
     str,
-    _option(_ESTIMATE, "auto (the closed form diff-lstd), or a learned method such as diff-gq1.", default="auto"),
+    _option(
+        _ESTIMATE,
+        "auto (the closed form diff-lstd), a learned method such as diff-gq1, or your own: file.py:NAME.",
+        default="auto",
+    ),
 ]
 Approximators = Annotated[
     str | None,
@@ -329,7 +333,7 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
         out = None
         if given["out"] is not None:
             out = held.enter_context(report.ReportFolder(given["out"], force=given["force"]))
-            if given["method"] in ("auto", "diff-lstd"):
+            if evaluation.is_closed_form(given["method"]):
                 settings.setdefault("checkpoint", out.path / report.PASSES)
         if "checkpoint" in settings:
             places = range(len(given["policy"])) if several else [None]
@@ -414,13 +418,8 @@ def _print(answer: Any, several: bool, *, as_json: bool) -> None:
 def _settings(given: dict[str, Any]) -> dict[str, Any]:
     """What `cesaro.evaluate` takes beside the log and the policy; the estimator's own only where given."""
     settings = {name: given[name] for name in _ESTIMATOR_SETTINGS if given.get(name) is not None}
-    if "approximator" in settings and given["method"] in ("auto", "diff-lstd"):
-        from cesaro.linear import METHODS
-
-        raise InputError(
-            f"--approximator is for learned methods, and {given['method']} is the closed form. Got --approximator "
-            f"{settings['approximator']}; add --method and one of {', '.join(METHODS)}."
-        )
+    if "approximator" in settings:
+        _check_learned(given["method"], settings["approximator"])
     if given["engine"] != "local":
         settings["engine"] = given["engine"]
     options = {*given, "random_state"}
@@ -428,6 +427,10 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier() or name in settings:
             raise InputError(f"--set must be NAME=VALUE, each name once. Got {text!r}.")
+        if name == "run":
+            raise InputError(
+                f"--set is for settings of the method. Got {text!r}; use --checkpoint, --engine, --address or --quiet."
+            )
         if name in options:
             option = "seed" if name == "random_state" else name.replace("_", "-")
             raise InputError(f"--set is for settings without an option of their own. Got {text!r}; use --{option}.")
@@ -436,6 +439,18 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
         settings["ridge"] = _ridge(given["ridge"])
     named = {name: given[name] for name in ("features", "method", "confidence", "quiet")}
     return {**settings, **named, "random_state": given["seed"], "unit": given["unit"] or None}
+
+
+def _check_learned(method: str, approximator: str) -> None:
+    """The closed form takes no approximator."""
+    from cesaro.evaluation import is_closed_form
+    from cesaro.linear import METHODS
+
+    if is_closed_form(method):
+        raise InputError(
+            f"--approximator is for learned methods, and {method} is the closed form. Got --approximator {approximator}; "
+            f"add --method and one of {', '.join(METHODS)}."
+        )
 
 
 def _ridge(text: str) -> float | str:

@@ -11,10 +11,12 @@ from sklearn.exceptions import NotFittedError
 
 from cesaro import checks
 from cesaro.checks import Array
-from cesaro.diagnostics import Diagnostic, Subject
+from cesaro.diagnostics import Diagnostic, Subject, diagnose
+from cesaro.engines import check_engine
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import stored
 from cesaro.estimators.inputs import Inputs
+from cesaro.estimators.run import Run
 from cesaro.features import FeatureMap
 from cesaro.passes.influence import InfluencePass, Plan, Series, Totals
 from cesaro.passes.moments import Facts, MomentsPass
@@ -24,7 +26,7 @@ from cesaro.passes.standard_errors import Estimate, Sampling
 from cesaro.text import Sentence, Wording, argument
 
 
-class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-learn has no types
     """A reward rate from a log. Constructors store their arguments; `fit` validates; learned attributes end in `_`.
 
     Attributes:
@@ -34,6 +36,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         features_: the features that were used, in words.
     """
 
+    run: Run | None
+    checkpoint: str | os.PathLike[str] | None
+    engine: str
+    address: str | None
+    quiet: bool
     prepared_: Prepared
     facts_: Facts
     totals_: Totals
@@ -44,7 +51,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
     standard_errors: str
     weights_: Array
     level_: float
+    features: Any
     _summary: dict[str, Any]
+    _diagnostics: tuple[Diagnostic, ...] | None = None
     _known: NDArray[np.bool_] | None
     _map: FeatureMap | None
     _inputs: Inputs | None
@@ -53,7 +62,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         return hasattr(self, "estimate_")
 
     def _fitted(self) -> None:
-        if not hasattr(self, "estimate_"):
+        if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call fit(log, policy) first.")
 
     @property
@@ -72,6 +81,20 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         """Two-sided interval for the limit in the chosen features at the chosen ridge; representation error is not covered."""
         self._fitted()
         return self.estimate_.interval(confidence)
+
+    def _run(self) -> Run:
+        """How the fit is run: `run`, or the parameters that it stands for."""
+        single = {name: getattr(self, name) for name in vars(Run())}
+        if self.run is None:
+            chosen = Run(**single)
+        elif not isinstance(self.run, Run):
+            raise InputError(f"run must be a cesaro.Run, such as Run(quiet=True). Got {self.run!r}.")
+        elif twice := [name for name, value in single.items() if value != getattr(Run(), name)]:
+            raise InputError(f"{twice[0]} must be given once, in run or beside it. Got both; leave out one of them.")
+        else:
+            chosen = self.run
+        check_engine(chosen.engine, chosen.address)
+        return chosen
 
     def _sampling_words(self) -> str:
         return f"{self.sampling_.rule} ({self.sampling_.reason})"
@@ -137,6 +160,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         fitted = {name: getattr(self, name) for name in self._STORED if hasattr(self, name)}
         return {"parameters": self.get_params(deep=False), "fitted": fitted}
 
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        """Set what a file kept."""
+        for name, value in fitted.items():
+            setattr(self, name, value)
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """What `save` wrote: rate, interval, diagnostics and `predict`; the series over rows are not kept."""
@@ -156,7 +184,38 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
     @property
     def diagnostics_(self) -> tuple[Diagnostic, ...]:
         """What could be wrong with the estimate, one finding each."""
-        raise NotImplementedError
+        self._fitted()
+        if self._diagnostics is None:
+            self._diagnostics = (*diagnose(self.subject_), *self._own_findings())
+        return self._diagnostics
+
+    def _own_findings(self) -> tuple[Diagnostic, ...]:
+        """What could be wrong with this kind of estimator."""
+        return ()
+
+    @property
+    def subject_(self) -> Subject:
+        """What diagnostics and views look at."""
+        self._fitted()
+        return Subject(
+            prepared=self.prepared_,
+            sampling=self.sampling_,
+            estimate=self.estimate_,
+            behavior=self.behavior_,
+            facts=self.facts_,
+            totals=self.totals_,
+            features=self.features,
+            solution=None,
+            moments=None,
+            ridge=0.0,
+            lam=1.0,
+            is_linear=True,
+        )
+
+    @property
+    def has_values(self) -> bool:
+        """Whether `predict` gives values: 'logged' has none, and neither has a density ratio."""
+        return getattr(self, "weights_", None) is not None
 
     def fit(self, data: Any, policy: Any = None) -> Self:
         """Estimate the rate of `policy` from `data`, a log; ready features need no policy."""
@@ -214,27 +273,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
     def _features(self, observations: Any, actions: Any, name: str) -> tuple[Any, Array]:
         """Features of pairs, and the fitted weights of that name."""
         self._fitted()
-        if not hasattr(self, name):
+        weights = getattr(self, name, None)
+        if weights is None:
             raise InputError("The policy 'logged' has a rate and nothing else; give a policy to evaluate.")
-        weights = getattr(self, name)
         if self._map is None or self._inputs is None:
             return checks.float_array("x", observations, ("row", "feature"), (None, len(weights))), weights
         return self._map.pairs(*self._inputs.pairs(observations, actions)), weights
-
-
-def subject_of(estimator: Estimator) -> Subject:
-    """What diagnostics and views look at of a fitted estimator."""
-    return Subject(
-        prepared=estimator.prepared_,
-        sampling=estimator.sampling_,
-        estimate=estimator.estimate_,
-        behavior=estimator.behavior_,
-        facts=estimator.facts_,
-        totals=estimator.totals_,
-        features=getattr(estimator, "features", None),
-        solution=getattr(estimator, "solution_", None),
-        moments=getattr(estimator, "moments_", None),
-        ridge=getattr(estimator, "ridge_", 0.0),
-        lam=getattr(estimator, "lam", 1.0),
-        is_linear=not hasattr(estimator, "members_"),
-    )

@@ -11,11 +11,11 @@ import numpy as np
 from cesaro import checks
 from cesaro.closed_forms import dense, tabular
 from cesaro.closed_forms.growth import grown
-from cesaro.diagnostics import Diagnostic, diagnose
-from cesaro.engines import check_engine
+from cesaro.diagnostics import Diagnostic, Subject
 from cesaro.errors import EvaluationWarning, InputError
-from cesaro.estimators.base import Estimator, subject_of
+from cesaro.estimators.base import Estimator
 from cesaro.estimators.hidden_features import RELATIVE_RIDGE, Fit, NetworkMaps, network_maps, over_seeds
+from cesaro.estimators.run import Run
 from cesaro.features import OneHot
 from cesaro.files import holding
 from cesaro.fingerprints import fingerprint
@@ -50,10 +50,8 @@ class DiffLSTD(Estimator):
         standard_errors: "auto", "independent", "clustered" or "long-run".
         draws: actions drawn per next state where the policy only samples.
         random_state: seed of random features, samples and draws.
-        checkpoint: a file to keep progress in, once a minute; the same fit resumes from it, bit for bit.
-        engine: "local", or "ray": stretches of the log become tasks of a cluster, with the same bits.
-        address: the address of the Ray cluster; None: one on this machine.
-        quiet: no progress bar.
+        checkpoint, engine, address, quiet: the same as in `run`, one by one.
+        run: how the fit is run, which changes nothing about its answer; progress is kept once a minute.
 
     Attributes:
         reward_rate_: the rate of the target policy.
@@ -95,6 +93,7 @@ class DiffLSTD(Estimator):
         engine: str = "local",
         address: str | None = None,
         quiet: bool = False,
+        run: Run | None = None,
     ) -> None:
         self.features = features
         self.dual_features = dual_features
@@ -106,6 +105,7 @@ class DiffLSTD(Estimator):
         self.engine = engine
         self.address = address
         self.quiet = quiet
+        self.run = run
 
     def fit(self, data: Any, policy: Any = None) -> Self:
         """Evaluate `policy` on a log, or on ready features without one."""
@@ -114,8 +114,8 @@ class DiffLSTD(Estimator):
             if isinstance(self.ridge, str) and self.ridge == "auto"
             else checks.number("ridge", self.ridge, low=0.0, high=checks.LARGEST_SETTING)
         )
-        check_engine(self.engine, self.address)
-        with holding(self.checkpoint):
+        run = self._run()
+        with holding(run.checkpoint):
             maps = network_maps(self.features, data, self.dual_features)
             prepared = Prepared(
                 data,
@@ -124,9 +124,9 @@ class DiffLSTD(Estimator):
                 dual_features=self.dual_features,
                 draws=checks.count("draws", self.draws, high=checks.MOST_DRAWS),
                 random_state=checks.count("random_state", self.random_state, low=0),
-                quiet=self.quiet,
+                quiet=run.quiet,
             )
-            running = self._running(prepared, maps)
+            running = self._running(run, prepared, maps)
             if prepared.is_logged:
                 facts = run_pass(MomentsPass(has_features=False), prepared, running).facts
                 return self._fit_logged(self._begin(prepared, facts), running)
@@ -161,16 +161,16 @@ class DiffLSTD(Estimator):
             self._known = solution.known
             return self._end()
 
-    def _running(self, prepared: Prepared, maps: NetworkMaps | None) -> Running:
+    def _running(self, run: Run, prepared: Prepared, maps: NetworkMaps | None) -> Running:
         """How passes are run; the file of a checkpoint depends on the networks of all seeds."""
         kept = None
-        if self.checkpoint is not None:
+        if run.checkpoint is not None:
             settings = {name: getattr(self, name) for name in ("ridge", "standard_errors", "draws", "random_state")}
             if maps is not None:
                 settings["networks"] = fingerprint(maps.maps)[:12]
             mine = identity(prepared, settings)
-            kept = PassCheckpoint(Path(self.checkpoint), prepared.whole, mine, quiet=self.quiet)
-        return Running(self.quiet, kept, self.engine, self.address)
+            kept = PassCheckpoint(Path(run.checkpoint), prepared.whole, mine, quiet=run.quiet)
+        return Running(run.quiet, kept, run.engine, run.address)
 
     def _closed_form(self, prepared: Prepared, relative: float, given: float | None, running: Running) -> Fit:
         """Moments and solution; without a ridge that was given, it is `relative` to the features' mean square."""
@@ -179,7 +179,7 @@ class DiffLSTD(Estimator):
         ridge = given
         if ridge is None:
             ridge = relative * float(np.mean(moments.mean("xx"))) if relative else 0.0
-        with stage("solving", quiet=self.quiet):
+        with stage("solving", quiet=running.quiet):
             prepared, moments = grown(prepared, moments, ridge)
             solution = _solve(prepared, moments, ridge, chosen=given is not None)
         if not np.isfinite(solution.reward_rate):
@@ -195,16 +195,15 @@ class DiffLSTD(Estimator):
         return Learned
 
     @property
-    def diagnostics_(self) -> tuple[Diagnostic, ...]:
-        self._fitted()
-        if not hasattr(self, "_diagnostics"):
-            own = (
-                ()
-                if self._networks is None
-                else self._networks.findings(self.estimate_, self.seed_rates_, self.spread_)
-            )
-            self._diagnostics = (*diagnose(subject_of(self)), *own)
-        return self._diagnostics
+    def subject_(self) -> Subject:
+        if self.prepared_.is_logged:
+            return super().subject_
+        return replace(super().subject_, solution=self.solution_, moments=self.moments_, ridge=self.ridge_)
+
+    def _own_findings(self) -> tuple[Diagnostic, ...]:
+        if self._networks is None:
+            return ()
+        return self._networks.findings(self.estimate_, self.seed_rates_, self.spread_)
 
 
 def _solve(prepared: Prepared, moments: Moments, ridge: float, chosen: bool) -> Solution:

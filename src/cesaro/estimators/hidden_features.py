@@ -1,10 +1,12 @@
 """The closed form on what networks learned: one fit per seed, the answer from the one with the median rate. No JAX."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from cesaro.checks import Array
@@ -120,9 +122,29 @@ class NetworkMaps:
         )
 
 
+class GivesFeatures(ABC):
+    """A fitted estimator whose networks may be features.
+
+    Attributes:
+        rows_digest_: which rows they were fitted on.
+    """
+
+    rows_digest_: NDArray[np.uint64]
+    _inputs: Inputs | None
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """What answers call its method."""
+
+    @abstractmethod
+    def hidden_maps(self) -> list[FeatureMap | None]:
+        """The last hidden layer of each seed's value network, as features of pairs; None where the run diverged."""
+
+
 def network_maps(features: Any, data: Any, dual_features: Any) -> NetworkMaps | None:
     """The maps of a fitted `Learned`; None where `features` is something else. Raises where it does not fit the log."""
-    if not hasattr(features, "hidden_maps"):
+    if not isinstance(features, GivesFeatures):
         return None
     if isinstance(data, FeatureTransitions):
         raise InputError("features must not be networks where features come ready; take the log itself.")
@@ -135,12 +157,13 @@ def network_maps(features: Any, data: Any, dual_features: Any) -> NetworkMaps | 
             "features must be a fitted Learned. Got one that is not; call its fit(log, policy) first (a clone forgets it)."
         ) from None
     if not isinstance(data, Log):
-        return NetworkMaps(maps, features.method, 0.0, False)  # refused with what it should be
+        return NetworkMaps(maps, features.label, 0.0, False)  # refused with what it should be
     log = data.opened()
+    assert features._inputs is not None  # they were fitted on a log
     _check_columns(features._inputs, Inputs.of(next(iter(log.blocks()))))
     hashes = row_hashes(log)
     repeated = len(distinct(hashes)) < REPEATED * len(hashes)
-    return NetworkMaps(maps, features.method, overlap(hashes, features.rows_digest_), repeated)
+    return NetworkMaps(maps, features.label, overlap(hashes, features.rows_digest_), repeated)
 
 
 def _percent(share: float) -> str:

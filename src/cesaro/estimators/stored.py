@@ -9,6 +9,7 @@ from cesaro import files
 from cesaro.diagnostics import Diagnostic
 from cesaro.errors import InputError
 from cesaro.estimators.inputs import Inputs, Role
+from cesaro.estimators.run import Run
 from cesaro.features.base import Fourier, Linear, Polynomial, Smooth, Splines
 from cesaro.features.encoder import Encoder
 from cesaro.features.maps import EncodedStates, Joint, OneHot, PerAction
@@ -18,13 +19,21 @@ from cesaro.passes.standard_errors import Estimate
 SCHEMA = "cesaro-estimator/1"
 
 _KINDS: tuple[type, ...] = (
-    *(Diagnostic, Estimate, Inputs, Role),
+    *(Diagnostic, Estimate, Inputs, Role, Run),
     *(Encoder, EncodedStates, Fourier, Joint, Linear, OneHot, PerAction, Polynomial, Smooth, Splines),
     *(HiddenLayer, Members, NetworkInputs),
 )
 _BY_NAME = {kind.__name__: kind for kind in _KINDS}
 # Of a module that imports JAX.
 _NETWORK = ("cesaro.approximators", "MLP")
+
+
+class Storable:
+    """What may stand inside of another estimator, as its features."""
+
+    def stored_content(self) -> dict[str, Any]:
+        """What a file keeps."""
+        raise NotImplementedError
 
 
 def save(path: Any, estimator: str, content: dict[str, Any]) -> None:
@@ -47,20 +56,20 @@ def load(path: Any, estimator: str, inside: Callable[[str], type]) -> dict[str, 
 def restored(kind: Any, content: dict[str, Any]) -> Any:
     """An estimator of this class, as it was."""
     result = kind(**content["parameters"])
-    for name, value in content["fitted"].items():
-        setattr(result, name, value)
+    result._restore(dict(content["fitted"]))
     return result
 
 
 def _described(value: Any) -> dict[str, Any]:
     """An object of our own by the name of its class and its parts."""
-    if hasattr(value, "stored_content"):  # features from another estimator
+    if isinstance(value, Storable):  # features from another estimator
         return {"estimator": type(value).__name__, "content": value.stored_content()}
     if type(value) in _KINDS or (type(value).__module__, type(value).__name__) == _NETWORK:
         return {"kind": type(value).__name__, "fields": dict(vars(value))}
     raise InputError(
-        f"This estimator cannot be saved: it holds a {type(value).__name__}, and only our own features, and optimizers and "
-        "targets by name, are written without pickle; keep your code, and the estimate as JSON (Evaluation.to_dict)."
+        f"This estimator cannot be saved: it holds a {type(value).__name__}, and only our own features, and methods, "
+        "optimizers and targets by name, are written without pickle (a method of your own as 'file.py:name'); keep your code, "
+        "and the estimate as JSON (Evaluation.to_dict)."
     )
 
 

@@ -17,6 +17,7 @@ from cesaro.approximators import APPROXIMATORS, Approximator
 from cesaro.errors import InputError
 from cesaro.learning.run import Recorder, Shape
 from cesaro.learning.settings import complete, grid
+from cesaro.policies import python_file
 
 # Runs side by side of each setting, and rates that are recorded of all of them.
 MOST_SEEDS, MOST_RECORDS = 1_000_000, 500_000_000
@@ -24,7 +25,30 @@ MOST_SEEDS, MOST_RECORDS = 1_000_000, 500_000_000
 Method: TypeAlias = str | Objective | Callable[[Approximator, int], Objective]
 
 
+def as_method(method: Method) -> Method:
+    """The name of a method, or a user's own; `file.py:name` is loaded."""
+    place = python_file.place(method)
+    own: Method = method if place is None else python_file.load(*place)[0]
+    if place is not None and not (isinstance(own, Objective) or callable(own)):
+        raise InputError(
+            f"'{method}' must be a function (approximator, num_inputs) -> Objective. Got {user_code.type_name(own)}; name "
+            "another one."
+        )
+    if not isinstance(own, Objective) and not callable(own) and str(own) not in REGISTRY:
+        raise InputError(f"method must be one of {', '.join(REGISTRY)}, file.py:name, or an Objective. Got {method!r}.")
+    return own
+
+
+def label_of(method: Method) -> str:
+    """What answers call a method."""
+    if isinstance(method, str):
+        return method
+    return "objective" if isinstance(method, Objective) else str(getattr(method, "__name__", "objective"))
+
+
 def as_objective(method: Method, approximator: str | Approximator, inputs: int) -> tuple[Objective, str]:
+    """The objective of a method that `as_method` knows, and what answers call it."""
+    method = as_method(method)
     if isinstance(method, Objective):
         return _of_users("objective", method), "objective"
     if isinstance(approximator, str):
@@ -33,9 +57,7 @@ def as_objective(method: Method, approximator: str | Approximator, inputs: int) 
         approximator = APPROXIMATORS[approximator]
     if not callable(approximator):
         raise InputError(f"approximator must be a name or a function. Got {approximator!r}.")
-    if not callable(method) and str(method) not in REGISTRY:
-        raise InputError(f"method must be one of {', '.join(REGISTRY)}, or an Objective. Got {method!r}.")
-    label = getattr(method, "__name__", "objective") if callable(method) else method
+    label = label_of(method)
     built = users(label, method if callable(method) else REGISTRY[method])(approximator, inputs)
     if not isinstance(built, Objective):
         raise InputError(f"method must build an Objective. Got {user_code.type_name(built)}.")
@@ -44,6 +66,8 @@ def as_objective(method: Method, approximator: str | Approximator, inputs: int) 
 
 def _of_users(label: str, objective: Objective) -> Objective:
     """The objective, whose functions may be the user's own, or call an approximator that is."""
+    if "step_size" not in objective.defaults:
+        raise InputError(f"{label} must have 'step_size' among its defaults. Got {objective.defaults!r}; add it.")
     return objective._replace(
         init=users(label, objective.init),
         lagrangian=users(label, objective.lagrangian),

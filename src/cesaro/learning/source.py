@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, UInt32
 
 from cesaro.algorithms.base import Batch
-from cesaro.algorithms.dynamics import Rows
+from cesaro.algorithms.dynamics import WeightedRows
 from cesaro.checks import Array as FloatArray
 from cesaro.data import FeatureTransitions
 from cesaro.errors import InputError
@@ -72,10 +72,10 @@ def check_numbers(name: str, values: Any, dtype: str) -> None:
         raise InputError(f"{name} must be numbers of {dtype}. Got {largest:g}; scale them, or take float64.")
 
 
-def rows_of(data: "LinearProblem | FeatureTransitions") -> Rows:
+def rows_of(data: "LinearProblem | FeatureTransitions") -> WeightedRows:
     """The same rows with their probabilities, in float64, for exact expectations."""
     here, there, probability, rewards, features = _table(data)
-    return Rows(features[here], rewards, features[there], probability)
+    return WeightedRows(features[here], rewards, features[there], probability)
 
 
 def _table(data: "LinearProblem | FeatureTransitions") -> tuple[Any, Any, FloatArray, FloatArray, FloatArray]:

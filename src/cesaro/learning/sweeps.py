@@ -22,6 +22,7 @@ from cesaro.files import holding
 from cesaro.learning.arguments import (
     Method,
     all_settings,
+    as_method,
     as_objective,
     as_seeds,
     as_shape,
@@ -74,8 +75,8 @@ def sweep(
     only, to rounding, and on nothing that runs beside it.
 
     Args:
-        method: a name (`diff-sgq diff-gq1 diff-gq2 diff-gq3 diff-gq4 gradient-dice`), or your own `Objective` (or a function
-            `(approximator, num_inputs) -> Objective`).
+        method: a name (`diff-sgq diff-gq1 diff-gq2 diff-gq3 diff-gq4 gradient-dice`), or your own: a function
+            `(approximator, num_inputs) -> Objective`, `file.py:name` of one, or an `Objective`.
         data: a `LinearProblem`, `FeatureTransitions`, or a `Feed` whose rows change from record to record.
         settings: numbers to vary, from `cesaro.grid(step_size=…, ridge=…)`; what is not named takes the method's default.
         seeds: how many (0, 1, …), or which.
@@ -112,6 +113,7 @@ def sweep(
     """
     check_choices(dtype, target, optimizer, record, workers)
     check_engine(engine, address)
+    method = as_method(method)
     with starting_jax():
         jax.devices()
     with jax.enable_x64(dtype == "float64"), holding(checkpoint):

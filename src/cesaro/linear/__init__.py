@@ -8,7 +8,7 @@ from cesaro.linear.assumptions import Assumption, AssumptionReport
 from cesaro.linear.empirical import EmpiricalProblem
 from cesaro.linear.error_bounds import ErrorBounds
 from cesaro.linear.fixed_point import FixedPoint
-from cesaro.linear.mean_update import METHODS
+from cesaro.linear.methods import METHODS
 from cesaro.linear.problem import LinearProblem
 from cesaro.linear.stability import Limit, Stability
 from cesaro.linear.system import LinearSystem

@@ -15,17 +15,10 @@ from cesaro.errors import NoLimitError
 from cesaro.linear import fixed_point
 from cesaro.linear.expectations import Expectations
 from cesaro.linear.fixed_point import Reduced
-from cesaro.linear.mean_update import MeanUpdate, SampleUpdates, Settings, mean_update, sample_updates, settings
+from cesaro.linear.mean_update import MeanUpdate, MethodSettings, SampleUpdates, settings
+from cesaro.linear.methods import AffineForm, LimitPoint, form_of
 
-# Methods whose non-zero eigenvalues have negative real parts on every problem (GradientDICE: with lam > 0): `G` is a saddle, a
-# negative semidefinite matrix plus a skew one, and what the first annihilates the second does not couple. Their zero eigenvalues
-# are semisimple, and `h` is in the range. Rounding of nearly dependent features may say otherwise.
-SADDLES = frozenset({"diff-gq1", "diff-gq2", "diff-gq3", "gradient-dice"})
-# Methods whose rate is an output only: no other variable reads it.
-RATE_IS_READ_BY_NONE = frozenset({"diff-gq2", "gradient-dice"})
-# Methods that end at the TD fixed point if there is one and no ridge.
-TD_METHODS = frozenset({"diff-sgq", "diff-gq1", "diff-gq2", "diff-gq4"})
-# Elsewhere, eigenvalues with a real part above −MARGIN·max|λ| do not count as stable.
+# For methods that are no saddles, eigenvalues with a real part above −MARGIN·max|λ| do not count as stable.
 MARGIN = 1e-14
 # Smallest cosine between range and row space of G at which a zero eigenvalue counts as semisimple.
 SEMISIMPLE = 1e-8
@@ -64,6 +57,7 @@ class Stability:
         determined: for each variable, whether its limit is independent of the start.
         max_step_expected: largest constant step of the expected update; None if there is none.
         mean: the mean update itself.
+        form: the affine form of the method.
     """
 
     method: str
@@ -73,10 +67,11 @@ class Stability:
     determined: dict[str, bool]
     max_step_expected: float | None
     mean: MeanUpdate
+    form: AffineForm = field(repr=False)
     _problem: Expectations = field(repr=False)
     _reduced: Reduced = field(repr=False)
     _sampled: Expectations = field(repr=False)
-    _settings: Settings = field(repr=False)
+    _settings: MethodSettings = field(repr=False)
     _tolerance: float = field(repr=False, default=TOLERANCE)
 
     @cached_property
@@ -85,24 +80,27 @@ class Stability:
 
         The spectral radius of `E[(I + αG_k) ⊗ (I + αG_k)]` is at most one up to this `α` and above one beyond it.
         """
-        samples = sample_updates(self._sampled, self.method, self._settings)
-        if self.method not in RATE_IS_READ_BY_NONE:
+        samples = self.form.samples(self._sampled, self._settings)
+        ratio = self.form.own_rate_step(self._settings)
+        if ratio is None:
             return largest_sampled_step(samples, self._tolerance)
         # By itself, r̂ forgets as 1 − β does, which is stable up to β = 2.
-        ratio = self._settings.rate_step_ratio if self.method == "diff-gq2" else 1.0
         others = np.delete(np.eye(self.mean.layout.size), self.mean.layout.rate, axis=1)
         step = largest_sampled_step(samples.project(others), self._tolerance)
         return None if step is None else min(step, 2 / ratio)
 
     @cached_property
     def min_ridge(self) -> float:
-        """The least ridge above which the expected update converges, whatever the ridge is here; 0: every positive ridge does.
+        """The least ridge above which the expected update converges, whatever the ridge is here.
 
-        It is 0 for methods that are saddles. Diff-SGQ and Diff-GQ4 converge above `safe_ridge` on every problem; below, growing
-        directions are looked for on a grid, ten ridges per factor of ten, and the last ridge that has one is found by bisection.
+        It is 0 where every positive ridge does, as for saddles, and NaN for a method of your own. Others converge above the
+        `safe_ridge` of their form; below, growing directions are looked for on a grid, ten ridges per factor of ten, and the
+        last ridge that has one is found by bisection.
         """
-        top = safe_ridge(self._problem, self.method)
-        ridges = [0.0, *np.geomspace(SMALLEST_RIDGE * top, top, RIDGES)] if top > 0 else [0.0]
+        top = self.form.safe_ridge(self._problem)
+        if not top > 0:
+            return top
+        ridges = [0.0, *np.geomspace(SMALLEST_RIDGE * top, top, RIDGES)]
         unstable = [i for i, ridge in enumerate(ridges[:-1]) if self._grows(ridge)]
         if not unstable:
             return 0.0
@@ -115,7 +113,7 @@ class Stability:
     def _grows(self, ridge: float) -> bool:
         """Whether the expected update with that ridge has a growing direction."""
         s = self._settings
-        found = stability(self._problem, self.method, ridge=ridge, lam=s.lam, rate_step_ratio=s.rate_step_ratio)
+        found = stability(self._problem, self.form, ridge=ridge, lam=s.lam, rate_step_ratio=s.rate_step_ratio)
         return bool(((found.eigenvalues != 0) & (found.eigenvalues.real >= 0)).any())
 
     def time_constant(self, step_size: float) -> float:
@@ -130,7 +128,7 @@ class Stability:
 @checks.decomposing("The stability of the method")
 def stability(
     problem: Expectations,
-    method: str,
+    method: str | AffineForm,
     *,
     ridge: float,
     lam: float,
@@ -144,16 +142,16 @@ def stability(
     `sampled` holds the single samples behind `max_step_sampled`, where those of `problem` are too many; `tolerance` is its
     relative accuracy.
     """
-    chosen = settings(ridge, lam, rate_step_ratio, batch_size)
-    mean = mean_update(problem, method, chosen)
-    rows, columns = _scales(problem, method, mean, chosen.ridge)
+    form, chosen = form_of(method), settings(ridge, lam, rate_step_ratio, batch_size)
+    mean = form.mean(problem, chosen)
+    rows, columns = _scales(problem, form, mean, chosen.ridge)
     reduced = fixed_point.reduce(mean.G, rows, columns)
     # G = left·diag(core)·rightᵀ, so its non-zero eigenvalues are those of the small matrix diag(core)·rightᵀ·left.
     nonzero = np.linalg.eigvals(reduced.core[:, None] * (reduced.right.T @ reduced.left))
     zeros = mean.layout.size - len(nonzero)
     angle = np.linalg.svd(np.linalg.qr(reduced.right)[0].T @ np.linalg.qr(reduced.left)[0], compute_uv=False)
     outside = reduced.solve(mean.h)[1] if mean.h.any() else 0.0
-    is_saddle = method in SADDLES and (method != "gradient-dice" or chosen.lam > 0)
+    is_saddle = form.is_saddle(chosen)
     if is_saddle:
         nonzero = np.minimum(nonzero.real, -np.finfo(np.float64).eps * np.abs(nonzero)) + 1j * nonzero.imag
         unstable = nonzero[:0]
@@ -179,13 +177,14 @@ def stability(
     step = float(np.min(-2 * moving.real / np.abs(moving) ** 2)) if converges and len(moving) else None
     eigenvalues = np.concatenate([nonzero, np.zeros(zeros)]).astype(np.complex128)
     return Stability(
-        method=method,
+        method=form.name,
         converges=converges,
         reason=reason,
         eigenvalues=eigenvalues[np.argsort(-eigenvalues.real, kind="stable")],
         determined=determined,
         max_step_expected=step,
         mean=mean,
+        form=form,
         _problem=problem,
         _reduced=reduced,
         _sampled=problem if sampled is None else sampled,
@@ -195,48 +194,47 @@ def stability(
 
 
 @checks.decomposing("The limit of the method")
-def limit(problem: Expectations, method: str, *, ridge: float, lam: float) -> Limit:
+def limit(problem: Expectations, method: str | AffineForm, *, ridge: float, lam: float) -> Limit:
     """The fixed point of the mean update, where it attracts and determines the rate."""
     result = stability(problem, method, ridge=ridge, lam=lam)
-    if method == "gradient-dice" and lam == 0:
-        raise NoLimitError(
-            "gradient-dice needs lam > 0: with lam = 0 nothing fixes the scale of the density ratio, and the zero ratio is a "
-            "solution whatever the rewards are."
-        )
+    form, name = result.form, result.method
+    if reason := form.why_no_limit(result._settings):
+        raise NoLimitError(reason)
     if not result.converges:
-        raise NoLimitError(f"{method} with ridge {ridge:g} has no limit on this problem: {result.reason}")
+        raise NoLimitError(f"{name} with ridge {ridge:g} has no limit on this problem: {result.reason}")
     order = result.mean.layout
     if not result.determined["reward_rate"]:
         remedy = "take ridge > 0" if ridge == 0 else "add features that tell the sampled pairs apart"
         raise NoLimitError(
-            f"{method} with ridge {ridge:g} has no single limit on this problem: the rate it ends at depends on where it "
+            f"{name} with ridge {ridge:g} has no single limit on this problem: the rate it ends at depends on where it "
             f"starts, because several rates solve its equations; {remedy}."
         )
-    point = fixed_point.td_fixed_point(problem) if ridge == 0 and method in TD_METHODS else None
+    point = fixed_point.td_fixed_point(problem) if ridge == 0 and form.ends_at_td_fixed_point else None
     if point is not None and point.kind == "unique" and point.reward_rate is not None:
         return Limit(point.reward_rate, point.weights, None, True)
     solution = fixed_point.least_norm(result._reduced.solve(-result.mean.h)[0], result._reduced.null, order.weights)
     weights = solution[order.weights]
-    is_ratio = method == "gradient-dice"
     return Limit(
         reward_rate=float(solution[order.rate]),
-        weights=None if is_ratio else weights,
-        ratio_weights=weights if is_ratio else None,
+        weights=None if form.learns_ratio else weights,
+        ratio_weights=weights if form.learns_ratio else None,
         weights_are_unique=all(result.determined[name] for name in order.names[order.weights]),
     )
 
 
-def safe_ridge(problem: Expectations, method: str) -> float:
-    """A ridge that stabilizes the expected update of Diff-SGQ or Diff-GQ4 on any problem; 0 for methods that need none.
-
-    At a larger `η`, `κᵀGκ ≤ 0`. For Diff-SGQ it is `−r̂² + r̂ (g − c)ᵀw + wᵀBw − η‖w‖²`, at most
-    `(‖g − c‖²/4 + λ_max(½(B + Bᵀ)) − η)‖w‖²`. For Diff-GQ4 it is `−νᵀC₂ν − νᵀc r̂ − r̂² + r̂ gᵀw − η‖w‖²`; as `cᵀC₂⁺c ≤ 1`, the
-    first three are at most `−¾ r̂²`, and all at most `(‖g‖²/3 − η)‖w‖²`.
-    """
-    if method == "diff-sgq":
-        largest = float(np.linalg.eigvalsh((problem.B + problem.B.T) / 2)[-1])
-        return max(0.0, largest + float(np.sum((problem.g - problem.c) ** 2)) / 4)
-    return float(problem.g @ problem.g) / 3 if method == "diff-gq4" else 0.0
+def limit_point(problem: Expectations, found: Stability) -> LimitPoint:
+    """Solve for where the method ends, and for `p = −e_r̂ᵀ G⁺`, which turns the update of a row into its influence on the rate."""
+    order, reduced = found.mean.layout, found._reduced
+    unit = np.zeros(order.size)
+    unit[order.rate] = 1.0
+    return LimitPoint(
+        layout=order,
+        settings=found._settings,
+        point=fixed_point.least_norm(reduced.solve(-found.mean.h)[0], reduced.null, order.weights),
+        row=reduced.solve_transposed(-unit),
+        mean_features=problem.c,
+        mean_change=problem.g,
+    )
 
 
 def largest_sampled_step(samples: SampleUpdates, tolerance: float = TOLERANCE) -> float | None:
@@ -290,7 +288,7 @@ def _without_idle_directions(samples: SampleUpdates) -> SampleUpdates:
     return samples
 
 
-def _scales(problem: Expectations, method: str, mean: MeanUpdate, ridge: float) -> tuple[Array, Array]:
+def _scales(problem: Expectations, form: AffineForm, mean: MeanUpdate, ridge: float) -> tuple[Array, Array]:
     """Scales of the rows and columns of `G` under which units of features and rewards do not matter."""
     scale = np.ones(mean.layout.size)
     scale[mean.layout.weights] = fixed_point.feature_scale(problem, ridge)
@@ -298,7 +296,7 @@ def _scales(problem: Expectations, method: str, mean: MeanUpdate, ridge: float) 
     features = fixed_point.feature_scale(problem)
     dual[len(dual) - min(len(dual), len(features)) :] = features[: len(dual)]
     rows, columns = scale.copy(), scale
-    if method == "gradient-dice":  # the only variable there that has the unit of the reward
+    if form.only_rate_has_unit:
         size = float(np.sqrt(problem.d @ problem.r**2)) or 1.0
         rows[mean.layout.rate], columns[mean.layout.rate] = 1 / size, size
     return rows, columns

@@ -3,6 +3,7 @@
 from cesaro.linear import fixed_point, stability
 from cesaro.linear.expectations import Expectations
 from cesaro.linear.fixed_point import FixedPoint
+from cesaro.linear.methods import AffineForm
 from cesaro.linear.stability import Limit, Stability
 
 
@@ -16,18 +17,20 @@ class LinearSystem(Expectations):
         """The solutions of `A u + b = 0`: unique, none or many."""
         return fixed_point.td_fixed_point(self)
 
-    def limit(self, method: str, *, ridge: float = 0.0, lam: float = 1.0) -> Limit:
+    def limit(self, method: str | AffineForm, *, ridge: float = 0.0, lam: float = 1.0) -> Limit:
         """Where a method converges to from zero; raises `NoLimitError` with the reason where it does not.
 
+        `method` is a name, or the affine form of a method of your own (`cesaro.learning.affine_form`).
         `lam` is GradientDICE's weight of the normalization.
         """
         return stability.limit(self, method, ridge=ridge, lam=lam)
 
     def stability(
-        self, method: str, *, ridge: float = 0.0, lam: float = 1.0, rate_step_ratio: float = 1.0
+        self, method: str | AffineForm, *, ridge: float = 0.0, lam: float = 1.0, rate_step_ratio: float = 1.0
     ) -> Stability:
         """Whether the mean dynamics of a method converge, how fast, and up to which step size.
 
+        `method` is a name, or the affine form of a method of your own (`cesaro.learning.affine_form`).
         `rate_step_ratio` is `β/α` of Diff-GQ2.
         """
         return stability.stability(self, method, ridge=ridge, lam=lam, rate_step_ratio=rate_step_ratio)

@@ -142,9 +142,9 @@ def _from_text(text: str, name: str | None, trust: bool) -> Policy:
         )
     if text.startswith("shipped:"):
         return _from_file(actor_path(text.removeprefix("shipped:")), name or text, trust)
-    file, marker, attribute = text.rpartition(".py:")
-    if marker:
-        return _from_python(Path(f"{file}.py").expanduser(), attribute, name)
+    place = python_file.place(text)
+    if place is not None:
+        return _from_python(*place, name)
     return _from_file(Path(text).expanduser(), name, trust)
 
 

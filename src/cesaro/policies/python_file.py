@@ -71,6 +71,12 @@ class Siblings:
         return any(place.is_relative_to(self._folder) for place in _places(module))
 
 
+def place(spec: Any) -> tuple[Path, str] | None:
+    """Path and name of the text `file.py:name`; None where it is something else."""
+    file, marker, name = spec.rpartition(".py:") if isinstance(spec, str) else ("", "", "")
+    return (Path(f"{file}.py").expanduser(), name) if marker else None
+
+
 def load(path: Path, name: str) -> tuple[Any, Siblings]:
     """The object that `name` (dots allowed) stands for after the file has run."""
     if not all(part.isidentifier() for part in name.split(".")):

@@ -2,35 +2,42 @@
 
 import os
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cesaro.algorithms import DEFAULT
 from cesaro.algorithms.saddle_point import Target
 from cesaro.approximators import MLP
 from cesaro.checks import Array
 from cesaro.closed_forms.plug_in import PlugIn
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators.base import Estimator
+from cesaro.estimators.learned.runs import Runs
+from cesaro.estimators.run import Run
 from cesaro.features.networks import Members
-from cesaro.passes.run import Running
+from cesaro.learning.arguments import Method, label_of
+from cesaro.passes.standard_errors import Estimate
+from cesaro.policies import python_file
 
 # Variance of a median over that of a mean, of many normal numbers.
 MEDIAN = np.pi / 2
 
 
 class LearnedBase(Estimator):
-    """The parameters of `Learned` and the attributes that a fit sets; `Learned` says what they mean."""
+    """The parameters of `Learned` and the attributes of its runs; `Learned` says what they mean."""
 
-    _OWN = (
+    # In files, in this order.
+    _RUNS = (
         *("ridge_", "step_size_", "steps_", "steps_needed_", "time_constant_", "limit_", "learning_error_", "reached_"),
         *("seed_rates_", "spread_", "diverged_", "diverged_at_", "weights_", "ratio_weights_", "level_", "batch_size_"),
         *("members_", "levels_", "scale_", "earlier_rates_", "offline_rates_", "ratio_rates_", "rows_digest_"),
-        *("is_buffered_", "_known", "_inputs", "_map"),
+        "is_buffered_",
     )
-    _STORED = (*Estimator._STORED, *_OWN)
+    _STORED = (*Estimator._STORED, *_RUNS, "_known", "_inputs", "_map")
 
+    runs_: Runs | None = None
     step_size_: float
     steps_: int
     ridge_: float
@@ -42,7 +49,7 @@ class LearnedBase(Estimator):
     reached_: bool
     steps_needed_: int | None
     time_constant_: float
-    is_buffered_: bool = False
+    is_buffered_: bool
     plug_in_: PlugIn
     diverged_: NDArray[np.bool_]
     diverged_at_: NDArray[np.int64]
@@ -57,7 +64,7 @@ class LearnedBase(Estimator):
 
     def __init__(
         self,
-        method: str = "diff-gq1",
+        method: Method = DEFAULT,
         features: Any = "auto",
         approximator: str | MLP = "linear",
         step_size: float | str = "auto",
@@ -76,6 +83,7 @@ class LearnedBase(Estimator):
         engine: str = "local",
         address: str | None = None,
         quiet: bool = False,
+        run: Run | None = None,
     ) -> None:
         self.method = method
         self.features = features
@@ -96,10 +104,32 @@ class LearnedBase(Estimator):
         self.engine = engine
         self.address = address
         self.quiet = quiet
+        self.run = run
 
-    def _running(self) -> Running:
-        """How passes over the log are run; the file of a checkpoint belongs to the runs."""
-        return Running(self.quiet, engine=self.engine, address=self.address)
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """What the runs hold."""
+            if name in (*self._RUNS, "plug_in_") and self.runs_ is not None:
+                value = getattr(self.runs_, name[:-1])
+                if value is not None or name == "steps_needed_":
+                    return value
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r} here")
+
+    @property
+    def label(self) -> str:
+        """What answers call the method."""
+        place = python_file.place(self.method)
+        return label_of(self.method) if place is None else place[1]
+
+    def _restore(self, fitted: dict[str, Any]) -> None:
+        runs = {name: fitted.pop(name) for name in self._RUNS if name in fitted}
+        super()._restore(fitted)
+        self.runs_ = Runs.of_attributes(runs) if runs else None
+
+    def _conclude(self, runs: Runs, estimate: Estimate, summary: dict[str, Any]) -> None:
+        """Keep what a fit leaves."""
+        self.runs_, self.estimate_, self._summary = runs, estimate, summary
 
 
 def spread_over_runs(rates: Array) -> tuple[float, float]:
@@ -115,14 +145,16 @@ def seed_numbers(random_state: int, seeds: int) -> list[int]:
     return [int(number) for number in dict.fromkeys(numbers.tolist())][:seeds]
 
 
-def report_divergence(est: LearnedBase, why: str, remedy: str = "take a smaller step_size") -> None:
-    """Raises where no run is left; warns where some are."""
-    lost = np.flatnonzero(est.diverged_)
+def report_divergence(
+    label: str, diverged_at: NDArray[np.int64], why: str, remedy: str = "take a smaller step_size"
+) -> None:
+    """Raises where no run of the method is left; warns where some are."""
+    lost, runs = np.flatnonzero(diverged_at >= 0), len(diverged_at)
     if not len(lost):
         return
-    where = ", ".join(f"run {i + 1} at step {est.diverged_at_[i]:,}" for i in lost[:3])
+    where = ", ".join(f"run {i + 1} at step {diverged_at[i]:,}" for i in lost[:3])
     where += ", …" if len(lost) > 3 else ""
-    said = f"{len(lost)} of {est.seeds} runs of {est.method} diverged ({where}), because {why}; {remedy}."
-    if len(lost) == est.seeds:
+    said = f"{len(lost)} of {runs} runs of {label} diverged ({where}), because {why}; {remedy}."
+    if len(lost) == runs:
         raise InputError(said)
-    warnings.warn(f"{said[:-1]}, or rely on the others, as this answer does.", EvaluationWarning, stacklevel=5)
+    warnings.warn(f"{said[:-1]}, or rely on the others, as this answer does.", EvaluationWarning, stacklevel=4)

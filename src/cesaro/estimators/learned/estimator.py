@@ -1,14 +1,14 @@
 """`Learned`: the methods of the registry on a log, with the standard error of their limit."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from cesaro.checks import Array
-from cesaro.diagnostics import Diagnostic, diagnose
-from cesaro.engines import check_engine
+from cesaro.diagnostics import Diagnostic, Subject
 from cesaro.errors import InputError
-from cesaro.estimators.base import subject_of
+from cesaro.estimators.hidden_features import GivesFeatures
 from cesaro.estimators.learned.base import LearnedBase
 from cesaro.estimators.learned.findings import linear_findings, network_findings
 from cesaro.estimators.learned.linear_run import fit_linear
@@ -16,9 +16,13 @@ from cesaro.estimators.learned.network_run import fit_networks, hidden_maps, net
 from cesaro.estimators.learned.settings import check, is_network
 from cesaro.features import FeatureMap
 from cesaro.files import holding
+from cesaro.linear.methods import FORMS
+
+# The method to take for a density ratio.
+RATIO_METHOD = next(name for name, form in FORMS.items() if form.learns_ratio)
 
 
-class Learned(LearnedBase):
+class Learned(LearnedBase, GivesFeatures):
     """A method that learns from single transitions, drawn from the log again and again; the median over several seeds.
 
     Linear functions: each run averages the second half of its steps, and the standard error is that of the method's limit on the
@@ -31,7 +35,9 @@ class Learned(LearnedBase):
     the limit is part of the learning error; what networks give over all rows is then taken over a sample of them.
 
     Args:
-        method: diff-sgq, diff-gq1, diff-gq2, diff-gq3, diff-gq4 or gradient-dice.
+        method: diff-sgq, diff-gq1, diff-gq2, diff-gq3, diff-gq4 or gradient-dice; or your own, as in `sweep`: a function
+            `(approximator, num_inputs) -> Objective`, or `file.py:name` of one, which files and checkpoints can keep. It has no
+            standard error, and numbers of its own beside `step_size`, `ridge` and `lam` keep their defaults.
         features: see `DiffLSTD`; by default at most 64 Fourier features, since learning slows down with many. Networks take
             "auto" alone: columns standardized, labels one-hot, and the action or the probabilities of finite actions.
         approximator: "linear" (started at zero), "linear-random" (started uniformly in ±1/√inputs), "mlp" (two layers of 128 ReLU
@@ -45,17 +51,17 @@ class Learned(LearnedBase):
         optimizer: "auto" ("sgd"; for networks Adam, without momentum where there is a dual), "sgd", "adam", or for networks an
             Optax transformation without learning rate.
         target: "auto", or for networks `CURRENT`, `copied(every)` or `tracked(mixing)` of `cesaro.algorithms.saddle_point`;
-            "auto" is a target network tracked at 0.005 for Diff-SGQ with networks, and none for others.
+            "auto" is a target network tracked at 0.005 for networks of a method that bootstraps, as Diff-SGQ does, and none for
+            others.
         seeds: runs.
         standard_errors: "auto", "independent", "clustered" or "long-run".
         draws: actions drawn per next state where the policy only samples; to a network of continuous actions, each is a row.
         random_state: seed of random features, samples and draws.
         dtype: "float64", or "float32" for speed where steps are not tiny (small updates of a large number are lost there);
             "auto" is the first, for networks the second.
-        checkpoint: a file to keep progress in; the same fit resumes from it, bit for bit.
-        engine: "local", or "ray": the passes over the log become tasks of a cluster, with the same bits; runs stay here.
-        address: the address of the Ray cluster; None: one on this machine.
-        quiet: no progress bar.
+        checkpoint, engine, address, quiet: the same as in `run`, one by one.
+        run: how the fit is run, which changes nothing about its answer; a cluster makes the passes over the log, and runs stay
+            here.
 
     Attributes:
         reward_rate_: the median over seeds that did not diverge.
@@ -63,7 +69,8 @@ class Learned(LearnedBase):
         spread_: their standard deviation.
         standard_error_: of the limit and of the spread over seeds; NaN for networks.
         learning_error_: the part of it that more steps or seeds would remove.
-        limit_: the rate that the runs tend to on this log; NaN above 1,024 features and for networks.
+        limit_: the rate that the runs tend to on this log (on at most 20,000 of its rows, for a method of your own); NaN above
+            1,024 features (100 for your own) and for networks.
         step_size_, steps_, ridge_, batch_size_: what was used.
         steps_needed_: steps after which the start is forgotten; None where unknown.
         time_constant_: of the slowest direction, in steps.
@@ -87,21 +94,26 @@ class Learned(LearnedBase):
     def fit(self, data: Any, policy: Any = None) -> Self:
         """Evaluate `policy` on a log, or on ready features without one."""
         settings = check(self)
-        check_engine(self.engine, self.address)
+        fit = fit_networks if is_network(self.approximator) else fit_linear
         with holding(settings.checkpoint):
-            if is_network(self.approximator):
-                fit_networks(self, data, policy, settings)
-            else:
-                fit_linear(self, data, policy, settings)
+            fit(self, data, policy, settings)
         return self
 
     @property
-    def diagnostics_(self) -> tuple[Diagnostic, ...]:
-        self._fitted()
-        if not hasattr(self, "_diagnostics"):
-            own = network_findings if hasattr(self, "members_") else linear_findings
-            self._diagnostics = (*diagnose(subject_of(self)), *(() if self.prepared_.is_logged else own(self)))
-        return self._diagnostics
+    def subject_(self) -> Subject:
+        found = replace(super().subject_, lam=self.lam)
+        if self.runs_ is None:
+            return found
+        return replace(found, ridge=self.runs_.ridge, is_linear=self.runs_.members is None)
+
+    def _own_findings(self) -> tuple[Diagnostic, ...]:
+        if self.runs_ is None:
+            return ()
+        return linear_findings(self) if self.runs_.members is None else network_findings(self)
+
+    @property
+    def has_values(self) -> bool:
+        return self.runs_ is not None and not self.runs_.learns_ratio
 
     def predict(self, observations: Any, actions: Any = None) -> Array:
         """Differential values `q(s, a)` with mean zero under the target, `[n]`; NaN for one-hot pairs that no row has.
@@ -109,19 +121,21 @@ class Learned(LearnedBase):
         Networks: the mean over seeds, each with mean zero over the target's pairs at the logged next states, as there is no
         density ratio. After a fit on ready features, `observations` are features `[n, K]`.
         """
-        if self.method == "gradient-dice":
-            self._fitted()
-            raise InputError("gradient-dice learns a density ratio and no values; take density_ratio() instead.")
-        if hasattr(self, "members_"):
+        self._fitted()
+        runs = self.runs_
+        if runs is not None and runs.learns_ratio:
+            raise InputError(f"{self.label} learns a density ratio and no values; take density_ratio() instead.")
+        if runs is not None and runs.members is not None:
             return self.scale_ * over_members(self, network_inputs(self, observations, actions), self.levels_)
         return super().predict(observations, actions)
 
     def density_ratio(self, observations: Any, actions: Any = None) -> Array:
         """GradientDICE's `d_π/d_μ` at these pairs, `[n]`; after a fit on ready features, `observations` are features."""
         self._fitted()
-        if self.method != "gradient-dice":
-            raise InputError(f"{self.method} learns values and no density ratio; take method='gradient-dice'.")
-        if hasattr(self, "members_"):
+        runs = self.runs_
+        if runs is not None and not runs.learns_ratio:
+            raise InputError(f"{self.label} learns values and no density ratio; take method={RATIO_METHOD!r}.")
+        if runs is not None and runs.members is not None:
             return over_members(self, network_inputs(self, observations, actions))
         x, weights = self._features(observations, actions, "ratio_weights_")
         return np.asarray(x @ weights)

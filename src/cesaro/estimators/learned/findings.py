@@ -6,6 +6,7 @@ import numpy as np
 
 from cesaro.diagnostics import Diagnostic, Verdict
 from cesaro.estimators.learned.base import LearnedBase
+from cesaro.estimators.learned.rows import CLOSED_FORM
 from cesaro.text import Sentence, Wording, argument
 
 # Runs still move if, together, the last quarter of their steps differs from the one before by more than its own noise, and by
@@ -18,8 +19,6 @@ SPREAD_OF_DIFFERENCE, SPREAD_OF_RATE, LARGE_SPREAD = 0.25, 0.02, 0.1
 # The mean of a density ratio is one.
 MASS_CAUTION, MASS_BAD = 0.05, 0.2
 
-CLOSED_FORM = Wording("DiffLSTD", "--method diff-lstd")
-
 
 def _setting(name: str, value: object) -> Wording:
     """A setting of the method with a value."""
@@ -31,8 +30,22 @@ def _larger(ridge: float) -> str:
 
 
 def linear_findings(est: LearnedBase) -> tuple[Diagnostic, ...]:
-    """Did it move from its start, did runs diverge, is the step stable?"""
-    return _moved(est), _diverged(est), _step(est)
+    """Is there an interval, did it move from its start, did runs diverge, is the step stable?"""
+    return *_own(est), _moved(est), _diverged(est), _step(est)
+
+
+def _own(est: LearnedBase) -> Iterator[Diagnostic]:
+    """A method without a closed form has no standard error."""
+    if est.plug_in_.stability is None or est.plug_in_.stability.form.has_influence:
+        return
+    yield Diagnostic(
+        "interval",
+        None,
+        "caution",
+        f"There is no interval: the influence of rows on where {est.label} ends is not known; the spread over seeds says how far "
+        "runs agree, and nothing about the log's own noise.",
+        Sentence("For an interval, take {closed_form}.", closed_form=CLOSED_FORM),
+    )
 
 
 def _moved(est: LearnedBase) -> Diagnostic:
@@ -110,7 +123,7 @@ def network_findings(est: LearnedBase) -> tuple[Diagnostic, ...]:
 
 
 def _interval(est: LearnedBase) -> Diagnostic:
-    values = est.method != "gradient-dice"
+    values = est.has_values
     return Diagnostic(
         "interval",
         None,
@@ -181,7 +194,7 @@ def _spread(est: LearnedBase) -> Iterator[Diagnostic]:
 
 def _over_rows(est: LearnedBase) -> Iterator[Diagnostic]:
     kept = ~est.diverged_
-    if est.method == "gradient-dice":
+    if not est.has_values:
         mass = float(np.median(est.levels_[kept]))
         off = abs(mass - 1)
         verdict: Verdict = "ok" if off <= MASS_CAUTION else "caution" if off <= MASS_BAD else "bad"

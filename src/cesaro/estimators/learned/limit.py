@@ -1,18 +1,4 @@
-"""A log as a problem, the limit of a learned method on it, and the influence of every row on its rate.
-
-At the limit `κ*` of `κ += α (G κ + h)` the mean of the rows' own updates `ψ` is zero, so that the influence of a row on the
-rate is `p·ψ` with `p = −e_r̂ᵀ G⁺`. A step of Diff-GQ2 takes two rows; there `ψ` is the sum of what a row does as first and as
-second one, averaged over the other (Hájek's projection of the two-sample mean). With `z = x' − x`, `c` and `z̄` means over rows:
-
-| method | `ψ`, variable by variable |
-|---|---|
-| diff-sgq | `r̂: δ`, `w: δ x − η w` |
-| diff-gq1 | `ν: (δ − yᵀν) y`, `r̂: yᵀν`, `w: −z yᵀν − η w` |
-| diff-gq2 | `ν: (ρ − r̂)(x − c) − xᵀν x`, `w: −(z − z̄)(x − c)ᵀν − η w`, `r̂: ρ − r̂` |
-| diff-gq3 | `ν: (δ − xᵀν) x`, `r̂: xᵀν − η r̂`, `w: −z xᵀν − η w` |
-| diff-gq4 | `ν: (δ − xᵀν) x`, `r̂: δ`, `w: −z xᵀν − η w` |
-| gradient-dice | `κ: τ z − f x`, `u: λ(τ − 1 − u)`, `θ: −x (zᵀκ + λu) − η θ`, `r̂: τR − r̂` |
-"""
+"""A log as a problem, the limit of a learned method on it, and the influence of every row on its rate."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,8 +9,8 @@ import scipy.sparse as sp
 
 from cesaro.checks import Array
 from cesaro.data import Block, FeatureTransitions
-from cesaro.linear import EmpiricalProblem, Stability
-from cesaro.linear.fixed_point import least_norm
+from cesaro.linear import EmpiricalProblem
+from cesaro.linear.methods import AffineForm, LimitPoint
 from cesaro.linear.system import LinearSystem
 from cesaro.passes.influence import InfluencePass, Series
 from cesaro.passes.moments import Moments
@@ -47,7 +33,7 @@ class LogProblem(EmpiricalProblem):
 
     def _mean(self, name: str) -> Array:
         mean = self._moments.mean(name)
-        return np.asarray(mean.toarray() if hasattr(mean, "toarray") else mean)
+        return np.asarray(mean.toarray() if isinstance(mean, sp.sparray) else mean)
 
     @cached_property
     def B(self) -> Array:
@@ -91,65 +77,19 @@ class MethodLimit:
     """Where a method ends on the rows of a log.
 
     Attributes:
-        method, ridge, lam: which one.
-        reward_rate: the limit of `r̂`.
-        weights: of `w`, or `θ` for GradientDICE, `[K]`.
-        point: of all variables.
-        offset: of the constant among the dual features, in the limit and in `p`.
-        tests: dual variables of the features in the limit and in `p`, `[K, 2]`; the first is zero without a dual.
-        values: `w` in the limit and in `p`, `[K, 2]`.
-        on_rate: `p` at the rate.
-        scalar: GradientDICE's `u` in the limit and in `p`.
-        means: over rows, of `z·p_w`, of `x·ν` and of `x·p_ν`.
-        level: the mean of the features under the target, as the limit implies it, `[K]`; zero for GradientDICE.
+        form: of the method.
+        at: the limit, and what turns the update of a row into its influence on the rate.
+        level: the mean of the features under the target, as the limit implies it, `[K]`; zero for a method without values.
     """
 
-    method: str
-    ridge: float
-    lam: float
-    reward_rate: float
-    weights: Array
-    point: Array
-    offset: tuple[float, float]
-    tests: Array
-    values: Array
-    on_rate: float
-    scalar: tuple[float, float]
-    means: tuple[float, float, float]
+    form: AffineForm
+    at: LimitPoint
     level: Array
 
     @staticmethod
-    def of(problem: LinearSystem, found: Stability, *, ridge: float, lam: float) -> "MethodLimit":
-        """Solve for the limit and for `p`."""
-        order, reduced = found.mean.layout, found._reduced
-        unit = np.zeros(order.size)
-        unit[order.rate] = 1.0
-        point = least_norm(reduced.solve(-found.mean.h)[0], reduced.null, order.weights)
-        row = reduced.solve_transposed(-unit)
-        values = np.stack([point[order.weights], row[order.weights]], axis=1)
-        dual = np.stack([point[order.dual], row[order.dual]], axis=1)
-        offset = scalar = (0.0, 0.0)
-        if found.method == "diff-sgq":
-            dual = np.zeros((len(values), 2))
-        elif found.method == "diff-gq1":
-            offset, dual = (float(dual[0, 0]), float(dual[0, 1])), dual[1:]
-        elif found.method == "gradient-dice":
-            scalar = float(point[order.dual.stop]), float(row[order.dual.stop])
-        return MethodLimit(
-            found.method,
-            ridge,
-            lam,
-            float(point[order.rate]),
-            point[order.weights],
-            point,
-            offset,
-            dual,
-            values,
-            float(row[order.rate]),
-            scalar,
-            (float(problem.g @ values[:, 1]), float(problem.c @ dual[:, 0]), float(problem.c @ dual[:, 1])),
-            _level(problem, found.method, float(row[order.rate]), offset[1], dual[:, 1], values[:, 1]),
-        )
+    def of(problem: LinearSystem, form: AffineForm, at: LimitPoint) -> "MethodLimit":
+        """The limit of a method that has the influence of rows in closed form."""
+        return MethodLimit(form, at, form.level(at, problem))
 
     def series(self, rows: Rows, per_weight: float = 1.0) -> Series:
         """Influence, density ratio (what the method multiplies TD errors with) and TD errors of some rows.
@@ -158,55 +98,10 @@ class MethodLimit:
         """
         x = rows.x
         z = sp.csr_array(rows.x_next - x) if isinstance(x, sp.csr_array) else np.subtract(rows.x_next, x, dtype=float)
-        shrink = self.ridge * float(self.values[:, 1] @ self.values[:, 0])
-        if self.method == "gradient-dice":
-            found = self._of_ratio(x, z, rows.rewards, shrink)
-        else:
-            found = self._of_values(x, z, rows.rewards, shrink)
+        found = Series(*self.form.influence(self.at, x, z, rows.rewards))
         if rows.weights is None:
             return found
         return found._replace(influence=found.influence * (rows.weights * per_weight))
-
-    def _of_ratio(self, x: Any, z: Any, rewards: Array, shrink: float) -> Series:
-        here, there, tested = x @ self.values, z @ self.tests, x @ self.tests
-        (u, on_u), ratio = self.scalar, here[:, 0]
-        influence = ratio * there[:, 1] - tested[:, 0] * tested[:, 1] + on_u * self.lam * (ratio - 1 - u)
-        influence += self.on_rate * (ratio * rewards - self.reward_rate)
-        influence -= here[:, 1] * (there[:, 0] + self.lam * u) + shrink
-        return Series(influence, ratio, np.zeros(len(ratio)))
-
-    def _of_values(self, x: Any, z: Any, rewards: Array, shrink: float) -> Series:
-        there = z @ self.values
-        errors = rewards - self.reward_rate + there[:, 0]
-        if self.method == "diff-sgq":
-            ratio = self.on_rate + x @ self.values[:, 1]
-            return Series(ratio * errors - shrink, ratio, errors)
-        residual, tested = (x @ self.tests + self.offset).T
-        back = -there[:, 1] * residual
-        if self.method == "diff-gq2":
-            on_z, on_residual, on_tested = self.means
-            ratio = self.on_rate + tested - on_tested
-            back = -(there[:, 1] - on_z) * (residual - on_residual)
-        elif self.method == "diff-gq4":
-            ratio = self.on_rate + tested
-        else:
-            ratio = tested
-            back = back + self.on_rate * residual
-            shrink += self.ridge * self.on_rate * self.reward_rate if self.method == "diff-gq3" else 0.0
-        return Series(ratio * errors - tested * residual + back - shrink, ratio, errors)
-
-
-def _level(
-    problem: LinearSystem, method: str, on_rate: float, on_constant: float, on_dual: Array, on_w: Array
-) -> Array:
-    """The ratio of a value method is linear in the features, so that its mean with them follows from moments."""
-    if method == "gradient-dice":
-        return np.zeros(len(on_w))
-    slope = on_w if method == "diff-sgq" else on_dual
-    constant = {"diff-gq1": on_constant, "diff-gq3": 0.0}.get(method, on_rate)
-    if method == "diff-gq2":
-        constant -= float(problem.c @ slope)
-    return np.asarray((constant * problem.c + problem.C2 @ slope) / (constant + float(problem.c @ slope)))
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
 """A fit of `Learned` with linear functions: step size, steps, the limit on all rows, and what the seeds ended at."""
 
 import warnings
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import checks
+from cesaro.algorithms.dynamics import NoDynamicsError
 from cesaro.checks import Array
 from cesaro.closed_forms.plug_in import PlugIn, plug_in, problem_of
 from cesaro.data import FeatureTransitions
@@ -25,12 +25,16 @@ from cesaro.estimators.learned.rows import (
     is_dense,
     sampled,
 )
-from cesaro.estimators.learned.settings import Settings
+from cesaro.estimators.learned.runs import Runs
+from cesaro.estimators.learned.settings import LearnedSettings
 from cesaro.features import OneHot
-from cesaro.learning import sweep
+from cesaro.learning import affine_form, sweep
+from cesaro.learning.arguments import as_objective
 from cesaro.learning.feed import Feed
 from cesaro.linear import EmpiricalProblem
-from cesaro.linear.mean_update import MeanUpdate
+from cesaro.linear.mean_update import MeanUpdate, MethodSettings
+from cesaro.linear.methods import FORMS, AffineForm
+from cesaro.linear.stability import limit_point
 from cesaro.passes.influence import InfluencePass, Plan
 from cesaro.passes.moments import MomentsPass
 from cesaro.passes.prepare import Prepared
@@ -39,6 +43,10 @@ from cesaro.passes.standard_errors import Estimate
 
 # Up to this many features the mean update is analyzed and the standard error computed.
 MAX_ANALYZED = 1_024
+# The same of a method without a closed form, whose step is evaluated once per row and variable.
+MAX_EVALUATED = 100
+# Methods that converge on every log, to where the closed form is.
+ALWAYS = [name for name, form in FORMS.items() if form.is_saddle(MethodSettings()) and form.ends_at_td_fixed_point]
 # Rows whose single updates are looked at; everything else about the limit is known from all of them.
 MOST_SAMPLED = 20_000
 # Fourier features by default: with many that nearly depend on each other, learned methods do not reach their limits.
@@ -58,7 +66,7 @@ SQUARINGS, FEW_SQUARINGS, MANY_VARIABLES = 34, 18, 600
 
 
 @dataclass(frozen=True)
-class Runs:
+class LinearEnds:
     """What the seeds ended at.
 
     Attributes:
@@ -74,8 +82,34 @@ class Runs:
     steps: int
 
 
-def fit_linear(est: LearnedBase, data: Any, policy: Any, settings: Settings) -> None:
-    """Analyze the method on the log, run all seeds, and set what `fit` leaves on the estimator."""
+@dataclass(frozen=True, kw_only=True)
+class Tuned:
+    """A method on a log before it runs.
+
+    Attributes:
+        ridge, step_size: what is used.
+        plug_in: convergence and stable steps.
+        level: the mean of the features under the target, `[K]`; under the log where that is not known.
+        limit: where runs tend to on all rows (on sampled ones without a closed form); None where that is not computed.
+        at_limit: the estimate there; None where the influence of rows is not known.
+        steps_needed: by the rate; None where that is not known.
+    """
+
+    ridge: float
+    step_size: float
+    plug_in: PlugIn
+    level: Array
+    limit: float | None = None
+    at_limit: Estimate | None = None
+    steps_needed: int | None = None
+
+    @property
+    def time_constant(self) -> float:
+        return self.plug_in.time_constant(self.step_size)
+
+
+def fit_linear(est: LearnedBase, data: Any, policy: Any, settings: LearnedSettings) -> None:
+    """Analyze the method on the log, run all seeds, and keep what they leave."""
     prepared = Prepared(
         data,
         policy,
@@ -84,147 +118,167 @@ def fit_linear(est: LearnedBase, data: Any, policy: Any, settings: Settings) -> 
         draws=checks.count("draws", est.draws, high=checks.MOST_DRAWS),
         random_state=checks.count("random_state", est.random_state, low=0),
         most=MOST_AUTO,
-        quiet=est.quiet,
+        quiet=settings.run.quiet,
     )
-    running = est._running()
+    running = settings.running
     if prepared.is_logged:
         est._fit_logged(est._begin(prepared), running)
         return
     check_size(prepared)
-    is_analyzed = prepared.num_features <= MAX_ANALYZED
-    gathered = run_pass(MomentsPass(is_analyzed or isinstance(prepared.map, OneHot)), prepared, running)
-    plan = est._begin(prepared, gathered.facts)
-    est.batch_size_ = settings.batch_size
-    sample = data if isinstance(data, FeatureTransitions) else sampled(prepared, MOST_SAMPLED)
-    problem = LogProblem(sample, gathered.moments) if gathered.moments.rows else problem_of(sample)
-    est.ridge_ = default_ridge(problem, prepared) if isinstance(est.ridge, str) else float(est.ridge)
-    est.plug_in_ = _analyze(est, problem, prepared)
-    est.step_size_ = _step_size(est)
-    est.time_constant_ = est.plug_in_.time_constant(est.step_size_)
-    limit = _limit(est, problem, plan, running)
-    automatic = automatic_steps(est.steps_needed_, prepared.num_rows, est.seeds)
-    runs = run(
-        _rows(est, data, settings),
-        est.method,
-        step_size=est.step_size_,
-        ridge=est.ridge_,
-        lam=est.lam,
-        steps=automatic if isinstance(est.steps, str) else est.steps,
-        batch_size=settings.batch_size,
-        seeds=est.seeds,
-        random_state=est.random_state,
-        approximator=str(est.approximator),
-        dtype=settings.dtype,
-        checkpoint=settings.checkpoint,
-        quiet=est.quiet,
+    form = affine_form(settings.method)
+    form.layout(prepared.num_features)  # raises where the objective keeps its function elsewhere
+    most = MAX_ANALYZED if form.has_influence else MAX_EVALUATED
+    moments = run_pass(
+        MomentsPass(prepared.num_features <= most or isinstance(prepared.map, OneHot)), prepared, running
     )
-    _conclude(est, problem, runs, limit)
-    est._summary = _used(est, settings)
+    plan = est._begin(prepared, moments.facts)
+    sample = data if isinstance(data, FeatureTransitions) else sampled(prepared, MOST_SAMPLED)
+    problem = LogProblem(sample, moments.moments) if moments.moments.rows else problem_of(sample)
+    tuned = _tuned(est, settings, problem, _analyzed(est, settings, form, most, problem), plan, running)
+    is_dense_log = isinstance(data, FeatureTransitions) or is_dense(prepared)
+    automatic = automatic_steps(tuned.steps_needed, prepared.num_rows, est.seeds)
+    ends = run(
+        data if isinstance(data, FeatureTransitions) else _rows(est, settings),
+        settings,
+        numbers=settings.numbers(step_size=tuned.step_size, ridge=tuned.ridge, lam=est.lam),
+        steps=automatic if isinstance(est.steps, str) else est.steps,
+        seeds=seed_numbers(est.random_state, est.seeds),
+        num_features=prepared.num_features,
+    )
+    report_divergence(settings.label, ends.diverged_at, _why(tuned))
+    est._known = problem.c > 0 if isinstance(est._map, OneHot) else None
+    runs, estimate = _concluded(settings, tuned, ends, is_buffered=not is_dense_log)
+    est._conclude(runs, estimate, _used(est, settings, form, runs))
     est._end()
 
 
-def _rows(est: LearnedBase, data: Any, settings: Settings) -> FeatureTransitions | Feed:
+def _rows(est: LearnedBase, settings: LearnedSettings) -> FeatureTransitions | Feed:
     """What runs draw from."""
-    if isinstance(data, FeatureTransitions):
-        return data
-    est.is_buffered_ = not is_dense(est.prepared_)
-    if est.is_buffered_:
-        return buffered(est.prepared_, est.facts_, settings.dtype)
-    return dense(est.prepared_)
+    if is_dense(est.prepared_):
+        return dense(est.prepared_)
+    return buffered(est.prepared_, est.facts_, settings.dtype)
 
 
-def _limit(
-    est: LearnedBase, problem: EmpiricalProblem, plan: Plan, running: Running
-) -> tuple[MethodLimit, Estimate] | None:
-    """Where runs tend to on all rows, and the steps that they need; None where that is not computed."""
-    found, est.steps_needed_ = est.plug_in_.stability, None
-    if found is None:
-        est._count(run_pass(InfluencePass(plan, None), est.prepared_, running))
-        return None
-    limit = MethodLimit.of(problem, found, ridge=est.ridge_, lam=est.lam)
-    if not np.isfinite(limit.reward_rate):
-        raise InputError("The limit of the method overflowed; scale rewards and features to moderate numbers.")
-    totals = run_pass(MethodPass(plan, limit), est.prepared_, running)
-    est._count(totals)
-    estimate = est.sampling_.estimate(limit.reward_rate + totals.correction, totals.influence)
-    tolerance = max(FORGOTTEN * estimate.standard_error, 1e-6 * abs(limit.reward_rate))
-    est.steps_needed_ = steps_needed(found.mean, est.step_size_, -limit.point, tolerance)
-    return limit, estimate
-
-
-def _analyze(est: LearnedBase, problem: EmpiricalProblem, prepared: Prepared) -> PlugIn:
-    """Convergence and steps on the rows; raises where the method has no answer here."""
-    found = plug_in(
-        problem,
-        est.method,
-        ridge=est.ridge_,
-        lam=est.lam,
-        batch_size=est.batch_size_,
-        max_rows=len(problem.r),
-        max_features=MAX_ANALYZED,
-    )
+def _analyzed(
+    est: LearnedBase, settings: LearnedSettings, form: AffineForm, most: int, problem: EmpiricalProblem
+) -> tuple[float, PlugIn]:
+    """The ridge, and convergence and steps on the rows; raises where the method has no answer here."""
+    label, prepared = settings.label, est.prepared_
+    ridge = default_ridge(problem, prepared) if isinstance(est.ridge, str) else float(est.ridge)
+    ridge = settings.numbers(ridge=ridge).get("ridge", 0.0)
+    found = _plug_in(problem, form, most, ridge=ridge, lam=est.lam, batch_size=settings.batch_size)
     if found.stability is None:
+        why = f"With more than {most:,} features" if problem.num_features > most else found.reason.rstrip(".") + ":"
         warnings.warn(
-            f"With more than {MAX_ANALYZED:,} features neither convergence nor standard errors of a learned method are "
-            "computed; DiffLSTD gives them.",
+            f"{why} neither convergence nor standard errors of a learned method are computed; DiffLSTD gives them.",
             EvaluationWarning,
             stacklevel=3,
         )
-        return found
+        return ridge, found
     check_identified(problem, prepared, est.ridge)
     if not found.converges:
         raise InputError(
-            f"{est.method} does not converge on this log: {found.reason.rstrip('.')}; take diff-gq1 or diff-gq2, which "
+            f"{label} does not converge on this log: {found.reason.rstrip('.')}; take {' or '.join(ALWAYS)}, which "
             "converge on every log, or the closed form (DiffLSTD)."
         )
     if not found.stability.determined["reward_rate"]:
         raise InputError(
-            f"The rate that {est.method} ends at depends on its start, because several rates solve its equations here; "
-            f"take {'ridge > 0' if est.ridge_ == 0 else 'fewer features'}, or another method."
+            f"The rate that {label} ends at depends on its start, because several rates solve its equations here; "
+            f"take {'ridge > 0' if ridge == 0 else 'fewer features'}, or another method."
         )
-    return found
+    return ridge, found
 
 
-def _step_size(est: LearnedBase) -> float:
+def _plug_in(problem: EmpiricalProblem, form: AffineForm, most: int, **settings: Any) -> PlugIn:
+    """Convergence and steps; not computed for a method of the user's own that no matrix describes."""
+    try:
+        return plug_in(problem, form, **settings, max_rows=len(problem.r), max_features=most)
+    except NoDynamicsError as error:
+        found = plug_in(problem, form, **settings, max_rows=len(problem.r), max_features=0)
+        return replace(found, reason=str(error).partition(";")[0] + ".")
+
+
+def _tuned(
+    est: LearnedBase,
+    settings: LearnedSettings,
+    problem: EmpiricalProblem,
+    analyzed: tuple[float, PlugIn],
+    plan: Plan,
+    running: Running,
+) -> Tuned:
+    """The step size, where runs tend to on all rows, and the steps that they need; makes the second pass."""
+    ridge, plugged = analyzed
+    step_size = _step_size(est, settings, plugged)
+    found = plugged.stability
+    tuned = Tuned(ridge=ridge, step_size=step_size, plug_in=plugged, level=problem.c)
+    if found is None:
+        est._count(run_pass(InfluencePass(plan, None), est.prepared_, running))
+        return tuned
+    at = limit_point(problem, found)
+    if not np.isfinite(at.reward_rate):
+        raise InputError("The limit of the method overflowed; scale rewards and features to moderate numbers.")
+    if found.form.has_influence:
+        limit = MethodLimit.of(problem, found.form, at)
+        totals = run_pass(MethodPass(plan, limit), est.prepared_, running)
+        est._count(totals)
+        at_limit = est.sampling_.estimate(at.reward_rate + totals.correction, totals.influence)
+        error = at_limit.standard_error
+        tuned = replace(tuned, limit=at_limit.value, level=limit.level, at_limit=at_limit)
+    else:
+        est._count(run_pass(InfluencePass(plan, None), est.prepared_, running))
+        error = est.behavior_.standard_error  # of about that size
+        tuned = replace(tuned, limit=at.reward_rate)
+    tolerance = max(FORGOTTEN * error, 1e-6 * abs(at.reward_rate))
+    return replace(tuned, steps_needed=steps_needed(found.mean, step_size, -at.point, tolerance))
+
+
+def _step_size(est: LearnedBase, settings: LearnedSettings, plugged: PlugIn) -> float:
     if not isinstance(est.step_size, str):
         return float(est.step_size)
-    limit = est.plug_in_.max_step_sampled
+    limit = plugged.max_step_sampled
     if limit is None:
-        raise InputError(f"{est.method} has no stable step on this log; give step_size a number.")
+        raise InputError(f"{settings.label} has no stable step on this log; give step_size a number.")
     return SHARE_OF_LIMIT * min(limit, LARGEST_STEP)
 
 
-def _conclude(
-    est: LearnedBase, problem: EmpiricalProblem, runs: Runs, limit: tuple[MethodLimit, Estimate] | None
-) -> None:
+def _concluded(
+    settings: LearnedSettings, tuned: Tuned, ends: LinearEnds, *, is_buffered: bool
+) -> tuple[Runs, Estimate]:
     """The answer from runs that did not diverge, with what is known of the limit."""
-    est.steps_, est.seed_rates_ = runs.steps, runs.rates
-    est.diverged_at_, est.diverged_ = runs.diverged_at, runs.diverged_at >= 0
-    report_divergence(est, _why(est))
-    kept = est.seed_rates_[~est.diverged_]
+    kept = ends.rates[ends.diverged_at < 0]
     value = float(np.median(kept))
-    est.spread_, noise = spread_over_runs(kept)
-    weights = None if est.method == "gradient-dice" else runs.weights
-    if weights is None:
-        est.ratio_weights_ = runs.weights
-    else:
-        est.weights_ = weights
-    est.limit_, est.reached_ = float("nan"), False
-    est.learning_error_ = noise
-    est._known = problem.c > 0 if isinstance(est._map, OneHot) else None
-    if limit is None:
-        est.estimate_ = Estimate(value, float("nan"), 1.0)
-        est.level_ = 0.0 if weights is None else float(problem.c @ weights)
-        return
-    found, at_limit = limit
-    est.limit_, est.level_ = at_limit.value, 0.0 if weights is None else float(found.level @ weights)
-    est.reached_ = est.steps_needed_ is not None and 2 * est.steps_needed_ <= est.steps_
-    if not est.reached_:
-        est.learning_error_ = float(np.hypot(noise, value - est.limit_))
-        _warn_unreached(est, value)
-    elif est.is_buffered_:  # what all runs drew from is no part of the spread over them
-        est.learning_error_ = max(noise, abs(value - est.limit_))
-    est.estimate_ = _together(value, at_limit, est.learning_error_, len(kept))
+    spread, noise = spread_over_runs(kept)
+    is_ratio = settings.objective.learns_ratio
+    runs = Runs(
+        seed_rates=ends.rates,
+        diverged_at=ends.diverged_at,
+        spread=spread,
+        learning_error=noise,
+        step_size=tuned.step_size,
+        steps=ends.steps,
+        ridge=tuned.ridge,
+        batch_size=settings.batch_size,
+        steps_needed=tuned.steps_needed,
+        time_constant=tuned.time_constant,
+        level=0.0 if is_ratio else float(tuned.level @ ends.weights),
+        is_buffered=is_buffered,
+        weights=None if is_ratio else ends.weights,
+        ratio_weights=ends.weights if is_ratio else None,
+        plug_in=tuned.plug_in,
+    )
+    if tuned.limit is None:
+        return runs, Estimate(value, float("nan"), 1.0)
+    reached = tuned.steps_needed is not None and 2 * tuned.steps_needed <= ends.steps
+    runs = replace(runs, limit=tuned.limit, reached=reached)
+    if not reached:
+        runs = replace(runs, learning_error=float(np.hypot(noise, value - tuned.limit)))
+        counted = "" if tuned.at_limit is None else ", which the standard error includes"
+        _warn_unreached(settings.label, runs, value, counted)
+    elif is_buffered:  # what all runs drew from is no part of the spread over them
+        runs = replace(runs, learning_error=max(noise, abs(value - tuned.limit)))
+    if tuned.at_limit is None:
+        return runs, Estimate(value, float("nan"), 1.0)
+    return runs, _together(value, tuned.at_limit, runs.learning_error, len(kept))
 
 
 def _together(value: float, at_limit: Estimate, learning: float, runs: int) -> Estimate:
@@ -238,40 +292,40 @@ def _together(value: float, at_limit: Estimate, learning: float, runs: int) -> E
     return Estimate(value, float(np.sqrt(total)), float(freedom))
 
 
-def _used(est: LearnedBase, settings: Settings) -> dict[str, Any]:
+def _used(est: LearnedBase, settings: LearnedSettings, form: AffineForm, runs: Runs) -> dict[str, Any]:
     return {
-        "method": f"{est.method} (learned, {est.approximator})",
+        "method": f"{settings.label} (learned, {est.approximator})",
         "features": est.features_,
-        "ridge": est.ridge_,
-        **({"lam": est.lam} if est.method == "gradient-dice" else {}),
-        "step_size": est.step_size_,
-        "steps": est.steps_,
+        "ridge": runs.ridge,
+        **settings.numbers(lam=est.lam),
+        "step_size": runs.step_size,
+        "steps": runs.steps,
         "batch_size": settings.batch_size,
         "seeds": est.seeds,
         "dtype": settings.dtype,
-        **({"drawn_from": DRAWN_FROM} if est.is_buffered_ else {}),
-        "standard_errors": est._sampling_words(),
+        **({"drawn_from": DRAWN_FROM} if runs.is_buffered else {}),
+        "standard_errors": est._sampling_words() if form.has_influence else "none for a method of one's own",
         **({"draws": est.draws} if est.prepared_.draws_are_used else {}),
         "random_state": est.random_state,
     }
 
 
-def _why(est: LearnedBase) -> str:
+def _why(tuned: Tuned) -> str:
     """The cause of divergence at a constant step."""
-    limit = est.plug_in_.max_step_sampled
-    if limit is not None and est.step_size_ > limit:
-        return f"the step size {est.step_size_:.3g} is above the largest stable one, {limit:.3g}"
-    return f"the step size {est.step_size_:.3g} is too large for the longest feature vectors"
+    limit = tuned.plug_in.max_step_sampled
+    if limit is not None and tuned.step_size > limit:
+        return f"the step size {tuned.step_size:.3g} is above the largest stable one, {limit:.3g}"
+    return f"the step size {tuned.step_size:.3g} is too large for the longest feature vectors"
 
 
-def _warn_unreached(est: LearnedBase, value: float) -> None:
+def _warn_unreached(label: str, runs: Runs, value: float, counted: str) -> None:
     # Where the rate's own need is beyond what was computed, that of the slowest direction is an upper bound.
-    bound = 20 * est.time_constant_
-    needed = f"up to {bound:.1g}" if est.steps_needed_ is None else f"about {2 * est.steps_needed_:,}"
-    where = f"rate {value:.4g}, limit {est.limit_:.4g}, which the standard error includes"
+    bound = 20 * runs.time_constant
+    needed = f"up to {bound:.1g}" if runs.steps_needed is None else f"about {2 * runs.steps_needed:,}"
+    where = f"rate {value:.4g}, limit {runs.limit:.4g}{counted}"
     warnings.warn(
-        f"{est.method} has not reached its limit after {est.steps_:,} steps ({where}): it would need {needed} at step "
-        f"size {est.step_size_:.3g}, where its slowest direction has a time constant of {est.time_constant_:.3g} steps; "
+        f"{label} has not reached its limit after {runs.steps:,} steps ({where}): it would need {needed} at step "
+        f"size {runs.step_size:.3g}, where its slowest direction has a time constant of {runs.time_constant:.3g} steps; "
         "take more steps, a larger ridge, fewer features, or DiffLSTD.",
         EvaluationWarning,
         stacklevel=5,
@@ -307,47 +361,40 @@ def automatic_steps(needed: int | None, num_rows: int, seeds: int) -> int:
 
 def run(
     data: FeatureTransitions | Feed,
-    method: str,
+    settings: LearnedSettings,
     *,
-    step_size: float,
-    ridge: float,
-    lam: float,
+    numbers: dict[str, float],
     steps: int,
-    batch_size: int,
-    seeds: int,
-    random_state: int,
-    approximator: str,
-    dtype: str,
-    checkpoint: Path | None = None,
-    quiet: bool,
-) -> Runs:
+    seeds: list[int],
+    num_features: int,
+) -> LinearEnds:
     """All seeds side by side."""
     # Powers of two, so that the compiled program cuts them into even blocks.
     per_record = 2 ** max(0, int(np.log2(max(1.0, steps / RECORDS))))
     records = -(-steps // per_record)
-    per_step = batch_size * (2 if method == "diff-gq2" else 1)
-    setting = {"step_size": step_size, "ridge": ridge} | ({"lam": lam} if method == "gradient-dice" else {})
+    per_step = settings.per_step
     if per_step * records * per_record >= 2**31:
         raise InputError(f"steps × batch_size must be below 2³¹ samples. Got {steps} × {per_step}; take fewer steps.")
     result = sweep(
-        method,
+        settings.method,
         data,
-        settings=[setting],
-        seeds=seed_numbers(random_state, seeds),
+        settings=[numbers],
+        seeds=seeds,
         budget=records * per_record * per_step,
         record_every=per_record * per_step,
         window=per_record * per_step,
         record=("weights",),
-        batch_size=batch_size,
-        approximator=approximator,
-        dtype=dtype,
-        checkpoint=checkpoint,
-        quiet=quiet,
+        batch_size=settings.batch_size,
+        approximator=settings.approximator,
+        dtype=settings.dtype,
+        checkpoint=settings.checkpoint,
+        quiet=settings.run.quiet,
     )
     tail = slice(records // 2, None)
     diverged_at = result.diverged_at[0]
     kept = diverged_at < 0
     rates = np.where(kept, result.reward_rate[0][:, tail].mean(axis=1), np.nan)
-    weights = result.records["weights"][0]
+    objective, _ = as_objective(settings.method, settings.approximator, num_features)
+    weights = result.records["weights"][0][..., objective.recorded]
     weights = weights[kept][:, tail].mean(axis=(0, 1)) if kept.any() else np.zeros(weights.shape[-1])
-    return Runs(rates, weights, np.where(kept, -1, diverged_at // per_step), records * per_record)
+    return LinearEnds(rates, weights, np.where(kept, -1, diverged_at // per_step), records * per_record)

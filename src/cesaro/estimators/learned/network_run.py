@@ -12,21 +12,25 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import checks
-from cesaro.approximators import MLP, squared_norm
+from cesaro.algorithms import FOR_NETWORKS
+from cesaro.approximators import MLP, Network, squared_norm
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions, Log
 from cesaro.errors import InputError
 from cesaro.estimators.learned.base import LearnedBase, report_divergence, seed_numbers, spread_over_runs
 from cesaro.estimators.learned.rows import DRAWN_FROM, buffered, dense, draws_as_rows, is_dense, sampled
-from cesaro.estimators.learned.settings import MIXING, NETWORK_STEP, NETWORK_STEPS, Settings, with_actions
+from cesaro.estimators.learned.runs import Runs
+from cesaro.estimators.learned.settings import MIXING, NETWORK_STEP, NETWORK_STEPS, LearnedSettings, with_actions
 from cesaro.features import FeatureMap
 from cesaro.features.networks import Matrix, Members, NetworkInputs
 from cesaro.learning import sweep
+from cesaro.learning.arguments import as_objective
 from cesaro.learning.feed import Feed
 from cesaro.passes.influence import InfluencePass
 from cesaro.passes.moments import Facts
@@ -43,15 +47,15 @@ EVEN = 16
 UNBOUNDED = 1e6
 
 
-@dataclass(frozen=True)
-class NetworkRuns:
+@dataclass(frozen=True, kw_only=True)
+class NetworkEnds:
     """What the seeds ended at; rates in units of rewards, NaN where a run diverged.
 
     Attributes:
         rates: mean over the last quarter of each run, `[seeds]`.
         earlier: mean over the quarter before, `[seeds]`.
-        over_rows: from the last network and all rows, or a sample of them, `[seeds]`: `mean R + q(x') − q(x)`, or `mean τR` of
-            GradientDICE.
+        over_rows: from the last network and all rows, or a sample of them, `[seeds]`: `mean R + q(x') − q(x)`, or `mean τR` of a
+            density ratio.
         levels: the mean of `q` over next pairs, or of `τ` over pairs, in the network's own units, `[seeds]`.
         members: the networks.
         diverged_at: the step at which a run diverged, `[seeds]`; −1 where it did not.
@@ -72,8 +76,8 @@ class NetworkRuns:
     scale: float
 
 
-def fit_networks(est: LearnedBase, data: Any, policy: Any, settings: Settings) -> None:
-    """Train all seeds and set what `fit` leaves on the estimator."""
+def fit_networks(est: LearnedBase, data: Any, policy: Any, settings: LearnedSettings) -> None:
+    """Train all seeds, and keep what they leave."""
     random_state = checks.count("random_state", est.random_state, low=0)
     draws = checks.count("draws", est.draws, high=checks.MOST_DRAWS)
     features: Any = "auto"
@@ -81,7 +85,7 @@ def fit_networks(est: LearnedBase, data: Any, policy: Any, settings: Settings) -
         data = data.opened()
         features = NetworkInputs.of(data, random_state)
     prepared = Prepared(data, policy, features=features, dual_features="same", draws=draws, random_state=random_state)
-    running = est._running()
+    running = settings.running
     plan = est._begin(prepared)
     if prepared.is_logged:
         est._fit_logged(plan, running)
@@ -92,25 +96,60 @@ def fit_networks(est: LearnedBase, data: Any, policy: Any, settings: Settings) -
     if isinstance(prepared.map, NetworkInputs):
         network = with_actions(network, prepared.map.num_actions)
     settings = settings._replace(approximator=network)
-    est.batch_size_ = settings.batch_size
-    est.ridge_ = 0.0 if isinstance(est.ridge, str) else float(est.ridge)
-    est.step_size_ = NETWORK_STEP if isinstance(est.step_size, str) else float(est.step_size)
+    check_function(settings, prepared.num_features)
+    ridge = 0.0 if isinstance(est.ridge, str) else float(est.ridge)
+    step_size = NETWORK_STEP if isinstance(est.step_size, str) else float(est.step_size)
     rows, feed = _rows(prepared, data, plan.facts, settings.dtype)
-    est.is_buffered_ = feed is not None
-    runs = run_networks(
+    ends = run_networks(
         rows,
-        est.method,
         settings,
         feed=feed,
-        step_size=est.step_size_,
-        ridge=est.ridge_,
-        lam=est.lam,
+        numbers=settings.numbers(step_size=step_size, ridge=ridge, lam=est.lam),
         steps=NETWORK_STEPS if isinstance(est.steps, str) else est.steps,
         seeds=seed_numbers(random_state, est.seeds),
-        quiet=est.quiet,
     )
-    _conclude(est, prepared, runs)
-    est._summary = _used(est, settings)
+    report_divergence(
+        settings.label,
+        ends.diverged_at,
+        " and ".join(dict.fromkeys(ends.reasons)),
+        "take a smaller step_size" + (_other_target(est) if settings.objective.bootstraps else ""),
+    )
+    kept = ends.diverged_at < 0
+    spread, learning_error = spread_over_runs(ends.rates[kept])
+    is_ratio = settings.objective.learns_ratio
+    runs = Runs(
+        seed_rates=ends.rates,
+        diverged_at=ends.diverged_at,
+        spread=spread,
+        learning_error=learning_error,
+        step_size=step_size,
+        steps=ends.steps,
+        ridge=ridge,
+        batch_size=settings.batch_size,
+        level=0.0 if is_ratio else ends.scale * float(ends.levels[kept].mean()),
+        is_buffered=feed is not None,
+        members=ends.members,
+        levels=ends.levels,
+        scale=ends.scale,
+        earlier_rates=ends.earlier,
+        offline_rates=None if is_ratio else ends.over_rows,
+        ratio_rates=ends.over_rows if is_ratio else None,
+        rows_digest=np.empty(0, np.uint64) if prepared.log is None else distinct(row_hashes(prepared.log)),
+    )
+    est._known = None
+    estimate = Estimate(float(np.median(ends.rates[kept])), float("nan"), 1.0)
+    est._conclude(runs, estimate, _used(est, settings, runs))
+
+
+def check_function(settings: LearnedSettings, num_inputs: int) -> None:
+    """The objective must hold a network where it says so; raises before anything is trained."""
+    objective, label = as_objective(settings.method, settings.approximator, num_inputs)
+    primal, _ = jax.eval_shape(objective.init, jax.random.key(0))
+    if not (isinstance(primal, dict) and isinstance(primal.get(objective.function), Network)):
+        raise InputError(
+            f"{label} must keep a network of the approximator in the entry {objective.function!r} of primal. Got "
+            f"{', '.join(map(repr, primal))}; name its entry: Objective(function=…)."
+        )
 
 
 def _rows(prepared: Prepared, data: Any, facts: Facts, dtype: str) -> tuple[FeatureTransitions, Any]:
@@ -123,33 +162,8 @@ def _rows(prepared: Prepared, data: Any, facts: Facts, dtype: str) -> tuple[Feat
     return sampled(prepared), partial(buffered, prepared, facts, dtype)
 
 
-def _conclude(est: LearnedBase, prepared: Prepared, runs: NetworkRuns) -> None:
-    """The median of the runs that did not diverge; no standard error."""
-    est.steps_, est.seed_rates_ = runs.steps, runs.rates
-    est.diverged_at_, est.diverged_ = runs.diverged_at, runs.diverged_at >= 0
-    report_divergence(
-        est,
-        " and ".join(dict.fromkeys(runs.reasons)),
-        "take a smaller step_size" + (_other_target(est) if est.method == "diff-sgq" else ""),
-    )
-    kept = ~est.diverged_
-    rates = est.seed_rates_[kept]
-    est.spread_, est.learning_error_ = spread_over_runs(rates)
-    est.limit_, est.reached_, est.steps_needed_, est.time_constant_ = float("nan"), False, None, float("nan")
-    est.members_, est.levels_, est.scale_ = runs.members, runs.levels, runs.scale
-    est.earlier_rates_ = runs.earlier
-    if est.method == "gradient-dice":
-        est.ratio_rates_ = runs.over_rows
-    else:
-        est.offline_rates_ = runs.over_rows
-    est.level_ = 0.0 if est.method == "gradient-dice" else est.scale_ * float(est.levels_[kept].mean())
-    est.rows_digest_ = np.empty(0, np.uint64) if prepared.log is None else distinct(row_hashes(prepared.log))
-    est._known = None
-    est.estimate_ = Estimate(float(np.median(rates)), float("nan"), 1.0)
-
-
 def _other_target(est: LearnedBase) -> str:
-    """What else than a smaller step keeps Diff-SGQ together."""
+    """What else than a smaller step keeps a method together that bootstraps."""
     if isinstance(est.target, str):
         return f" or a slower target (target=tracked({MIXING / 5:g}), say)"
     return (
@@ -157,21 +171,21 @@ def _other_target(est: LearnedBase) -> str:
     )
 
 
-def _used(est: LearnedBase, settings: Settings) -> dict[str, Any]:
+def _used(est: LearnedBase, settings: LearnedSettings, runs: Runs) -> dict[str, Any]:
     return {
-        "method": f"{est.method} (learned, network)",
+        "method": f"{settings.label} (learned, network)",
         "features": est.features_,
         **settings.words(est.optimizer, est.target),
-        "ridge": est.ridge_,
-        **({"lam": est.lam} if est.method == "gradient-dice" else {}),
-        "step_size": est.step_size_,
-        "steps": est.steps_,
+        "ridge": runs.ridge,
+        **settings.numbers(lam=est.lam),
+        "step_size": runs.step_size,
+        "steps": runs.steps,
         "batch_size": settings.batch_size,
         "seeds": est.seeds,
-        "spread_over_seeds": est.spread_,
+        "spread_over_seeds": runs.spread,
         "dtype": settings.dtype,
         "rewards": "standardized for the networks",
-        **({"drawn_from": DRAWN_FROM} if est.is_buffered_ else {}),
+        **({"drawn_from": DRAWN_FROM} if runs.is_buffered else {}),
         "standard_errors": "none for networks",
         **({"draws": est.draws} if est.prepared_.draws_are_used else {}),
         "random_state": est.random_state,
@@ -180,17 +194,13 @@ def _used(est: LearnedBase, settings: Settings) -> dict[str, Any]:
 
 def run_networks(
     rows: FeatureTransitions,
-    method: str,
-    settings: Settings,
+    settings: LearnedSettings,
     *,
-    feed: Callable[[tuple[float, float]], Feed] | None = None,
-    step_size: float,
-    ridge: float,
-    lam: float,
+    numbers: dict[str, float],
     steps: int,
     seeds: list[int],
-    quiet: bool,
-) -> NetworkRuns:
+    feed: Callable[[tuple[float, float]], Feed] | None = None,
+) -> NetworkEnds:
     """All seeds; the networks are those of the last step.
 
     `feed`: of a log that is larger than memory, whose sample `rows` are: from shift and scale of rewards to what runs draw from.
@@ -198,16 +208,15 @@ def run_networks(
     per_record = max(1, steps // RECORDS)
     per_record -= per_record % EVEN if per_record > EVEN else 0
     records = -(-steps // per_record)
-    per_step = settings.batch_size * (2 if method == "diff-gq2" else 1)
+    per_step = settings.per_step
     if per_step * records * per_record >= 2**31:
         raise InputError(f"steps × batch_size must be below 2³¹ samples. Got {steps} × {per_step}; take fewer steps.")
     data, shift, scale = standardized(rows)
     draws_from = data if feed is None else feed((shift, scale))
-    setting = {"step_size": step_size, "ridge": ridge} | ({"lam": lam} if method == "gradient-dice" else {})
     result = sweep(
-        method,
+        settings.method,
         draws_from,
-        settings=[setting],
+        settings=[numbers],
         seeds=seeds,
         budget=records * per_record * per_step,
         record_every=per_record * per_step,
@@ -220,15 +229,15 @@ def run_networks(
         dtype=settings.dtype,
         keep_final=True,
         checkpoint=settings.checkpoint,
-        quiet=quiet,
+        quiet=settings.run.quiet,
     )
     tail = max(1, records // TAIL)
     curves = shift + scale * result.reward_rate[0]
     rates = curves[:, -tail:].mean(axis=1)
     earlier = curves[:, -2 * tail : -tail].mean(axis=1) if records >= 2 * tail else rates.copy()
     num_actions = getattr(settings.approximator, "actions", 0)
-    members = Members.of(result.final["ratio" if method == "gradient-dice" else "values"], num_actions)
-    over_rows, levels, sizes = _at_rows(members, rows, method == "gradient-dice", scale)
+    members = Members.of(result.final[settings.objective.function], num_actions)
+    over_rows, levels, sizes = _at_rows(members, rows, settings.objective.learns_ratio, scale)
     diverged_at, reasons = _diverged(
         np.where(result.diverged_at[0] < 0, -1, result.diverged_at[0] // per_step),
         result.records["size"][0],
@@ -238,8 +247,17 @@ def run_networks(
     lost = diverged_at >= 0
     for series in (rates, earlier, over_rows, levels):
         series[lost] = np.nan
-    return NetworkRuns(
-        rates, earlier, over_rows, levels, members, diverged_at, reasons, records * per_record, shift, scale
+    return NetworkEnds(
+        rates=rates,
+        earlier=earlier,
+        over_rows=over_rows,
+        levels=levels,
+        members=members,
+        diverged_at=diverged_at,
+        reasons=reasons,
+        steps=records * per_record,
+        shift=shift,
+        scale=scale,
     )
 
 
@@ -322,11 +340,11 @@ def over_members(est: LearnedBase, x: Matrix, levels: Array | None = None) -> Ar
 def hidden_maps(est: LearnedBase) -> list[FeatureMap | None]:
     """See `Learned.hidden_maps`."""
     est._fitted()
-    remedy = "fit Learned(method='diff-sgq', approximator='mlp') on a log"
-    if not hasattr(est, "members_"):
+    remedy = f"fit Learned(method={FOR_NETWORKS!r}, approximator='mlp') on a log"
+    if est.runs_ is None or est.runs_.members is None:
         raise InputError(f"features must be a Learned with networks. Got {est.approximator!r} functions; {remedy}.")
-    if est.method == "gradient-dice":
-        raise InputError(f"features must be networks of values. Got those of gradient-dice, a density ratio; {remedy}.")
+    if est.runs_.learns_ratio:
+        raise InputError(f"features must be networks of values. Got those of {est.label}, a density ratio; {remedy}.")
     inputs = est._map
     if not isinstance(inputs, NetworkInputs):
         raise InputError(f"features must be networks on a log's columns. Got networks on ready features; {remedy}.")

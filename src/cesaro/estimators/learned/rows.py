@@ -17,13 +17,14 @@ from cesaro.features.maps import Joint, PerAction
 from cesaro.features.networks import NetworkInputs
 from cesaro.fingerprints import fingerprint
 from cesaro.learning.feed import Feed
-from cesaro.linear import EmpiricalProblem
+from cesaro.linear import EmpiricalProblem, methods
 from cesaro.linear.fixed_point import feature_scale, reduce
 from cesaro.passes.moments import Facts
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.support import REMEDY, not_identified
 from cesaro.text import Sentence, Wording, argument
 
+CLOSED_FORM = Wording("DiffLSTD", f"--method {methods.CLOSED_FORM}")
 # The ridge of features of our own, relative to their mean square.
 RELATIVE_RIDGE = 1e-6
 # Numbers of one feature matrix that is kept whole, and of one of sampled rows; bytes of a buffer, both matrices together.
@@ -46,7 +47,7 @@ def check_size(prepared: Prepared) -> None:
                 number=f"{prepared.num_features:,}",
                 what=prepared.description,
                 fewer=argument("features", "fourier:100"),
-                closed_form=Wording("DiffLSTD", "--method diff-lstd"),
+                closed_form=CLOSED_FORM,
             )
         )
 

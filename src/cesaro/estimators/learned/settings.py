@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 import optax
 
 from cesaro import checks
+from cesaro.algorithms import Objective
 from cesaro.algorithms.saddle_point import CURRENT, Target, tracked
 from cesaro.approximators import MLP
 from cesaro.errors import InputError
 from cesaro.estimators.learned.base import LearnedBase
-from cesaro.linear import METHODS
+from cesaro.estimators.run import Run
+from cesaro.learning.arguments import Method, as_method, as_objective
+from cesaro.passes.run import Running
 
 APPROXIMATORS = ("linear", "linear-random", "mlp")
 # The network of `approximator="mlp"`, and how it is trained.
@@ -21,19 +24,46 @@ NETWORK = MLP(widths=(128, 128))
 NETWORK_STEP, NETWORK_STEPS, NETWORK_BATCH = 3e-4, 40_000, 512
 # Runs side by side, and samples of one minibatch.
 MOST_SEEDS, MOST_BATCH = 10_000, 1_000_000
-# Of the target network that Diff-SGQ needs.
+# Of the target network of methods that need one.
 MIXING = 0.005
 
 
-class Settings(NamedTuple):
-    """What `sweep` takes as it is; `optimizer` None: plain gradients."""
+class LearnedSettings(NamedTuple):
+    """All that does not depend on the log.
 
+    Attributes:
+        method: a name of the registry, or the user's own, loaded.
+        label: what answers call it.
+        objective: of one input, for what it takes and gives.
+        approximator, batch_size, dtype, optimizer, target: as `sweep` takes them; an optimizer of None is plain gradients.
+        run: how the fit is run.
+        checkpoint: the file that keeps progress.
+    """
+
+    method: Method
+    label: str
+    objective: Objective
     approximator: str | MLP
     batch_size: int
     dtype: str
     optimizer: optax.GradientTransformation | None
     target: Target
+    run: Run
     checkpoint: Path | None
+
+    @property
+    def per_step(self) -> int:
+        """Samples of one step."""
+        return self.batch_size * self.objective.minibatches
+
+    @property
+    def running(self) -> Running:
+        """How passes over the log are run; the file of a checkpoint belongs to the runs."""
+        return Running(self.run.quiet, engine=self.run.engine, address=self.run.address)
+
+    def numbers(self, **given: float) -> dict[str, float]:
+        """Of these, the ones that the method takes."""
+        return {name: value for name, value in given.items() if name in self.objective.defaults}
 
     def words(self, optimizer: Any, target: Any) -> dict[str, Any]:
         """Of a network, for the summary."""
@@ -67,10 +97,11 @@ def is_network(approximator: Any) -> bool:
     return isinstance(approximator, MLP) or (isinstance(approximator, str) and approximator == "mlp")
 
 
-def check(estimator: LearnedBase) -> Settings:
+def check(estimator: LearnedBase) -> LearnedSettings:
     """Every parameter that does not depend on the log; raises where one breaks its rule."""
-    if str(estimator.method) not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}. Got {estimator.method!r}.")
+    run = estimator._run()
+    method = as_method(estimator.method)
+    objective, label = as_objective(method, "linear", 1)
     approximator = estimator.approximator
     if not isinstance(approximator, MLP) and str(approximator) not in APPROXIMATORS:
         raise InputError(
@@ -83,9 +114,10 @@ def check(estimator: LearnedBase) -> Settings:
             checks.number(name, value, low=0.0, low_open=low_open, high=checks.LARGEST_SETTING)
     if not _is_auto(estimator.steps):
         checks.count("steps", estimator.steps)
-    checks.number(
-        "lam", estimator.lam, low=0.0, low_open=estimator.method == "gradient-dice", high=checks.LARGEST_SETTING
-    )
+    if "ridge" not in objective.defaults and not _is_auto(estimator.ridge) and estimator.ridge != 0:
+        raise InputError(f"ridge must be 'auto' or 0 with {label}, which has none. Got {estimator.ridge!r}.")
+    takes_lam = "lam" in objective.defaults
+    checks.number("lam", estimator.lam, low=0.0, low_open=takes_lam, high=checks.LARGEST_SETTING)
     checks.count("seeds", estimator.seeds, high=MOST_SEEDS)
     network = is_network(approximator)
     if network and not _is_auto(estimator.features):
@@ -97,13 +129,18 @@ def check(estimator: LearnedBase) -> Settings:
     if dtype not in ("float32", "float64"):
         raise InputError(f"dtype must be 'auto', 'float32' or 'float64'. Got {dtype!r}.")
     batch = estimator.batch_size
-    return Settings(
-        approximator if not isinstance(approximator, str) or not network else NETWORK,
-        (NETWORK_BATCH if network else 1) if _is_auto(batch) else checks.count("batch_size", batch, high=MOST_BATCH),
-        dtype,
-        _optimizer(estimator.optimizer, estimator.method, network),
-        _target(estimator.target, estimator.method, network),
-        _checkpoint(estimator.checkpoint),
+    automatic = NETWORK_BATCH if network else 1
+    return LearnedSettings(
+        method=method,
+        label=label,
+        objective=objective,
+        approximator=NETWORK if network and isinstance(approximator, str) else approximator,
+        batch_size=automatic if _is_auto(batch) else checks.count("batch_size", batch, high=MOST_BATCH),
+        dtype=dtype,
+        optimizer=_optimizer(estimator.optimizer, objective, network),
+        target=_target(estimator.target, objective, network),
+        run=run,
+        checkpoint=_checkpoint(run.checkpoint),
     )
 
 
@@ -121,7 +158,7 @@ def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def _optimizer(given: Any, method: str, network: bool) -> optax.GradientTransformation | None:
+def _optimizer(given: Any, objective: Objective, network: bool) -> optax.GradientTransformation | None:
     if not network:
         if not (isinstance(given, str) and given in ("auto", "sgd")):
             raise InputError(
@@ -132,7 +169,7 @@ def _optimizer(given: Any, method: str, network: bool) -> optax.GradientTransfor
     if isinstance(given, str) and given in ("auto", "adam", "sgd"):
         if given == "sgd":
             return None
-        return adam(0.0) if given == "auto" and method != "diff-sgq" else adam()
+        return adam(0.0) if given == "auto" and objective.has_dual else adam()
     if not isinstance(given, optax.GradientTransformation):
         raise InputError(
             "optimizer must be 'auto', 'adam', 'sgd' or an Optax transformation without learning rate, such as "
@@ -141,9 +178,9 @@ def _optimizer(given: Any, method: str, network: bool) -> optax.GradientTransfor
     return given
 
 
-def _target(given: Any, method: str, network: bool) -> Target:
+def _target(given: Any, objective: Objective, network: bool) -> Target:
     if _is_auto(given):
-        return _tracked() if network and method == "diff-sgq" else CURRENT
+        return _tracked() if network and objective.bootstraps else CURRENT
     if not isinstance(given, Target):
         raise InputError(f"target must be 'auto', CURRENT, copied(every) or tracked(mixing). Got {given!r}.")
     if not network and given.update is not None:

@@ -18,7 +18,6 @@ from cesaro.diagnostics.rows import over_rows
 from cesaro.diagnostics.support import support
 from cesaro.errors import InputError
 from cesaro.estimators import DiffLSTD
-from cesaro.estimators.base import subject_of
 from cesaro.features import AUTO_FEATURES, ROWS_PER_FEATURE
 from cesaro.files import Arrays
 from cesaro.reproduce.coverage.config import CONFIDENCE, PROMISED_LIMIT, PROMISED_TRUTH, Config
@@ -102,7 +101,7 @@ def fit(method: str, data: Transitions, policy: Any) -> DiffLSTD:
 
 def diagnosed(fitted: DiffLSTD) -> tuple[str, Any]:
     """The verdict, and the estimate as an answer has it; without what concerns learned methods."""
-    subject = subject_of(fitted)
+    subject = fitted.subject_
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         entries = [entry for check in (equations, support, agreement, over_rows) for entry in check(subject)]

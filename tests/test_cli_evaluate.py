@@ -561,9 +561,11 @@ def test_a_log_of_costs_speaks_of_costs(tmp_path: Path) -> None:
     one, other = json.loads(rewards.stdout), json.loads(bills.stdout)
     assert (one["cost"], other["cost"]) == (None, "bill")
     assert other["reward_rate"] == one["reward_rate"]
-    assert 'A reward is minus "bill"' in " ".join(other["log"]["notes"])
+    assert 'speak of rewards, which are minus "bill"' in " ".join(other["log"]["notes"])
+    assert (other["log"]["columns"]["cost"], "reward" in other["log"]["columns"]) == (["bill"], False)
     text = " ".join(cesaro(*given, "--cost", "bill").stdout.split())
     assert "'uniform' would cost -0." in text
+    assert "action done; cost bill." in text and "Found by name" not in text
     assert "than the log cost" in text or "from what the log cost" in text
     streamed = cesaro(*given, "--cost", "bill", "--json", "--stream")
     assert json.loads(streamed.stdout)["reward_rate"] == other["reward_rate"]

@@ -10,6 +10,7 @@ import pytest
 import cesaro as cs
 from cesaro.estimators import Estimate
 from cesaro.estimators.diagnostics import Diagnostic, Verdict
+from cesaro.report.words import numbers
 
 
 @pytest.fixture(scope="module")
@@ -139,16 +140,21 @@ def test_nothing_is_ranked_where_every_answer_is_bad(found: cs.Comparison) -> No
 
 def test_one_answer_that_is_not_bad_is_no_winner(found: cs.Comparison) -> None:
     text = str(with_verdicts(found, middle="bad", high="bad"))
-    assert text.startswith("No ranking: 'low' alone has an answer that is not bad, ")
+    assert text.startswith("No ranking: only 'low' has an answer that is not bad, ")
     assert "highest" not in text
 
 
 def test_costs_are_compared_as_costs(found: cs.Comparison) -> None:
     """The rates 2, 1 and 0 of rewards that are minus a cost are the costs −2, −1 and 0, of which the first is the lowest."""
     evaluations = {name: replace(one, cost="bill") for name, one in found.evaluations.items()}
-    text = str(replace(found, evaluations=evaluations))
+    shown = replace(found, evaluations=evaluations)
+    text = str(shown)
     assert text.startswith("'high' has the lowest cost: -")
-    assert "Minus 'bill' per step, in the long run (higher is better)" in text
+    assert "Cost 'bill' per step, in the long run (lower is better)" in text
+    difference = numbers(found.difference("high", "low").negative(), found.confidence, None, signed=True)[0]
+    for page in (text, shown._repr_html_()):
+        assert difference.startswith("-") and difference in page
+        assert difference.replace("-", "+") not in page
 
 
 def test_frames(found: cs.Comparison) -> None:

@@ -34,6 +34,24 @@ TRIALS = [
         code=0,
     ),
     inspect("a log that says what it is", log(), HIDDEN, code=0),
+    *(
+        inspect(f"a cost called {name}", log(reward=None, **{name: walk()["reward"]}), f"--cost {name}", code=0)
+        for name in ("op_cost_ct", "totalCostEur", "Kosten", "Betriebskosten")
+    ),
+    inspect(
+        "a reward that no name tells",
+        log(reward=None, x1=walk()["reward"]),
+        '"x1" is a guess; if less of it is better, take --cost x1 in place of --reward x1.',
+        code=0,
+    ),
+    Trial(
+        "evaluated: a cost as the reward",
+        log(reward=None, op_cost_ct=walk()["reward"]),
+        'warning: uniform: More of "op_cost_ct" counts as better, because it is the reward; if it is a cost, give --cost '
+        "op_cost_ct in place of --reward op_cost_ct.",
+        rate=0.5,
+        options="--reward op_cost_ct",
+    ),
     inspect("as a document", log(), '"schema": "cesaro-inspection/1"', code=0, options="--json"),
     inspect("a policy for the command", log(), "--policy 'a b.py:c'", code=0, options="--policy 'a b.py:c'"),
     inspect("control codes in names", log(**{"\x1b[31mx": walk()["state"]}), r"\x1b[31mx", code=0),

@@ -378,14 +378,13 @@ def _repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any]
 
 
 def _print(answer: Any, several: bool, *, as_json: bool) -> None:
-    from cesaro.report import text
+    from cesaro.report import text, words
 
     if as_json:
         output.document(json.dumps(answer.to_dict(), indent=2, allow_nan=False))
         evaluations = answer.evaluations.values() if several else [answer]
-        for one in evaluations:
-            for warning in one.warnings:
-                output.echo(f"warning: {one.name}: {warning}", aside=True)
+        for names, warning in words.once((one.name, warning) for one in evaluations for warning in one.warnings):
+            output.echo(f"warning: {', '.join(names)}: {warning}", aside=True)
         return
     console = output.console()
     for part in (text.render_comparison if several else text.render_evaluation)(answer):

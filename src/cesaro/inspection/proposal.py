@@ -11,7 +11,18 @@ import pyarrow.compute as pc
 
 from cesaro.checks import Array
 from cesaro.data import Transitions
-from cesaro.data.names import ACTIONS, CALENDAR, COSTS, PROPENSITIES, REWARDS, TIMES, folded, is_id, means
+from cesaro.data.names import (
+    ACTIONS,
+    CALENDAR,
+    COSTS,
+    PROPENSITIES,
+    REWARDS,
+    TIMES,
+    folded,
+    is_id,
+    means,
+    sounds_like_cost,
+)
 from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Chosen, Roles, find_roles
 from cesaro.data.settings import GAP, Settings
 from cesaro.data.sources import Source
@@ -212,13 +223,13 @@ class _Proposer:
 
     def _reward(self) -> None:
         numeric = [name for name in self.free if self.profiles[name].kind in ("number", "whole number", "true/false")]
-        named = _by_name(numeric, DEFAULTS["reward"]) or _by_name(numeric, REWARDS) or _by_name(numeric, COSTS)
+        named = _by_name(numeric, DEFAULTS["reward"]) or _by_name(numeric, REWARDS) or _costs(numeric)
         if named:
             self._take("reward", named[0], "by its name")
             if len(named) > 1:
                 others = ", ".join(f'"{visible(name)}"' for name in named[1:])
                 self.found.doubts.append(f'"{visible(named[0])}" was taken as the reward; {others} may be it as well.')
-            if means(named[0], COSTS):
+            if sounds_like_cost(named[0]):
                 self.found.is_cost = not (self.profiles[named[0]].low or "").startswith(("-", "−"))
                 self.found.doubts.append(
                     f'"{visible(named[0])}" sounds like a cost, '
@@ -235,9 +246,8 @@ class _Proposer:
                 if not (means(name, TIMES + CALENDAR) or is_id(name)) and self.profiles[name].levels
             ]
             if not rest:
-                lost = next(
-                    (name for name in _by_name(list(self.profiles), (*DEFAULTS["reward"], *REWARDS, *COSTS))), None
-                )
+                every = list(self.profiles)
+                lost = next(iter(_by_name(every, (*DEFAULTS["reward"], *REWARDS)) or _costs(every)), None)
                 got = (
                     "no column of numbers that could be one"
                     if lost is None
@@ -248,7 +258,10 @@ class _Proposer:
                     "check what the export left out."
                 )
             self._take("reward", rest[-1], "it is the last column of numbers")
-            self.found.doubts.append(f'No name says which column is the reward; "{visible(rest[-1])}" is a guess.')
+            self.found.doubts.append(
+                f'No name says which column is the reward; "{visible(rest[-1])}" is a guess; if less of it is better, take '
+                f"{option('cost', rest[-1])} in place of {option('reward', rest[-1])}."
+            )
         missing = self.profiles[self.found.roles["reward"][0]].missing
         if missing:
             self.found.doubts.append(
@@ -630,6 +643,12 @@ def _by_name(names: Sequence[str], known: Sequence[str]) -> list[str]:
     whole = [name for name in names if folded(name) in wanted]
     whole.sort(key=lambda name: wanted.index(folded(name)))
     return whole + [name for name in names if name not in whole and means(name, wanted)]
+
+
+def _costs(names: Sequence[str]) -> list[str]:
+    """Columns whose name speaks of a cost; last those where the word stands between others."""
+    outer = _by_name(names, COSTS)
+    return outer + [name for name in names if name not in outer and sounds_like_cost(name)]
 
 
 def _numbered(names: Sequence[str], known: Sequence[str]) -> list[str]:

@@ -28,7 +28,7 @@ _EXACT = 1e-12
 
 def headline(evaluation: Evaluation) -> str:
     """The answer in a sentence."""
-    evaluation, verbs = _spoken(evaluation), _VERBS[evaluation.cost is not None]
+    evaluation, verbs = spoken(evaluation), _VERBS[evaluation.cost is not None]
     rate, low, high = numbers(evaluation.target, evaluation.confidence, decimals_of(evaluation))
     per = evaluation.unit or "per step"
     has_interval = math.isfinite(evaluation.standard_error)
@@ -42,7 +42,7 @@ def headline(evaluation: Evaluation) -> str:
 
 def title(evaluation: Evaluation) -> str:
     """The rate, as a heading."""
-    evaluation, verbs = _spoken(evaluation), _VERBS[evaluation.cost is not None]
+    evaluation, verbs = spoken(evaluation), _VERBS[evaluation.cost is not None]
     rate = numbers(evaluation.target, evaluation.confidence, decimals_of(evaluation))[0]
     per = evaluation.unit or "per step"
     if evaluation.is_logged:
@@ -52,7 +52,7 @@ def title(evaluation: Evaluation) -> str:
 
 def sentences(evaluation: Evaluation) -> Iterable[str]:
     """The interval, the log's rate, the difference and how sure it is."""
-    evaluation, verbs = _spoken(evaluation), _VERBS[evaluation.cost is not None]
+    evaluation, verbs = spoken(evaluation), _VERBS[evaluation.cost is not None]
     decimals, level = decimals_of(evaluation), percent(evaluation.confidence)
     _, low, high = numbers(evaluation.target, evaluation.confidence, decimals)
     known = math.isfinite(evaluation.standard_error)
@@ -66,18 +66,36 @@ def sentences(evaluation: Evaluation) -> Iterable[str]:
     yield _difference_sentence(evaluation, decimals, verbs)
 
 
-def reward_noun(evaluation: Evaluation) -> str:
-    """What tables and pictures show, whose rates are always to be as high as possible."""
-    return "reward" if evaluation.cost is None else f"minus '{evaluation.cost}'"
+def outcome(evaluation: Evaluation) -> str:
+    """What tables and pictures show."""
+    return "reward" if evaluation.cost is None else f"cost '{evaluation.cost}'"
 
 
-def _spoken(evaluation: Evaluation) -> Evaluation:
-    """The numbers that sentences speak of: costs where the log holds costs, which are minus the rewards."""
+def sign(evaluation: Evaluation) -> int:
+    """What turns a reward into what is shown: costs are minus the rewards that everything is computed with."""
+    return 1 if evaluation.cost is None else -1
+
+
+def spoken(evaluation: Evaluation) -> Evaluation:
+    """The evaluation with the rates that are shown: costs where the log holds costs."""
     if evaluation.cost is None:
         return evaluation
     negated = (rate.negative() for rate in (evaluation.target, evaluation.behavior, evaluation.difference))
     target, behavior, difference = negated
     return replace(evaluation, target=target, behavior=behavior, difference=difference)
+
+
+def spoken_differences(comparison: Comparison) -> dict[tuple[str, str], Estimate]:
+    """The paired differences that are shown, the better policy first: of costs where the log holds costs."""
+    found = comparison.ranked_differences()
+    if comparison.listed[0].cost is None:
+        return found
+    return {pair: difference.negative() for pair, difference in found.items()}
+
+
+def findings_note(evaluation: Evaluation) -> str:
+    """What findings speak of, where that is not what else is shown."""
+    return "" if evaluation.cost is None else f"Findings speak of rewards, which are minus '{evaluation.cost}'."
 
 
 def _difference_sentence(evaluation: Evaluation, decimals: int | None, verbs: "_Verbs") -> str:
@@ -114,12 +132,12 @@ def comparison_title(comparison: Comparison) -> str:
     ranked, unranked = comparison.ranking, comparison.unranked
     if not ranked:
         return "No ranking: the verdict on every policy is bad"
-    best = _spoken(ranked[0])
+    best = spoken(ranked[0])
     equal = [one.name for one in ranked if one.target.value == ranked[0].target.value]
     rate = numbers(best.target, best.confidence, decimals_of(best))[0]
     value = f"{rate} {best.unit or 'per step'} in the long run"
     if len(ranked) == 1:
-        return f"No ranking: '{best.name}' alone has an answer that is not bad, {value}"
+        return f"No ranking: only '{best.name}' has an answer that is not bad, {value}"
     first = "highest rate" if best.cost is None else "lowest cost"
     among = " of those that can be ranked" if unranked else ""
     if len(equal) > 1:
@@ -141,13 +159,13 @@ def comparison_sentences(comparison: Comparison) -> Iterable[str]:
             "rely on these numbers before that is corrected, as said below."
         )
     if not ranked:
-        log = _spoken(unranked[0])
+        log = spoken(unranked[0])
         logged, low, high = numbers(log.behavior, log.confidence, decimals_of(log))
         within = f" ({percent(log.confidence)} interval {low} to {high})" if log.behavior.standard_error >= 0 else ""
         past = _VERBS[log.cost is not None].past
         yield f"What is known is what the log itself {past}: {logged} {log.unit or 'per step'}{within}."
     if doubted := [one.name for one in ranked if one.verdict == "caution"]:
-        yield f"Noise is not all: read the cautions on {_listed(doubted)} below."
+        yield f"The intervals cover noise only: read the cautions on {_listed(doubted)} below, too."
 
 
 def _is_bad(entry: Diagnostic) -> bool:
@@ -196,10 +214,10 @@ def noise_note(comparison: Comparison) -> str:
 
 def places_note(evaluation: Evaluation) -> str:
     """What the contributions of places add up to."""
-    views, difference = evaluation.views, evaluation.difference.value
-    total = views.total_gain
-    if total is None:
+    views, difference = evaluation.views, spoken(evaluation).difference.value
+    if views.total_gain is None:
         return ""
+    total = sign(evaluation) * views.total_gain
     if views.table is not None and views.table.left_out:
         return (
             f"The {len(views.table.states):,} states with most rows are looked at, which hold "
@@ -214,7 +232,8 @@ def places_note(evaluation: Evaluation) -> str:
             f"{difference:+.3g}. The log may be no sample of its own long run, or the features may not fit.{overlap}"
         )
     return (
-        "What the target's actions are worth there more than the logged ones, for the whole future. Over all logged states this "
+        f"What the target's actions {'are worth' if evaluation.cost is None else 'cost'} there more than the logged ones, "
+        "for the whole future. Over all logged states this "
         f"adds up to {total:+.3g}, which is the difference of the rates ({difference:+.3g}) but for the ends of the log and what "
         f"features cannot express.{overlap}"
     )

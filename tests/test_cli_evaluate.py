@@ -565,7 +565,8 @@ def test_a_log_of_costs_speaks_of_costs(tmp_path: Path) -> None:
     assert (other["log"]["columns"]["cost"], "reward" in other["log"]["columns"]) == (["bill"], False)
     text = " ".join(cesaro(*given, "--cost", "bill").stdout.split())
     assert "'uniform' would cost -0." in text
-    assert "action done; cost bill." in text and "Found by name" not in text
+    assert "action done; cost bill." in text
+    assert "Found by name" not in text
     assert "than the log cost" in text or "from what the log cost" in text
     streamed = cesaro(*given, "--cost", "bill", "--json", "--stream")
     assert json.loads(streamed.stdout)["reward_rate"] == other["reward_rate"]

@@ -153,7 +153,8 @@ def test_costs_are_compared_as_costs(found: cs.Comparison) -> None:
     assert "Cost 'bill' per step, in the long run (lower is better)" in text
     difference = numbers(found.difference("high", "low").negative(), found.confidence, None, signed=True)[0]
     for page in (text, shown._repr_html_()):
-        assert difference.startswith("-") and difference in page
+        assert difference.startswith("-")
+        assert difference in page
         assert difference.replace("-", "+") not in page
 
 

@@ -179,8 +179,10 @@ def test_a_page_of_costs_has_one_sign(answer: cs.Evaluation) -> None:
     shown = replace(answer, cost="bill", **dict(zip(("target", "behavior", "difference"), rates)))
     drawn = [rates_picture(shown), *pictures(shown)]
     page = Page(evaluation_page(shown, drawn)).text
-    assert page.count("-1.00") >= 3 and "+1.00" not in page
-    assert "cost 'bill' € per visit" in page and "difference of costs" in page
+    assert page.count("-1.00") >= 3
+    assert "+1.00" not in page
+    assert "cost 'bill' € per visit" in page
+    assert "difference of costs" in page
     assert "Findings speak of rewards, which are minus 'bill'." in page
     assert "the log's rate of 2 and the target's of 1." in page
     assert drawn[1].title == "Cost over time"

@@ -64,6 +64,26 @@ TRIALS = [
         'column "timestamp" must be different in every row of a trajectory. Got the same at row 0 (counted from 0) and row 1 '
         "(counted from 0); remove one of them, give --drop-duplicates if rows are in the file twice, or give --trajectory",
     ),
+    inspect(
+        "one time of another form",
+        log(
+            **{name: 3 * entries for name, entries in walk().items()},
+            time=[f"2025-03-01 00:00:{t}" for t in range(10, 82)],
+        ),
+        "The times of \"time\" cannot be read because of '2025-03-01 00:00:60'; write it as the other times.",
+        code=0,
+    ),
+    Trial(
+        "evaluated: one time of another form",
+        log(timestamp=[f"2025-03-01T00:{t:02d}:00Z" if t != 9 else "01.03.2025 00:09" for t in range(24)]),
+        "column \"timestamp\" must hold times of one form. Got '01.03.2025 00:09' at row 9 (counted from 0); write it as",
+    ),
+    Trial(
+        "evaluated: one time without a zone, in blocks",
+        log(timestamp=[f"2025-03-01T00:{t:02d}:00{'Z' * (t != 9)}" for t in range(24)]),
+        "must hold times of one form. Got '2025-03-01T00:09:00' at row 9",
+        options="--stream",
+    ),
     Trial(
         "evaluated: rows twice",
         {

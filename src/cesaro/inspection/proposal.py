@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from cesaro.checks import Array
 from cesaro.data import Transitions
+from cesaro.data.columns import can_cast, first_failure, shown, time_kind
 from cesaro.data.names import (
     ACTIONS,
     CALENDAR,
@@ -181,9 +182,7 @@ class _Proposer:
                 )
             elif _is_unread_time(name, found):
                 reason = "its times cannot be read"
-                self.found.doubts.append(
-                    f'The times of "{visible(name)}" have a form that cannot be read; write them as 2024-01-31 14:00:00.'
-                )
+                self.found.doubts.append(_unread_times(name, self.table[name]))
             elif self._is_row_number(name, found):
                 reason = "it numbers the rows"
             elif found.kind == "text" and found.levels is not None and found.levels > max(MOST_LABELS, found.rows // 5):
@@ -597,6 +596,15 @@ def _is_unread_time(name: str, found: Profile) -> bool:
     if found.kind != "text" or (found.levels or 0) <= MOST_LABELS or means(name, CALENDAR):
         return False
     return means(name, TIMES) or all(_DATE.match(entry) for entry in found.common)
+
+
+def _unread_times(name: str, column: pa.ChunkedArray) -> str:
+    """What is wrong with times that are text: all of them, or one entry."""
+    kind = time_kind(column)
+    if kind is not None and not can_cast(column, kind):
+        wrong = shown(column[first_failure(column, kind)])
+        return f'The times of "{visible(name)}" cannot be read because of {wrong}; write it as the other times.'
+    return f'The times of "{visible(name)}" have a form that cannot be read; write them as 2024-01-31 14:00:00.'
 
 
 def _is_late(sample: Contiguous, place: int) -> bool:

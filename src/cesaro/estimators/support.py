@@ -46,9 +46,9 @@ def unlogged(prepared: Prepared, moments: Moments | None = None) -> tuple[OneHot
     return table, np.where(seen, 0.0, mass.ravel()) / len(after)
 
 
-def without_data(prepared: Prepared, most: int = 5) -> list[str]:
+def without_data(prepared: Prepared, moments: Moments | None = None, most: int = 5) -> list[str]:
     """The never-logged pairs that the target meets most often, in words; none for continuous logs."""
-    found = unlogged(prepared)
+    found = unlogged(prepared, moments)
     if found is None:
         return []
     table, mass = found

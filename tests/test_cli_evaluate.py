@@ -542,11 +542,12 @@ def test_fail_on_comes_after_the_document_and_the_folder(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cesaro.evaluation.Evaluation.verdict", property(lambda _: "bad"))
+    monkeypatch.setattr("cesaro.report.words.reasons", lambda _: ["odd", "worse"])
     given = (log, *POLICY, *COLUMNS, "--quiet", "--json", "--fail-on", "bad")
     failed = cesaro("evaluate", *given, "--out", tmp_path / "answer")
     assert (failed.exit_code, json.loads(failed.stdout)["verdict"]) == (3, "bad")
     assert sorted(os.listdir(tmp_path / "answer")) == FILES
-    assert failed.stderr.endswith("--fail-on bad: the verdict on 'uniform' is bad.\n")
+    assert failed.stderr.endswith("--fail-on bad: the verdict on 'uniform' is bad (odd, worse).\n")
     several = cesaro("compare", *given, "--policy", "constant:go")
     assert (several.exit_code, json.loads(several.stdout)["ranking"]) == (3, [])
 

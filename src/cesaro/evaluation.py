@@ -34,6 +34,8 @@ SCHEMA = "cesaro-evaluation/1"
 
 # Relative to the rates, what sums over a log may lose.
 ROUNDING = 1e-12
+# States at which a policy is asked twice: so many show one that draws an action of its own in one of a hundred.
+ASKED_AGAIN = 1_000
 
 COVERS = (
     "The interval covers the noise of the log, and other kinds of features where they disagree beyond it. It does not cover what "
@@ -261,6 +263,11 @@ def evaluate(
         )
     else:
         rate, behavior = _known(rate, ROUNDING * facts.spread), _known(behavior, ROUNDING * facts.spread)
+    if not _repeats_itself(estimator):
+        said.append(
+            f"Policy {target.name!r} gives other actions when it is asked again with the same rng, so the answer may differ from "
+            "run to run; draw its random numbers from rng: def policy(observations, rng)."
+        )
     column = opened.schema.roles["reward"].columns[0]
     cost = column if opened.schema.settings.cost else None
     if cost is None and facts.high > 0 and sounds_like_cost(column):
@@ -291,6 +298,14 @@ def evaluate(
         run=run_info(),
         cost=cost,
     )
+
+
+def _repeats_itself(estimator: Estimator) -> bool:
+    """Whether the policy gives the same actions again at some states."""
+    prepared = estimator.prepared_
+    if prepared.policy is None or prepared.is_logged:
+        return True
+    return prepared.policy.repeats_itself(prepared.sample.rows.next_observations.take(slice(0, ASKED_AGAIN)).plain())
 
 
 def _as_cost(column: str) -> str:

@@ -76,12 +76,12 @@ TRIALS = [
     Trial(
         "evaluated: one time of another form",
         log(timestamp=[f"2025-03-01T00:{t:02d}:00Z" if t != 9 else "01.03.2025 00:09" for t in range(24)]),
-        "column \"timestamp\" must hold times of one form. Got '01.03.2025 00:09' at row 9 (counted from 0); write it as",
+        "column \"timestamp\" must hold times, all of one form. Got '01.03.2025 00:09' at row 9 (counted from 0); correct",
     ),
     Trial(
         "evaluated: one time without a zone, in blocks",
         log(timestamp=[f"2025-03-01T00:{t:02d}:00{'Z' * (t != 9)}" for t in range(24)]),
-        "must hold times of one form. Got '2025-03-01T00:09:00' at row 9",
+        "must hold times, all of one form. Got '2025-03-01T00:09:00' at row 9",
         options="--stream",
     ),
     Trial(

@@ -340,7 +340,9 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
             output.echo(f"Report: {where} (beside it: {beside}, {pictures} pictures)", aside=given["json"])
     failed = [one for one in (answer.evaluations.values() if several else [answer]) if _fails(one, given["fail_on"])]
     if failed:
-        verdicts = ", ".join(f"{one.name!r} is {one.verdict}" for one in failed)
+        from cesaro.report.words import reasons
+
+        verdicts = ", ".join(f"{one.name!r} is {one.verdict} ({', '.join(reasons(one))})" for one in failed)
         output.echo(f"--fail-on {given['fail_on']}: the verdict on {verdicts}.", aside=True)
         raise typer.Exit(VERDICT_EXIT)
 

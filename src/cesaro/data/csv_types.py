@@ -271,8 +271,8 @@ class Survey:
                 row = first_failure(values, kind)
                 spot = Spot(part.number, rows[part.number] + row)
                 raise InputError(
-                    f'{self._log}: column "{column}" must hold times of one form. Got {values[row].as_py()!r} at '
-                    f"{self._row(spot)}; write it as the entries before it."
+                    f'{self._log}: column "{column}" must hold times, all of one form. Got {values[row].as_py()!r} at '
+                    f"{self._row(spot)}; correct it, or write it as the entries before it."
                 )
             rows[part.number] += len(values)
 

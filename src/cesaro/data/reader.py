@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cesaro.checks import named_arguments
 from cesaro.data import minari_source
 from cesaro.data.blocks import Block, Rows, Stretch
 from cesaro.data.digests import Found
@@ -29,6 +30,7 @@ from cesaro.text import GIVE, Sentence, Wording, argument, shown_address
 STREAM_BYTES = 1 << 28
 
 
+@named_arguments
 def read(
     source: Any,
     *,

@@ -26,6 +26,7 @@ from cesaro.report.words import (
     once,
     outcome,
     percent,
+    reasons,
     settings_of,
     spoken,
     spoken_differences,
@@ -103,9 +104,7 @@ def render_comparison(comparison: Comparison, *, full: bool = False) -> Iterable
 def _verdict(evaluation: Evaluation) -> Text:
     """One line that cannot be overlooked."""
     verdict = evaluation.verdict
-    names = ", ".join(
-        entry.name for entry in evaluation.diagnostics if entry.verdict == verdict and not entry.is_about_others
-    )
+    names = ", ".join(reasons(evaluation))
     line = Text("Verdict: ").append(verdict, style=_STYLE[verdict])
     if verdict == "ok":
         return line.append(visible(f" (checked: {names})" if names else " (nothing was checked)"))

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from cesaro.comparison import Comparison
-from cesaro.estimators.diagnostics import Diagnostic
 from cesaro.estimators.influence import Estimate
 from cesaro.evaluation import Evaluation
 
@@ -153,7 +152,7 @@ def comparison_sentences(comparison: Comparison) -> Iterable[str]:
         yield from _leads(comparison, ranked)
     if unranked:
         names = _listed([one.name for one in unranked])
-        wrong = dict.fromkeys(entry.name for one in unranked for entry in one.diagnostics if _is_bad(entry))
+        wrong = dict.fromkeys(name for one in unranked for name in reasons(one))
         yield (
             f"{names} {'has' if len(unranked) == 1 else 'have'} no rank, because the verdict is bad ({', '.join(wrong)}): do not "
             "rely on these numbers before that is corrected, as said below."
@@ -168,8 +167,10 @@ def comparison_sentences(comparison: Comparison) -> Iterable[str]:
         yield f"The intervals cover noise only: read the cautions on {_listed(doubted)} below, too."
 
 
-def _is_bad(entry: Diagnostic) -> bool:
-    return entry.verdict == "bad" and not entry.is_about_others
+def reasons(evaluation: Evaluation) -> list[str]:
+    """The names of the findings that the verdict comes from."""
+    own = (entry for entry in evaluation.diagnostics if not entry.is_about_others)
+    return [entry.name for entry in own if entry.verdict == evaluation.verdict]
 
 
 def _leads(comparison: Comparison, ranked: Sequence[Evaluation]) -> Iterable[str]:

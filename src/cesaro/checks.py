@@ -13,7 +13,8 @@ from cesaro.errors import InputError, ToleranceError
 from cesaro.text import nearest
 
 Array = NDArray[np.float64]
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Numbers of logs and features are zero or within these sizes: their squares, products of three, and sums of as many as a log has
 # rows, are then numbers that a float64 holds.

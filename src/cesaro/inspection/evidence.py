@@ -21,7 +21,7 @@ from cesaro.data.names import CALENDAR, TIMES, is_id, means
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import Settings
 from cesaro.data.sources import Source, TableSource
-from cesaro.data.values import Categories, Column
+from cesaro.data.values import Categories, Column, Values
 from cesaro.errors import CesaroError
 from cesaro.inspection.prediction import (
     ENOUGH,
@@ -57,6 +57,9 @@ ADDS, OLDER = 0.2, 0.1
 # A context explains this part of the errors at least; one that explains more than this many times as much by its own
 # entry as by that of the row before is made in the row, and known too late.
 EXPLAINS, FRESH = 0.01, 2.0
+# A column is made by the action of its row if what was known before tells less than the first part of it, and the action adds the
+# second to what is known of its groups, or tells the third of its numbers: one that a policy acts by may be told by half.
+KNOWN, MADE, DETERMINED = 0.5, 0.3, 0.9
 
 
 class Order(NamedTuple):
@@ -393,7 +396,7 @@ def contexts(errors: Array, sample: Contiguous, columns: Mapping[str, Column]) -
     clear = CLEAR + np.log2(max(1, len(columns)))  # as many are tried
     found = []
     for name, column in columns.items():
-        now, before = grouped(_taken(column, at)), grouped(_taken(column, at - 1))
+        now, before = grouped(taken(column, at)), grouped(taken(column, at - 1))
         gain = Gain.of(none, held_out(before, targets, number), paired=True)
         own = Gain.of(none, held_out(now, targets, number), paired=True)
         if gain.value > EXPLAINS and gain.clear > clear and own.value < FRESH * gain.value:
@@ -401,5 +404,39 @@ def contexts(errors: Array, sample: Contiguous, columns: Mapping[str, Column]) -
     return sorted(found, key=lambda one: -one.gain.value)
 
 
-def _taken(column: Column, at: NDArray[np.int64]) -> Column:
+def made_by_action(sample: Contiguous, place: int) -> float | None:
+    """What the action of a row predicts of a column of the observation in the same row; None: it is no result of the action."""
+    rows, at = sample.rows, sample.pairs
+    seen, column = rows.observations, rows.observations.columns[place]
+    if len(at) < ENOUGH or not (isinstance(column, Categories) or column.ndim == 1):
+        return None
+    rest, actions, own = without(seen, place).take(at), rows.actions.take(at), taken(column, at)
+    number = _renumbered(sample.number[at])
+    known = as_inputs([seen.take(at - 1)], rows.actions.take(at - 1))
+    more = as_inputs([rest if rest.columns else actions], actions)
+    if rest.columns:
+        known = np.concatenate([known, as_inputs([rest], rest)], axis=1)
+    both = np.concatenate([known, more], axis=1)
+    groups, numbers = grouped(own), as_targets(Values("lone", (seen.names[place],), (own,)))
+    for targets, whole in (([groups], False), (numbers, True)):
+        if not targets or not float(targets[0].std(axis=0).max(initial=0.0)) > 0:
+            continue
+        gain = Gain.of(held_out(known, targets, number), held_out(both, targets, number), paired=True)
+        is_made = gain.after > DETERMINED if whole else gain.value > MADE
+        if gain.before < KNOWN and gain.clear > CLEAR and is_made:
+            return gain.after
+    return None
+
+
+def without(values: Values, place: int) -> Values:
+    """All columns but one."""
+    kept = [number for number in range(len(values.columns)) if number != place]
+    return replace(
+        values,
+        names=tuple(values.names[number] for number in kept),
+        columns=tuple(values.columns[number] for number in kept),
+    )
+
+
+def taken(column: Column, at: NDArray[np.int64]) -> Column:
     return Categories(column.codes[at], column.levels) if isinstance(column, Categories) else column[at]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from cesaro.checks import Array
 from cesaro.data import Transitions
 from cesaro.data.columns import can_cast, first_failure, shown, time_kind
 from cesaro.data.names import (
@@ -27,7 +27,7 @@ from cesaro.data.names import (
 from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Chosen, Roles, find_roles
 from cesaro.data.settings import GAP, Settings
 from cesaro.data.sources import Source
-from cesaro.data.values import Categories, Column
+from cesaro.data.values import Categories
 from cesaro.errors import InputError
 from cesaro.inspection import evidence
 from cesaro.inspection.evidence import CLEAR, MATERIAL, Contiguous
@@ -45,8 +45,6 @@ FEW_LABELS, ROWS_PER_PAIR = 30, 20
 SAME = 0.99
 # Steps of times that are longer than the gap, as a part of all: more are irregular by nature.
 IRREGULAR = 0.2
-# What the action of a row explains of a column that is its result, at least, beyond what was known before.
-MADE = 0.3
 _DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
 _UNITS = ((86_400.0, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second"))
 
@@ -609,40 +607,25 @@ def _unread_times(name: str, column: pa.ChunkedArray) -> str:
 
 def _is_late(sample: Contiguous, place: int) -> bool:
     """Whether a column is a result of its row: made by the action, or fresh and yet a part of the reward."""
+    if evidence.made_by_action(sample, place) is not None:
+        return True
     rows, at = sample.rows, sample.pairs
-    values = rows.observations
-    rest = replace(
-        values,
-        names=tuple(name for k, name in enumerate(values.names) if k != place),
-        columns=tuple(column for k, column in enumerate(values.columns) if k != place),
-    )
-    column = values.columns[place]
+    column, rest = rows.observations.columns[place], evidence.without(rows.observations, place)
     number = np.unique(sample.number[at], return_inverse=True)[1].astype(np.int64)
-
-    def gain(targets: Sequence[Array], without: Array, more: Array) -> Gain:
-        both = np.concatenate([without, more], axis=1)
-        return Gain.of(held_out(without, targets, number), held_out(both, targets, number), paired=True)
-
-    own = grouped(_at(column, at))
-    if float(own.std(axis=0).max(initial=0.0)) > 0:
-        before = as_inputs([values.take(at - 1)], rows.actions.take(at - 1))
-        known = np.concatenate([before, as_inputs([rest.take(at)], rest.take(at))], axis=1)
-        by_action = gain([own], known, as_inputs([rest.take(at)], rows.actions.take(at)))
-        if by_action.before < 0.5 and by_action.value > MADE and by_action.clear > CLEAR:
-            return True
     spread = float(rows.rewards[at].std())
     if not spread > 0:
         return False
     targets = [(rows.rewards[at] / spread)[:, None]]
-    without = as_inputs([rest.take(at)], rows.actions.take(at))
-    now = gain(targets, without, own)
+    known = as_inputs([rest.take(at)], rows.actions.take(at))
+
+    def gain(when: NDArray[np.int64]) -> Gain:
+        both = np.concatenate([known, grouped(evidence.taken(column, when))], axis=1)
+        return Gain.of(held_out(known, targets, number), held_out(both, targets, number), paired=True)
+
+    now = gain(at)
     if now.value < MATERIAL or now.clear < CLEAR:
         return False
-    return now.value > evidence.FRESH * gain(targets, without, grouped(_at(column, at - 1))).value
-
-
-def _at(column: Column, rows: Any) -> Column:
-    return Categories(column.codes[rows], column.levels) if isinstance(column, Categories) else column[rows]
+    return now.value > evidence.FRESH * gain(at - 1).value
 
 
 def _by_name(names: Sequence[str], known: Sequence[str]) -> list[str]:

@@ -58,8 +58,9 @@ ADDS, OLDER = 0.2, 0.1
 # entry as by that of the row before is made in the row, and known too late.
 EXPLAINS, FRESH = 0.01, 2.0
 # A column is made by the action of its row if what was known before tells less than the first part of it, and the action adds the
-# second to what is known of its groups, or tells the third of its numbers: one that a policy acts by may be told by half.
-KNOWN, MADE, DETERMINED = 0.5, 0.3, 0.9
+# second to what is known of its groups, or tells the third of its numbers: one that a policy acts by may be told by half. One of
+# which the action alone tells less than the last part is not looked at any further.
+KNOWN, MADE, DETERMINED, HINT = 0.5, 0.3, 0.9, 0.05
 
 
 class Order(NamedTuple):
@@ -412,17 +413,22 @@ def made_by_action(sample: Contiguous, place: int) -> float | None:
         return None
     rest, actions, own = without(seen, place).take(at), rows.actions.take(at), taken(column, at)
     number = _renumbered(sample.number[at])
+    groups, numbers = grouped(own), as_targets(Values("lone", (seen.names[place],), (own,)))
+    if not numbers:
+        return None
+    targets = [groups, *numbers]
+    alone = held_out(as_inputs([actions], actions), targets, number)
+    if 1 - alone.by_column.min() < HINT:
+        return None
     known = as_inputs([seen.take(at - 1)], rows.actions.take(at - 1))
     more = as_inputs([rest if rest.columns else actions], actions)
     if rest.columns:
         known = np.concatenate([known, as_inputs([rest], rest)], axis=1)
-    both = np.concatenate([known, more], axis=1)
-    groups, numbers = grouped(own), as_targets(Values("lone", (seen.names[place],), (own,)))
-    for targets, whole in (([groups], False), (numbers, True)):
-        if not targets or not float(targets[0].std(axis=0).max(initial=0.0)) > 0:
-            continue
-        gain = Gain.of(held_out(known, targets, number), held_out(both, targets, number), paired=True)
-        is_made = gain.after > DETERMINED if whole else gain.value > MADE
+    before, after = held_out(known, targets, number), held_out(np.concatenate([known, more], axis=1), targets, number)
+    for chosen in (0, 1):
+        of = np.arange(2) == chosen
+        gain = Gain.of(before.of(of), after.of(of), paired=True)
+        is_made = gain.value > MADE if chosen == 0 else gain.after > DETERMINED
         if gain.before < KNOWN and gain.clear > CLEAR and is_made:
             return gain.after
     return None

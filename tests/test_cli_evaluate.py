@@ -76,7 +76,7 @@ def test_the_answer_in_words(log: Path) -> None:
         r"'always' would earn 0\.\d+ € per minute in the long run \(95 % interval 0\.\d+ to 0\.\d+\):", said
     )
     assert "Verdict: " in said
-    assert "so that features leave nothing out" in said
+    assert "so the features leave nothing out" in said
     assert "Columns: observation state; action done; reward earned." in said
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert "Results:" not in said

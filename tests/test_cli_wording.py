@@ -81,7 +81,7 @@ def test_notes(tmp_path: Path) -> None:
     file = rows(tmp_path / "log.csv", "state,action,reward,weight", "{state},{action},{t},1")
     result = CliRunner().invoke(app, ["evaluate", str(file), "--policy", "uniform", "--quiet", "--ridge", "0.1"])
     assert result.exit_code == 0, result.output
-    assert "give --weight weight if rows shall count by it" in " ".join(result.stdout.split())
+    assert "give --weight weight if rows should count by it" in " ".join(result.stdout.split())
 
 
 def test_remedies_name_options(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_differences_without_an_interval_are_not_claimed(found: cs.Comparison) -
     assert "not known" in str(unknown)
     assert unknown.beyond_noise("high", "low") is None
     assert unknown.to_dict()["differences"][0]["beyond_noise"] is None
-    assert "How sure the lead over" in str(unknown)
+    assert "These methods do not say how certain the lead over" in str(unknown)
     assert "within noise" not in str(unknown)
 
 

@@ -124,9 +124,9 @@ def described(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("forgotten", "remedy"),
     [
-        (["trajectory", "time", "drop_duplicates"], "Give --trajectory Shop --time Date --drop-duplicates."),
-        (["time", "drop_duplicates"], "Give --time Date --drop-duplicates."),
-        (["reward_lag"], "Give --reward-lag 1."),
+        (["trajectory", "time", "drop_duplicates"], "Add --trajectory Shop --time Date --drop-duplicates."),
+        (["time", "drop_duplicates"], "Add --time Date --drop-duplicates."),
+        (["reward_lag"], "Add --reward-lag 1."),
     ],
 )
 def test_a_forgotten_option_is_bad_and_named_in_the_first_lines(forgotten: list[str], remedy: str) -> None:
@@ -138,7 +138,8 @@ def test_a_forgotten_option_is_bad_and_named_in_the_first_lines(forgotten: list[
 @pytest.mark.slow
 def test_a_column_left_out_and_an_action_read_as_labels_are_no_worse_than_said() -> None:
     said = described(observation="Stock", policy=str(EXAMPLES / "inventory_policy.py:whatever_the_day"))
-    assert 'The column "Weekday", which' in " ".join(said.split())
+    said = " ".join(said.split())
+    assert 'The column "Weekday", which' in said
     assert "--observation Weekday" in said
     said = " ".join(described(kinds=None).split())
     assert "kind of the action" in said
@@ -158,7 +159,7 @@ def walk(rng: np.random.Generator, rows: int = 1_500, lag: int = 0, memory: floa
 
 
 def found_in(table: dict[str, Any], **roles: Any) -> dict[str, str]:
-    log = cs.read(pa.table(table), observation="level", action="switch", reward="reward", **roles)
+    log = cs.read(pa.table(table), **{"observation": "level", "action": "switch", "reward": "reward"} | roles)
     answer = cs.evaluate(log, "uniform", features="polynomial:2", quiet=True)
     return {one.name: one.verdict for one in answer.diagnostics if one.name in NAMES}
 
@@ -184,6 +185,14 @@ def clean() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     customers = rng.integers(0, 40, rows)
     fixed = {"level": np.random.default_rng(1).standard_normal(40)[customers], "customer_id": customers}
     yield "states that never change by customer", {**independent, **fixed, "reward": reward}, {}
+    tier = rng.integers(0, 4, rows)
+    alike = {
+        **independent,
+        "level": tier + 0.5 * independent["level"],
+        "tier": np.array(list("abcd"))[tier],
+        "reward": reward,
+    }
+    yield "states that differ by a column and do not follow", alike, {}
 
 
 @pytest.mark.parametrize(("table", "roles"), [pytest.param(*rest, id=name) for name, *rest in clean()])
@@ -196,9 +205,58 @@ def test_rows_that_take_turns_and_late_rewards_are_found() -> None:
     mixed = several(rng)
     assert found_in(mixed)["sequence of rows"] == "bad"
     assert "sequence of rows" not in found_in(mixed, trajectory=False)  # whoever says so knows it
+    noise = {f"noise {k}": rng.standard_normal(len(mixed["level"])) for k in range(12)}
+    assert found_in(mixed | noise, observation=["level", *noise])["sequence of rows"] == "bad"
     assert found_in(walk(rng, lag=1))["row of the reward"] == "bad"
     assert found_in(walk(rng, lag=1), reward_lag=1)["row of the reward"] == "ok"
     assert found_in(walk(rng), reward_lag=1)["row of the reward"] == "bad"
+
+
+def test_rows_that_are_alike_need_not_follow_each_other() -> None:
+    *_, (_, alike, _) = clean()
+    assert "trajectory" not in cs.inspect(alike).arguments
+    shift = np.arange(1_500) // 8 % 3
+    shifted = walk(np.random.default_rng(0))
+    shifted |= {"level": shifted["level"] + 2 * shift, "shift": np.array(["early", "late", "night"])[shift]}
+    assert found_in(shifted)["sequence of rows"] == "ok"
+    assert cs.inspect(shifted).arguments["observation"] == ["level", "shift"]
+
+
+def test_roles_that_names_alone_do_not_tell() -> None:
+    rng = np.random.default_rng(0)
+    rows = 1_200
+    level, price, fan = rng.random((3, rows))
+    table: dict[str, Any] = {"Trip Key": rng.permutation(rows), "unit": np.repeat(["a", "b"], rows // 2)}
+    table |= {"week": np.tile(np.arange(rows // 2), 2), "price_now": price, "level": level, "fan": fan}
+    table |= {"kept": level + fan, "log_steps": (level - fan).round(1)}
+    roles = cs.inspect(table).to_dict()["roles"]
+    assert roles["reward"] == ["log_steps"]  # it repeats, as no time does
+    assert roles["time"] == ["week"]  # it counts on, as no part of the calendar does
+    assert "Trip Key" not in roles["observation"]
+    assert cs.inspect(table | {"setpoint_kw": price[::-1], "profit": fan[::-1]}).to_dict()["roles"]["action"] == [
+        "setpoint_kw"
+    ]
+    del table["price_now"]
+    assert cs.inspect(table).to_dict()["roles"]["action"] == ["kept"]  # a guess, as all others are
+
+
+def test_results_that_tell_the_same_are_left_out_and_a_name_alone_is_in_doubt() -> None:
+    rng = np.random.default_rng(0)
+    rows = 2_000
+    level, bid = rng.integers(0, 3, rows), rng.integers(0, 3, rows)
+    won = rng.random(rows) < 0.1 + 0.1 * bid
+    clicked = won & (rng.random(rows) < 0.5)
+    table = {
+        "level": level,
+        "bid": bid,
+        "won": won,
+        "clicked": clicked,
+        "sold": 5.0 * clicked,
+        "profit": 5.0 * clicked - bid,
+    }
+    assert cs.inspect(table).arguments["observation"] == "level"
+    seen = cs.inspect(table | {"device": rng.choice(["phone", "desk"], rows)})
+    assert any("--observation device --ignore trajectory" in doubt for doubt in seen.doubts)
 
 
 def test_what_repeats_the_calendar_explains_errors_and_what_a_row_makes_does_not() -> None:

@@ -99,8 +99,8 @@ class Comparison:
     def beyond_noise(self, a: str, b: str) -> bool | None:
         """Whether the rates of a and b differ by more than noise explains, with all comparisons counted (Holm's rule).
 
-        However many policies are alike, the chance that any of them is claimed to differ is at most 1 − confidence. None where
-        the difference has no standard error, or the verdict on one of the two is bad.
+        However many policies have the same rate, the chance that any two of these are said to differ is at most 1 − confidence.
+        None where the difference has no standard error, or the verdict on one of the two is bad.
         """
         self.difference(a, b)  # refuses unknown names
         chance = self.adjusted.get((a, b), self.adjusted.get((b, a), float("nan")))

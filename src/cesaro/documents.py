@@ -91,9 +91,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text[:60]} is no number that a float can hold")
+        raise ValueError(f"{text[:60]} is not a number that a float can hold")
     return number
 
 
 def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number in JSON")

@@ -38,11 +38,11 @@ ROUNDING = 1e-12
 ASKED_AGAIN = 1_000
 
 COVERS = (
-    "The interval covers the noise of the log, and other kinds of features where they disagree beyond it. It does not cover what "
-    "none of these can express."
+    "The interval covers the noise of the log, and the answers of other kinds of features where these differ by more than noise. "
+    "It does not cover what none of these features can express."
 )
 COVERS_ALL = (
-    "The interval covers the noise of the log. Every logged pair of state and action has a feature of its own, so that features "
+    "The interval covers the noise of the log. Every logged pair of state and action has a feature of its own, so the features "
     "leave nothing out of these columns."
 )
 COVERS_MEAN = "The interval covers the noise of the log around its mean reward."
@@ -59,13 +59,13 @@ class Evaluation:
         behavior: what the log earned per step.
         difference: target minus behavior, paired.
         confidence: level of the printed intervals.
-        unit: of a reward per step, such as "€ per minute".
+        unit: the unit of a reward per step, such as "€ per minute".
         settings: what was used: method, features, ridge, standard errors, seed.
         diagnostics: what could be wrong, worst first.
         log: name, rows, columns by role, which roles were inferred from names, what was dropped and why.
         warnings: sentences that a user should read.
         estimator: the fitted estimator, for values and more.
-        is_logged: whether the policy is what the log did, so that there is no difference to speak of.
+        is_logged: whether the policy is what the log did, so that the difference is zero by definition.
         run: when it was made, versions, and the command that repeats it where there was one.
         cost: the column of costs, where rewards are minus its entries (`cesaro.read(…, cost=…)`); None: the log holds rewards.
     """
@@ -87,21 +87,21 @@ class Evaluation:
 
     @property
     def reward_rate(self) -> float:
-        """The target's, per step."""
+        """The target's reward rate, per step."""
         return self.target.value
 
     @property
     def standard_error(self) -> float:
-        """Of the target's rate; NaN where the method has none."""
+        """The standard error of the target's rate; NaN where the method has none."""
         return self.target.standard_error
 
     def interval(self, confidence: float | None = None) -> tuple[float, float]:
-        """Of the target's rate."""
+        """The interval of the target's rate, at this confidence or at that of the evaluation."""
         return self.target.interval(self.confidence if confidence is None else confidence)
 
     @property
     def influence(self) -> Array:
-        """Of every row on the target's rate, `[n]`; a log that is streamed keeps none."""
+        """The influence of every row on the target's rate, `[n]`; a log that is streamed keeps none."""
         return self.estimator.influence_
 
     @property
@@ -215,9 +215,9 @@ def evaluate(
         features: see `DiffLSTD`.
         confidence: level of the intervals.
         random_state: seed of everything random.
-        unit: of a reward per step, for the answer.
+        unit: the unit of a reward per step, such as "€ per minute".
         name: what to call the policy.
-        trust: allow policy files that run pickled code.
+        trust: load policy files that run code: .joblib, .pkl, .zip.
         quiet: no progress bar.
         **settings: passed to the estimator (`ridge`, `dual_features`, `standard_errors`, `approximator`, `checkpoint`, …).
 

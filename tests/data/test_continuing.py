@@ -300,7 +300,7 @@ def test_irregular_times_only_order_where_asked() -> None:
     columns = ([0] * 300, [0, 1] * 150, np.arange(300.0))
     cut = Transitions(*columns, time=time)
     assert cut.counts["cuts"] > 50
-    assert any("gap=None (--gap none) keeps the order and does not cut" in note for note in cut.notes)
+    assert any("gap=None (--gap none) does not cut" in note for note in cut.notes)
     whole = Transitions(*columns, time=time[::-1], gap=None)
     assert (len(whole), whole.counts["cuts"]) == (299, 0)
     assert whole.rewards[:3].tolist() == [299.0, 298.0, 297.0]

@@ -254,7 +254,7 @@ def test_logs_that_are_hidden_are_named(logs: Path) -> None:
     assert source.files == ("a.parquet", "sub/b.parquet", "z.parquet")
     assert source.notes == (
         "Left out _part.parquet, _temporary/part.parquet, sub/.part.parquet: "
-        "names that begin with a dot or an underscore are no part of a log.",
+        "names that begin with a dot or an underscore are not part of a log.",
     )
     assert files(f"{logs}/*.parquet") == ("_part.parquet", "a.parquet", "z.parquet")  # as the shell does it
 
@@ -289,7 +289,7 @@ def test_what_links_lead_to_is_read_once(tmp_path: Path, logs: Path) -> None:
     listing = folders.on_this_machine(str(logs), EVERYTHING, lambda name: name.endswith(".parquet"))
     assert listing.repeated == sorted(repeated)
     assert found.notes == (
-        "Not read twice, because links lead to what is there by another name: latest, newest.parquet, round and 4 more.",
+        "Read only once, although links lead there by another name: latest, newest.parquet, round and 4 more.",
     )
     assert sum(rewards(logs)) == sum(rewards(pa.concat_tables([rows(0), rows(30), rows(10), rows(20)])))
 

@@ -81,7 +81,7 @@ def test_keys_that_are_no_columns(tmp_path: Path) -> None:
     written(tmp_path, ["agent=1", "agent=2/x=7", "other"])
     source = open_path(str(tmp_path))
     assert source.names == ("x", "action", "reward")
-    assert source.notes == ('The folders\' names hold "agent", which is no column because not all files have it.',)
+    assert source.notes == ('The folders\' names hold "agent", which is not a column because not all files have it.',)
 
 
 def test_a_missing_value(tmp_path: Path) -> None:

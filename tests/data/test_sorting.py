@@ -202,7 +202,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_the_command_that_sorts_leaves_out_the_same_files(tmp_path: Path) -> None:
     log = split(shuffled(), tmp_path / "log", 50, 120)
-    offered = r"or, if the memory suffices, hold it there \(stream=False, --no-stream\)"
+    offered = r"or, if there is enough memory, read it as a whole \(stream=False, --no-stream\)"
     for skips in (False, True):
         words = " --skip-bad-files" if skips else ""
         with pytest.raises(InputError, match=f"--time t{words} --out SORTED.parquet, {offered}"):

@@ -350,7 +350,7 @@ def test_ids_are_compared_now_and_then(tmp_path: Path, monkeypatch: pytest.Monke
     log, _ = both(split(plain(trajectory=np.arange(60) // 2), tmp_path))
     assert log.counts["trajectories"] == 30
     ids = [5, *range(1, 60)]
-    refused("goes on at row 5 of a.parquet", split(plain(trajectory=ids), tmp_path))
+    refused("comes back at row 5 of a.parquet", split(plain(trajectory=ids), tmp_path))
 
 
 def test_times_must_increase(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_order_own_functions_and_refusals(connected: Nodes, tmp_path: Path) -> N
     assert ray.is_initialized(), "a connection of the caller's own stays"
     with pytest.raises(cs.InputError, match=f"address must be that of the cluster in use, {connected.address}"):
         list(map_ordered(own, [1], engine="ray", address="127.0.0.1:1"))
-    with pytest.raises(cs.InputError, match="must be able to travel"):
+    with pytest.raises(cs.InputError, match="is sent to its machines, which fails"):
         list(map_ordered(partial(print, threading.Lock()), [1], engine="ray"))
 
 

@@ -293,7 +293,7 @@ def test_checkpoints_of_older_versions_and_broken_ones_are_refused(
     broken: list[dict[str, Any]] = [{"passes": 3}, {"stamps": None}, {"digests": {}}]
     for wrong in (*broken, {"digests": {**whole["digests"], "reward": digest[:1]}}):
         files.write_values(kept, pass_checkpoint.SCHEMA, {**whole, **wrong})
-        with pytest.raises(cs.InputError, match="holds no passes; delete that file to start afresh"):
+        with pytest.raises(cs.InputError, match="holds no progress of an evaluation; delete that file to start afresh"):
             fitted(folder, kept)
     files.write_values(kept, "cesaro-passes/1", {"identity": whole["identity"], "passes": whole["passes"]})
     with pytest.raises(cs.InputError, match="was made by an older version; delete that file to start afresh"):

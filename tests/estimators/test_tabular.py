@@ -53,7 +53,7 @@ def test_the_refusal_tells_how_small_a_part_is_and_what_to_do_about_it() -> None
         "(5.8 % of the target's time); so few rows may lead only to themselves by chance: drop the rows of the small"
         in said
     )
-    assert "merge it with states alike, or collect more data there" in said
+    assert "merge it with similar states, or collect more data there" in said
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -96,7 +96,7 @@ class Own:
         (DecisionTreeClassifier(), LOG, "'DecisionTreeClassifier' must be fitted before it can act. Got NotFittedError"),
         (DecisionTreeClassifier, LOG, "must be fitted before it can act"),
         (StandardScaler().fit(FRAME[["temperature"]]), LOG, "Got a StandardScaler without predict; put a classifier"),
-        (Own(), LOG, "Got a Own with predict, which is no model of scikit-learn; pass a function that calls it"),
+        (Own(), LOG, "Got a Own with predict, which is not a scikit-learn model; pass a function that calls it"),
         (pipeline(), LONE, r"was fitted on the columns 'tariff', 'temperature'.* Got no 'tariff'; pass observation=\"tariff\""),
         (
             DecisionTreeClassifier().fit(np.zeros((12, 3)), ACTION),

@@ -172,7 +172,7 @@ F32 = np.float32
         (metadata(activation=None), tensors(), "must have activation"),
         (metadata(squash="sigmoid"), tensors(), "must have squash tanh, clip, none. Got 'sigmoid'"),
         (metadata(low="[-1]"), tensors(), r"low must have shape \[dimension=2\]\. Got \(1,\)"),
-        (metadata(low="[-1, NaN]"), tensors(), r"such as .*\(NaN is no number of JSON\)"),
+        (metadata(low="[-1, NaN]"), tensors(), r"such as .*\(NaN is not a number in JSON\)"),
         (metadata(low="[" * 100_000), tensors(), r"such as .*\(nested more than 100 levels deep\)"),
         (metadata(low="-1, -1"), tensors(), "low as a JSON list of numbers, .*Got '-1, -1'"),
         (metadata(low='["a", "b"]'), tensors(), "low must be a real array"),
@@ -380,7 +380,7 @@ def test_onnx_with_external_data(tmp_path: Path) -> None:
     )
     np.testing.assert_allclose(policy(path).sample(X, RNG), X @ matrix, atol=1e-6)
     (tmp_path / "weights.bin").unlink()
-    with pytest.raises(InputError, match=r"model\.onnx' is no ONNX model that can be run \(.*\); export it again"):
+    with pytest.raises(InputError, match=r"model\.onnx' is not an ONNX model that can be run \(.*\); export it again"):
         policy(path)
 
 

@@ -262,8 +262,8 @@ def test_other_paths(tmp_path: Path) -> None:
     write(tmp_path / "policy.py", "")
     (tmp_path / "folder.py").mkdir()
     for spec, words in (
-        (f"{tmp_path}/missing.py:f", r"missing\.py' is no file that can be found"),
-        (f"{tmp_path}/folder.py:f", "is no file that can be found"),
+        (f"{tmp_path}/missing.py:f", r"missing\.py' cannot be found"),
+        (f"{tmp_path}/folder.py:f", "cannot be found"),
         (f"{tmp_path}/policy.py", r"must be followed by the name to use from it, as in policy\.py:choose"),
         (f"{tmp_path}/model.pt", "runs code when it is loaded"),
         (f"{tmp_path}/model.pt", "runs code when it is loaded"),
@@ -273,8 +273,8 @@ def test_other_paths(tmp_path: Path) -> None:
         ),
         ("", "policy must be uniform"),
         ("constant:", "must name an action"),
-        ("\0.csv", "is no file that can be found"),
-        ("x" * 5000 + ".csv", "is no file that can be found"),
+        ("\0.csv", "cannot be found"),
+        ("x" * 5000 + ".csv", "cannot be found"),
     ):
         with pytest.raises(InputError, match=words):
             policy(spec)

@@ -307,7 +307,7 @@ def test_unreadable_csv(tmp_path: Path) -> None:
     path.write_bytes(b"state,action\n\xff\xfe,0\n")
     with pytest.raises(InputError, match=r"table\.csv' cannot be read as CSV"):
         policy(path)
-    with pytest.raises(InputError, match=r"missing\.csv' is no file that can be found"):
+    with pytest.raises(InputError, match=r"missing\.csv' cannot be found"):
         policy(tmp_path / "missing.csv")
     with pytest.raises(InputError, match="needs a log"):
         policy(write(tmp_path, "state,action\n0,1\n")).probabilities(np.array([0]))

@@ -27,7 +27,7 @@ def test_trust_is_asked_for(tmp_path: Path) -> None:
 def test_other_archives(tmp_path: Path) -> None:
     path = tmp_path / "model.zip"
     path.write_bytes(b"no zip")
-    with pytest.raises(InputError, match="no zip file"):
+    with pytest.raises(InputError, match="not a zip file"):
         policy(path, trust=True)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("notes.txt", "nothing")

@@ -42,7 +42,9 @@ def test_uniform_without_bounds_names_the_environment() -> None:
 
 def test_uniform_on_a_continuous_log_has_no_bounds() -> None:
     log = cs.collect("Pendulum-v1", "constant:0", 100, streams=2, workers=1, quiet=True)
-    with pytest.raises(cs.InputError, match=r"those of the log table are continuous \(1 numbers\) without bounds;"):
+    with pytest.raises(
+        cs.InputError, match=r"those of the log table are continuous \(1 number\) without bounds; read them with"
+    ):
         attach(policy("uniform"), log)
 
 

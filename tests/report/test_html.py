@@ -85,7 +85,7 @@ def test_the_answer_comes_first_then_what_is_wrong_then_pictures_then_settings(
     expected = [
         "'always' would earn 0.3",  # the title of the window
         "€ per visit in the long run",
-        "Do not rely on the answer before what is bad below is fixed.",
+        "Do not rely on the answer until the problems marked bad below are fixed.",
         "The 95 % interval is",
         "The log itself earned",
         "The difference is",
@@ -226,7 +226,7 @@ def test_pages_stand_without_intervals_and_for_the_log_itself(
     without = replace(answer, target=unknown, behavior=unknown, difference=unknown)
     said = Page(evaluation_page(without, [rates_picture(without)])).text
     assert "There is no interval." in said
-    assert "how sure that is, this method does not tell" in said
+    assert "this method does not say how certain that is" in said
     assert "nan" not in said.split()
     with ReportFolder(tmp_path / "log") as folder:
         files = write_evaluation(cs.evaluate(log, "logged", quiet=True), folder)

@@ -277,7 +277,7 @@ def test_other_settings_under_a_name_are_refused(copy: tuple[Recording, Path, Pa
     with pytest.raises(InputError, match="seed is 3 there and 0 here"):
         find(recording, folder)
     file.write_bytes(b"no archive")
-    with pytest.raises(InputError, match=r"is no recording of a study \(.*\); delete it"):
+    with pytest.raises(InputError, match=r"is not a recording of a study \(.*\); delete it"):
         find(recording, folder)
 
 

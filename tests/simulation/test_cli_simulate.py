@@ -100,7 +100,7 @@ def test_truth_as_text_and_as_json(tmp_path: Path) -> None:
             ["collect", "CartPole-v1", "--policy", "shipped", "--steps", "99"],
             "A shipped actor must be for one of these",
         ),
-        (["truth", "CartPole-v1", "--policy", "nothing.csv", "--steps", "99"], "is no file that can be found"),
+        (["truth", "CartPole-v1", "--policy", "nothing.csv", "--steps", "99"], "cannot be found"),
         (["truth", "CartPole-v1", "--policy", "uniform", "--steps", "99", "--confidence", "2"], "confidence must be"),
         (
             ["truth", "CartPole-v1", "--policy", "uniform", "--steps", "99", "--out", "no/a.json"],

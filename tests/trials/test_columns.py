@@ -87,7 +87,7 @@ LABELS = [
     Trial(
         "a state per row",
         log(state=[f"s{row}" for row in ROWS]),
-        "every logged pair of state and action leads to pairs without data…(s1, stay)",
+        "every logged pair of state and action leads to pairs that no row has…(s1, stay)",
     ),
     Trial(
         "two parts that never meet",
@@ -164,7 +164,7 @@ WEIGHTS = [
     Trial(
         "one row counts",
         log(w=third("1", "0")),
-        "pairs without data, first of all (s', a') = (a, go)",
+        "pairs that no row has, above all (s', a') = (a, go)",
         options="--weight w",
     ),
     Trial("truth values", log(w=["true"] * 24), rate=0.5, options="--weight w"),
@@ -267,8 +267,8 @@ FLAGS = [
     Trial(
         "next states that nobody visits",
         log(next_state=["c"] * 24),
-        "pairs without data, first of all (s', a') = (c, go), (c,…or --kind COLUMN=number where labels are quantities). A "
-        "small ridge (--ridge 1e-6) answers anyway",
+        "pairs that no row has, above all (s', a') = (c, go), (c,…or --kind COLUMN=number where labels are quantities). A "
+        "small ridge (--ridge 1e-6) gives a number anyway",
     ),
     Trial(
         "taken, but not possible",

@@ -39,7 +39,7 @@ TRIALS = [
     Trial(
         "two rows",
         csv("\n".join([HEAD, *LINES[:2]])),
-        "every logged pair of state and action leads to pairs without data…(s', a') = (b, go);",
+        "every logged pair of state and action leads to pairs that no row has…(s', a') = (b, go);",
     ),
     Trial("any bytes", csv(bytes(range(256)) * 4), NO_CSV.format("CSV parse error: …Expected 1 columns, got 2")),
     Trial("zeros", csv(b"\0" * 4096), NO_CSV.format("CSV parse error: Empty CSV file")),

@@ -27,7 +27,7 @@ ALONE = "--observation state --kind action=category"
 TRIALS = [
     Trial("the log twice", made(2), "50 % of the rows repeat earlier ones", code=0, options=NAMED),
     Trial("the log forty times", made(40), "98 % of the rows repeat earlier ones", code=0, options=NAMED),
-    Trial("rows of few values, once", made(noise=0.0), "None of the 300 rows repeats", code=0, options=NAMED),
+    Trial("rows of few values, once", made(noise=0.0), "None of the 300 rows looks like a copy", code=0, options=NAMED),
     Trial(
         "rows in no order",
         made(order=[int(row) for row in np.random.default_rng(1).permutation(300)]),
@@ -37,7 +37,7 @@ TRIALS = [
     ),
     Trial("a single state", made(states=1), "The state of the log never changes", code=0, options=ALONE),
     Trial("no noise and one state", made(states=1, noise=0.0), "All 300 rewards are 0", rate=0.0, options=ALONE),
-    Trial("two runs", made(2, range(150)), "they are worth 2 equal ones, too few to tell", code=0, options=NAMED),
+    Trial("two runs", made(2, range(150)), "they are worth 2 of equal length, too few to tell", code=0, options=NAMED),
 ]
 
 

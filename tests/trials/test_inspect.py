@@ -26,7 +26,25 @@ TRIALS = [
         log(reward=None),
         "log.csv must have a column of rewards: … Got no column of numbers that could be one; check",
     ),
-    inspect("no action", log(action=None), "log.csv must have a column of actions. Got no name"),
+    inspect("no action", log(action=None), "log.csv must have a column of actions. Got no column with a name"),
+    inspect(
+        "an action that is a number without a name of one",
+        log(action=None, fan=[str(0.5 + t % 7) for t in range(24)]),
+        'No name says which column is the action; "fan" is a guess.',
+        code=0,
+    ),
+    inspect(
+        "a reward with the name of a time",
+        log(reward=None, log_steps=[str(0.5 + t % 3) for t in range(24)]),
+        'No name says which column is the reward; "log_steps" is a guess',
+        code=0,
+    ),
+    inspect(
+        "keys of single rows, in no order",
+        log(order_key=[str(7 * t % 24) for t in range(24)]),
+        "order_key (it tells single rows apart)",
+        code=0,
+    ),
     inspect(
         "repeated timestamps",
         log(timestamp=TIMES),

@@ -56,8 +56,10 @@ def network(name: str, says: str, content: Content) -> Trial:
 
 
 F8 = {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}
-NO_TENSORS = "'p.safetensors' is no readable safetensors file (Error while deserializing header: {}…); write it again."
-NO_MODEL = "'p.onnx' is no ONNX model that can be run ([ONNXRuntimeError] : {}); export it again."
+NO_TENSORS = (
+    "'p.safetensors' is not a readable safetensors file (Error while deserializing header: {}…); write it again."
+)
+NO_MODEL = "'p.onnx' is not an ONNX model that can be run ([ONNXRuntimeError] : {}); export it again."
 WIDTH = (
     "Policy 'p' takes 3 numbers per observation, and the log has 1; give the log's observation columns that the policy"
 )
@@ -65,12 +67,12 @@ ACTORS = [
     actor("another format", "format = 'cesaro-actor/1'. Got 'other/1'; write it with", meta={"format": "other/1"}),
     actor(
         "a bound that is nan",
-        "must have low as a JSON list of numbers, such as…NaN is no number of JSON",
+        "must have low as a JSON list of numbers, such as…NaN is not a number in JSON",
         meta={"low": "[NaN]"},
     ),
     actor(
         "a bound that is infinite",
-        "must have low as a JSON list of numbers, such as…-1e999 is no number that a float can hold",
+        "must have low as a JSON list of numbers, such as…-1e999 is not a number that a float can hold",
         meta={"low": "[-1e999]"},
     ),
     actor(

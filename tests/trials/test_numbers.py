@@ -165,9 +165,12 @@ JSON = [
         "lists that end", manifest("[" * 101 + "]" * 101), f"'m.json' is not readable JSON ({DEEP})", command=MANIFEST
     ),
     Trial("a name twice", manifest('{"a": 1, "a": 2}'), "('a' occurs twice in one object)", command=MANIFEST),
-    Trial("no number", manifest('{"a": NaN}'), "(NaN is no number of JSON)", command=MANIFEST),
+    Trial("no number", manifest('{"a": NaN}'), "(NaN is not a number in JSON)", command=MANIFEST),
     Trial(
-        "a float that none holds", manifest("[1e999]"), "(1e999 is no number that a float can hold)", command=MANIFEST
+        "a float that none holds",
+        manifest("[1e999]"),
+        "(1e999 is not a number that a float can hold)",
+        command=MANIFEST,
     ),
     Trial("5,000 digits", manifest("9" * 5_000), "'m.json' is not readable JSON (Exceeds the limit", command=MANIFEST),
     Trial("a pipe", manifest(os.mkfifo), "'m.json' is not readable JSON (no regular file)", command=MANIFEST),

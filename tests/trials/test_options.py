@@ -37,7 +37,7 @@ TRIALS = [
     option("--fail-on worst", "--fail-on must be bad or caution. Got 'worst'."),
     option(
         "--cost reward --reward reward",
-        "--cost and --reward exclude each other: an outcome is to be as low or as high as possible. Got 'reward' and 'reward';",
+        "--cost and --reward exclude each other: an outcome is better if it is low, or if it is high. Got 'reward' and 'reward';",
     ),
     option("--cost bill", 'log.csv must have the column "bill" that --cost names.'),
     option(

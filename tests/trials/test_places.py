@@ -168,7 +168,7 @@ FOLDERS = [
     Trial(
         "folders with other values",
         {"logs/day=1/a.csv": FIRST, "logs/hour=2/a.csv": SECOND},
-        'names hold \\"day\\", \\"hour\\", which is no column',
+        'names hold \\"day\\", \\"hour\\", which is not a column',
         0.5,
         log="logs",
     ),

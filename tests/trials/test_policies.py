@@ -21,7 +21,7 @@ NO_HEADER = (
     "action"
 )
 NO_WORD = "policy must be uniform, logged, constant:<action>, rule:<expression>, shipped:<environment>, file.py:name, or a file"
-NO_FILE = "is no file that can be found; check the path of the policy."
+NO_FILE = "cannot be found; check the path of the policy."
 
 
 def code(*lines: str) -> Files:
@@ -360,7 +360,7 @@ WORDS = [
     Trial(
         "a file misspelt",
         {**log(), "nightly.py": ""},
-        "'nighty.py' is no file that can be found; did you mean 'nightly.py'?",
+        "'nighty.py' cannot be found; did you mean 'nightly.py'?",
         policy="nighty.py:f",
     ),
     Trial(
@@ -399,7 +399,7 @@ WORDS = [
     Trial(
         "a model that is none",
         {**log(), "p.zip": b"PK"},
-        "'p.zip' is no zip file; save the model again",
+        "'p.zip' is not a zip file; save the model again",
         policy="p.zip",
         options="--trust",
     ),

@@ -130,11 +130,11 @@ TRIALS = [
         log="logs/**/*.parquet",
     ),
     Trial("names of no log", beside("x.sock", os.mkfifo), rate=0.5, log="logs"),
-    Trial("link to the folder itself", beside("again", link(".")), "Not read twice, …: again.", rate=0.5, log="logs"),
+    Trial("link to the folder itself", beside("again", link(".")), "Read only once, …: again.", rate=0.5, log="logs"),
     Trial(
         "link to a file of the folder",
         beside("m.parquet", link("a.parquet")),
-        "Not read twice, …: m.parquet.",
+        "Read only once, …: m.parquet.",
         rate=0.5,
         log="logs",
     ),

@@ -164,14 +164,14 @@ LOADING = [
 RESULTS = [
     python(
         "an array that exits",
-        "Policy 'f' must return one action per observation. Got a A that is no array (SystemExit at p.py, line 3); return",
+        "Policy 'f' must return one action per observation. Got a A that is not an array (SystemExit at p.py, line 3); return",
         "class A:",
         "    def __array__(self, *_, **__): raise SystemExit",
         "def f(observations, rng): return A()",
     ),
     python(
         "a list that exits",
-        "that is no array (SystemExit at p.py, line 3); return",
+        "that is not an array (SystemExit at p.py, line 3); return",
         "class L(list):",
         "    def __iter__(self): raise SystemExit",
         "def f(observations, rng): return L('ab')",

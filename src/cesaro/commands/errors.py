@@ -40,7 +40,7 @@ def one_line_errors(*, resumes: bool | Callable[[], bool] = True, is_work: bool 
         _say(f"error: {error}; once that is fixed, {'the same command resumes' if goes_on() else 'run it again'}.")
         raise typer.Exit(1) from error
     except MemoryError as error:
-        _say(f"error: not enough memory ({error}); take fewer rows or features, or a larger machine.")
+        _say(f"error: not enough memory ({error}); use fewer rows or features, or a larger machine.")
         raise typer.Exit(1) from error
     except KeyboardInterrupt as error:
         number = error.number if isinstance(error, Stopped) else signal.SIGINT

@@ -59,29 +59,39 @@ Policies = Annotated[
     list[str],
     typer.Option(
         metavar="[NAME=]SPEC",
-        help="uniform, constant:ACTION, logged, 'rule:on if temperature < 19 else off', shipped:ENV, file.py:NAME, or a .csv, "
-        ".onnx, .safetensors, .joblib or .zip file.",
+        help="The policy to evaluate: 'rule:on if temperature < 19 else off', file.py:NAME, a .csv, .onnx, .safetensors, .joblib "
+        "or .zip file, uniform, constant:ACTION, logged (what the log did) or shipped:ENV.",
     ),
 ]
 Observation = Annotated[list[str] | None, _column("What the policy sees; may be repeated; 'obs_*' is a vector.")]
 Action = Annotated[list[str] | None, _column("What was done; may be repeated where it is several numbers.")]
 Reward = Annotated[str | None, _column("What it earned.")]
-Cost = Annotated[str | None, _column("What it cost, in the place of --reward: the answer speaks of costs.")]
-NextObservation = Annotated[list[str] | None, _column("What was seen next; else that of the next row.")]
+Cost = Annotated[str | None, _column("What it cost, instead of --reward; the answer then speaks of costs.")]
+NextObservation = Annotated[
+    list[str] | None, _column("What was seen next; without it, the observation of the next row.")
+]
 Trajectory = Annotated[str | None, _column("Which rows belong together: an agent, a machine, an episode.")]
-Time = Annotated[str | None, _column("Orders the rows of a trajectory and shows gaps; else the order of the file.")]
+Time = Annotated[
+    str | None, _column("Orders the rows of a trajectory and shows gaps; without it, the order of the file.")
+]
 Terminated = Annotated[str | None, _column("True where the row ended an episode.")]
 Truncated = Annotated[str | None, _column("True where a time limit ended an episode.")]
 Weight = Annotated[str | None, _column("How much a row counts.")]
 Available = Annotated[list[str] | None, _column("Which actions were possible: a list, or 'available_*' columns.")]
 Ignore = Annotated[
     list[str] | None,
-    _option(_LOG, "Take no column for this role; may be repeated.", metavar="ROLE"),
+    _option(
+        _LOG,
+        "Use no column for this role, such as time, even if one has its usual name; may be repeated.",
+        metavar="ROLE",
+    ),
 ]
 Kind = Annotated[
     list[str] | None,
     _option(
-        _LOG, "COLUMN=category for labels that look like numbers, or COLUMN=number; may be repeated.", metavar="C=K"
+        _LOG,
+        "COLUMN=category for labels that look like numbers, or COLUMN=number; may be repeated.",
+        metavar="COLUMN=KIND",
     ),
 ]
 RewardLag = Annotated[int, _option(_LOG, "1 where a reward is logged one row late.", metavar="0|1", default="0")]
@@ -96,21 +106,23 @@ Gap = Annotated[
     str,
     _option(
         _LOG,
-        "Cut where a step in time takes more than this many median steps; none: time orders the rows and never cuts.",
+        "Cut a trajectory where a step in time is longer than this many median steps; none: never cut.",
         metavar="FACTOR|none",
         default="1.5",
     ),
 ]
 DropDuplicates = Annotated[
     bool,
-    _option(_LOG, "Count rows once that are in the file twice, with one trajectory and time.", "--drop-duplicates"),
+    _option(
+        _LOG, "Count a row once if the log has it twice, with the same trajectory and --time.", "--drop-duplicates"
+    ),
 ]
 SkipBadFiles = Annotated[bool, _option(_LOG, "Leave out files that cannot be read, and say which.", "--skip-bad-files")]
 Stream = Annotated[
     bool | None,
     _option(
         _LOG,
-        "Read the log in blocks again and again, or hold it in memory; the answer is the same.",
+        "Read the log block by block, or hold it in memory; the answer is the same.",
         "--stream/--no-stream",
         default="by size",
     ),
@@ -119,14 +131,16 @@ Features = Annotated[
     str,
     _option(
         _ESTIMATE,
-        "auto, one-hot, smooth[:N], splines[:N], linear, fourier[:N], polynomial:N or file.py:NAME.",
+        "What values may depend on: auto, one-hot, smooth[:N], splines[:N], linear, fourier[:N], polynomial:N or file.py:NAME.",
         default="auto",
     ),
 ]
 DualFeatures = Annotated[
     str | None,
     _option(
-        _ESTIMATE, "Features that rows are weighted by, one equation each: the same choice, or same.", default="auto"
+        _ESTIMATE,
+        "Features that the equations weight rows by, seldom needed: what --features takes, or same.",
+        default="auto",
     ),
 ]
 Method = Annotated[
@@ -137,7 +151,7 @@ Approximators = Annotated[
     str | None,
     _option(
         _ESTIMATE,
-        "Of a learned method: linear, linear-random (another start) or mlp (networks; no interval).",
+        "For a learned method: linear, linear-random (another start) or mlp (networks; no interval).",
         default="linear",
     ),
 ]
@@ -153,12 +167,19 @@ Ridge = Annotated[
     str | None,
     _option(
         _ESTIMATE,
-        "A number of at least 0, or auto: none for the closed form; for learned methods on our own features 1e-6 of "
-        "the features' mean square, and none for networks.",
+        "Penalty on large weights: a number of at least 0, or auto: none for the closed form; for learned methods on our own "
+        "features 1e-6 of the features' mean square, and none for networks.",
         default="auto",
     ),
 ]
-StandardErrors = Annotated[str | None, _option(_ESTIMATE, "auto, independent, clustered or long-run.", default="auto")]
+StandardErrors = Annotated[
+    str | None,
+    _option(
+        _ESTIMATE,
+        "How rows depend on each other: independent, clustered (by trajectory), long-run (over time) or auto.",
+        default="auto",
+    ),
+]
 Draws = Annotated[
     int | None, _option(_ESTIMATE, "Actions drawn per state where the policy gives no probabilities.", default="1")
 ]
@@ -168,17 +189,15 @@ Set = Annotated[
 ]
 Confidence = Annotated[float, _option(_ESTIMATE, "Level of the intervals.", default="0.95")]
 Seed = Annotated[int, _option(_ESTIMATE, "Seed of everything random.", default="0")]
-Trust = Annotated[bool, _option(_ESTIMATE, "Allow policy files that run pickled code.", "--trust")]
+Trust = Annotated[bool, _option(_ESTIMATE, "Load policy files that run code: .joblib, .pkl, .zip.", "--trust")]
 Engine = Annotated[
     str,
-    _option(
-        _ESTIMATE, "Where the log is worked through: local, or ray, a cluster.", metavar="local|ray", default="local"
-    ),
+    _option(_ESTIMATE, "Where to compute: local, or ray (a cluster).", metavar="local|ray", default="local"),
 ]
 Address = Annotated[
-    str | None, _option(_ESTIMATE, "Of the Ray cluster, such as auto or HOST:PORT.", default="one on this machine")
+    str | None, _option(_ESTIMATE, "Address of the Ray cluster: auto or HOST:PORT.", default="one on this machine")
 ]
-Unit = Annotated[str | None, _option(_OUTPUT, "Of a reward per step, such as '€ per minute'.")]
+Unit = Annotated[str | None, _option(_OUTPUT, "Unit of a reward per step, such as '€ per minute'.")]
 Out = Annotated[
     Path | None, _option(_OUTPUT, "Write the answer to this folder as well: report.html, JSON, text, pictures.")
 ]
@@ -235,7 +254,7 @@ def evaluate(
     fail_on: FailOn = None,
     quiet: Quiet = False,
 ) -> None:
-    """What would this policy earn per step, in the long run? The answer from a log, with its interval and what to check."""
+    """What would this policy earn per step, in the long run? An answer from a log, with an interval and what to check."""
     _run(locals(), several=False)
 
 
@@ -283,7 +302,7 @@ def compare(
     fail_on: FailOn = None,
     quiet: Quiet = False,
 ) -> None:
-    """Several policies on one log, with all paired differences: repeat --policy."""
+    """Rank several policies on one log and say which differences are beyond noise: repeat --policy."""
     _run(locals(), several=True)
 
 

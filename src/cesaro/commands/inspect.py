@@ -13,7 +13,7 @@ from cesaro.commands.evaluate import LogPath
 def inspect(
     log: LogPath,
     policy: Annotated[
-        str, typer.Option(metavar="SPEC", help="The policy of the proposed command; logged: what the log earned.")
+        str, typer.Option(metavar="SPEC", help="The policy in the proposed command; logged is what the log did.")
     ] = "logged",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:

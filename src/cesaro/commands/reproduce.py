@@ -42,11 +42,11 @@ def _reproduce(
     quiet: Annotated[bool, typer.Option("--quiet", help="With --from: no progress bar.")] = False,
     workers: Annotated[int, typer.Option(help="With --from: threads.")] = 2,
     engine: Annotated[
-        str, typer.Option(help="Where pieces of a study are computed: local, or ray, a cluster.", metavar="local|ray")
+        str, typer.Option(help="Where to compute: local, or ray (a cluster).", metavar="local|ray")
     ] = "local",
     address: Annotated[
         str | None,
-        typer.Option(help="Of the Ray cluster, such as auto or HOST:PORT.", show_default="one on this machine"),
+        typer.Option(help="Address of the Ray cluster: auto or HOST:PORT.", show_default="one on this machine"),
     ] = None,
 ) -> None:
     """Repeat the paper's figures and tables: give a study, or --from manifest.json."""

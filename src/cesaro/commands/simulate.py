@@ -21,18 +21,18 @@ Policy = Annotated[
         ".onnx, .safetensors, .joblib or .zip file.",
     ),
 ]
-Steps = Annotated[int, typer.Option(help="Steps, over all streams.", show_default=False)]
+Steps = Annotated[int, typer.Option(help="Steps, over all streams together.", show_default=False)]
 Sigma = Annotated[float, typer.Option(help="Standard deviation of normal noise on continuous actions.")]
 Epsilon = Annotated[float, typer.Option(help="Probability of a uniform action, where actions are discrete.")]
 Streams = Annotated[int, typer.Option(help="Independent runs, each from a reset of its own.")]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.")]
 NoTimeLimit = Annotated[
-    bool, typer.Option("--no-time-limit", help="Without the environment's limit on the length of episodes.")
+    bool, typer.Option("--no-time-limit", help="Drop the environment's limit on the length of episodes.")
 ]
 Workers = Annotated[
     int | None, typer.Option(help="Processes; the results do not depend on it.", show_default="all cores")
 ]
-Trust = Annotated[bool, typer.Option("--trust", help="Allow policy files that run pickled code.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Load policy files that run code: .joblib, .pkl, .zip.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what an earlier run wrote.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 
@@ -142,7 +142,7 @@ def truth(
             low, high = rate.interval(confidence)
             output.echo(
                 f"{rate.env}, {rate.policy['name']}: {rate.value:.6g} per step, standard error {rate.standard_error:.2g}, "
-                f"{confidence:.4g} interval {low:.6g} to {high:.6g}"
+                f"{100 * confidence:.4g} % interval {low:.6g} to {high:.6g}"
             )
             output.echo(f"{steps:,} steps in {streams} streams, {rate.batches} batches; {_ends(answer)}.")
             if steps // streams < _LONG:

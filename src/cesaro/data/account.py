@@ -68,8 +68,7 @@ def account(tally: Tally, has_next: bool, settings: Settings) -> list[str]:
     if counts["cuts"] > tally.holes:
         notes.append(
             Sentence(
-                "Trajectories were cut at {gaps} of more than {times} times their median step in time; {none} keeps the order "
-                "and does not cut.",
+                "Trajectories were cut at {gaps} of more than {times} times their median step in time; {none} does not cut.",
                 gaps=_many(counts["cuts"] - tally.holes, "gap"),
                 times=f"{settings.gap:g}",
                 none=NO_GAPS,
@@ -78,7 +77,7 @@ def account(tally: Tally, has_next: bool, settings: Settings) -> list[str]:
     if counts["kept"] < counts["rows"]:
         dropped = counts["rows"] - counts["kept"]
         reasons = _reasons(counts, has_next, settings)
-        notes.append(f"Dropped {dropped} of {_many(counts['rows'], 'row')}: {reasons}.")
+        notes.append(f"Dropped {dropped:,} of {_many(counts['rows'], 'row')}: {reasons}.")
     if counts["restarts"]:
         notes.append(
             f"The next observation of {_many(counts['restarts'], 'row')} that ended an episode is the first one of "
@@ -87,8 +86,8 @@ def account(tally: Tally, has_next: bool, settings: Settings) -> list[str]:
     if reset_after is not None:
         notes.append(
             Sentence(
-                "Every truncated episode was reset after {steps}: such a reset is not Markov in the observation, so the rate "
-                "may be wrong; {keep} leaves it out.",
+                "Every truncated episode was reset after {steps}, and the observation does not show how many are left (such a "
+                "reset is not Markov), so the rate may be wrong; {keep} leaves the reset out.",
                 steps=_many(reset_after, "step"),
                 keep=argument("on_truncation", "keep"),
             )
@@ -125,10 +124,10 @@ def _reasons(counts: dict[str, int], has_next: bool, settings: Settings) -> str:
         "trajectory end": "at the end of a trajectory without a next observation",
         "terminated": "terminated" + (without if settings.on_termination == "keep" else ""),
         "truncated": "truncated" + (without if settings.on_truncation == "keep" else ""),
-        "reward lag": "at the end of a piece, whose reward would be on the next row",
+        "reward lag": "at the end of a segment, whose reward would be on the next row",
     }
-    return ", ".join(f"{counts[key]} {why[key[9:]]}" for key in counts if key.startswith("dropped: "))
+    return ", ".join(f"{counts[key]:,} {why[key[9:]]}" for key in counts if key.startswith("dropped: "))
 
 
 def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

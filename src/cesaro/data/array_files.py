@@ -207,9 +207,7 @@ def _h5py(name: str) -> Any:
     try:
         import h5py
     except ImportError:
-        raise InputError(
-            f"{name} must be read by h5py. Got no such package; run: pip install 'cesaro[hdf5]'."
-        ) from None
+        raise InputError(f"{name} needs h5py, which is not installed; run: pip install 'cesaro[hdf5]'.") from None
     return h5py
 
 

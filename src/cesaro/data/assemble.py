@@ -360,13 +360,13 @@ class Assembly:
         if (weights < 0).any():
             row = int(np.argmax(weights < 0))
             got = f"{weights[row]:g} at {place.row(row)}"
-            raise place.error("must not be negative", got, "give rows that shall not count weight 0")
+            raise place.error("must not be negative", got, "give weight 0 to rows that should not count")
         tiny = (weights > 0) & (weights < SMALLEST)
         if tiny.any():
             row = int(np.argmax(tiny))
             rule = f"must be 0 or at least {SMALLEST:g}, so that no product is lost"
             got = f"{weights[row]:g} at {place.row(row)}"
-            raise place.error(rule, got, "multiply all weights, of which only ratios count, or give that row weight 0")
+            raise place.error(rule, got, "multiply all weights (only their ratios matter), or give that row weight 0")
         return weights if order is None else weights[order]
 
     def _observation_pairs(self) -> list[Pair]:

@@ -56,7 +56,7 @@ class CsvSource(FilesSource):
         if self._separator not in ("", separator):
             raise InputError(
                 f"{file.name} must separate its columns as {self._files[0].name} does. "
-                f"Got {separator!r} instead of {self._separator!r}; write both alike."
+                f"Got {separator!r} instead of {self._separator!r}; write both in the same way."
             )
         self._separator = separator
         return Header(pa.schema([(name, pa.null()) for name in names]))

@@ -282,7 +282,7 @@ class Survey:
         if not seen.numeric or other not in seen.marked:
             return
         what = {",": "a decimal comma", ".": "a decimal point in a file whose other columns have decimal commas"}[other]
-        remedy = "write it with a decimal point" if other == "," else "write all columns alike"
+        remedy = "write it with a decimal point" if other == "," else "write all columns in the same way"
         raise InputError(
             Sentence(
                 '{log}: column "{column}" must hold numbers that can be read. Got {wrong}, {what}; {remedy}{choice}.',

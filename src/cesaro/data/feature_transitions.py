@@ -58,7 +58,7 @@ class FeatureTransitions:
             if self.weights[self.weights > 0].min() < checks.SMALLEST:
                 raise InputError(
                     f"weights must be 0 or at least {checks.SMALLEST:g}, so that no product is lost. "
-                    f"Got {self.weights[self.weights > 0].min():g}; multiply all of them, since only ratios count."
+                    f"Got {self.weights[self.weights > 0].min():g}; multiply all of them (only their ratios matter)."
                 )
             checks.frozen(self.weights)
 

@@ -286,7 +286,7 @@ class FilesSource(Source):
         yield from self._told
         if self._unshared:
             keys = ", ".join(f'"{visible(key)}"' for key in self._unshared)
-            yield f"The folders' names hold {keys}, which is no column because not all files have it."
+            yield f"The folders' names hold {keys}, which is not a column because not all files have it."
 
     def _said_of_skipped(self) -> tuple[str, ...]:
         if not self.skipped:
@@ -313,14 +313,14 @@ def _same_schema(file: File, first: pa.Schema, other: File, schema: pa.Schema) -
             if mine != theirs:
                 raise InputError(
                     f"{other.name} must have the schema of {file.name}. Got type {theirs} instead of {mine} in column "
-                    f'"{name}"; write both alike.'
+                    f'"{name}"; write both in the same way.'
                 )
         return
     name = sorted(set(first.names) ^ set(schema.names) or {schema.names[0]})[0]
     has = other.name if name in schema.names else file.name
     raise InputError(
         f'{other.name} must have the columns of {file.name}. Got "{name}" only in {has}; '
-        "write both alike or read them apart."
+        "write both in the same way, or read them separately."
     )
 
 

@@ -136,7 +136,7 @@ def _folder(name: str, found: Listing, skip_bad_files: bool) -> Source:
         notes.append(f"Only Parquet, CSV and Arrow files of a folder are read, and not {named(unread)}.")
     if found.hidden:
         notes.append(
-            f"Left out {named(found.hidden)}: names that begin with a dot or an underscore are no part of a log."
+            f"Left out {named(found.hidden)}: names that begin with a dot or an underscore are not part of a log."
         )
     return _several(name, files, skip_bad_files, notes)
 
@@ -155,7 +155,7 @@ def _reject_copies(folder: str, names: Sequence[str]) -> None:
 def _said_of_links(found: Listing) -> list[str]:
     if not found.repeated:
         return []
-    return [f"Not read twice, because links lead to what is there by another name: {named(found.repeated)}."]
+    return [f"Read only once, although links lead there by another name: {named(found.repeated)}."]
 
 
 def _several(name: str, files: Sequence[File], skip_bad_files: bool, notes: Sequence[str]) -> Source:

@@ -371,7 +371,7 @@ def _put(columns: dict[str, Any], role: str, values: Any, like: Any = None) -> C
     """Register the arrays of one role under column names; a dict keeps its names."""
     if role == "next_observation" and isinstance(values, Mapping) != isinstance(like, Mapping):
         raise InputError(
-            "next_observations must be like observations. Got a dict for one of the two; write both alike."
+            "next_observations must be like observations. Got a dict for one of the two; give both in the same way."
         )
     if not isinstance(values, Mapping):
         columns[role] = values
@@ -384,7 +384,7 @@ def _put(columns: dict[str, Any], role: str, values: Any, like: Any = None) -> C
     if sorted(names) != sorted(str(name) for name in values):
         raise InputError(
             f"{role} must have the columns of observations ({', '.join(names)}). Got {', '.join(map(str, values))}; "
-            "name both alike."
+            "name both in the same way."
         )
     prefix = "next_" if role == "next_observation" else ""
     by_name = {str(name): array for name, array in values.items()}

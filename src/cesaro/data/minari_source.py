@@ -131,7 +131,5 @@ def _gym_errors(name: str) -> tuple[type[Exception], ...]:
         import gymnasium
         import minari  # noqa: F401
     except ImportError:
-        raise InputError(
-            f"{name} must be read by Minari. Got no such package; run: pip install 'cesaro[minari]'."
-        ) from None
+        raise InputError(f"{name} needs Minari, which is not installed; run: pip install 'cesaro[minari]'.") from None
     return (gymnasium.error.Error,)

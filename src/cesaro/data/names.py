@@ -19,8 +19,8 @@ TIMES = _listed(
     """time timestamp date datetime step steps day days tick seq sequence period epoch round ts t timestep stepindex stepid
     seconds minutes hours ms index idx row rownumber when created createdat clock"""
 )
-# What repeats as the calendar does, and neither orders rows nor tells trajectories apart.
-CALENDAR = _listed("weekday dayofweek dow month hour hourofday timeofday holiday season quarter weekend daytype")
+# What repeats as the calendar does, and tells no trajectories apart; it orders rows only where it counts on.
+CALENDAR = _listed("weekday dayofweek dow week month hour hourofday timeofday holiday season quarter weekend daytype")
 # What a row earned, or cost.
 REWARDS = _listed(
     """profit return score payoff revenue margin gain utility click clicked clicks conversion converted outcome earnings income
@@ -30,11 +30,11 @@ COSTS = _listed(
     """cost costs loss losses penalty penalties expense expenses fee fees kosten kost verlust ausgaben aufwand coût coûts cout
     couts perte dépense dépenses coste costes costo costos costi gasto gastos custo custos koszt koszty kostnad kostnader"""
 )
-# What was done, and how likely that was.
+# What was done, and how likely that was. The last ones are as often what is seen, and count where no other name does.
 ACTIONS = _listed(
-    """decision choice treatment arm control order ordered quantity dose item recommendation recommended command setpoint heater
-    heating valve switch bid price offer ad allocation assigned chosen act move intervention setting route dispatch button a
-    u"""
+    """decision choice treatment arm control order ordered dose recommendation recommended command setpoint heater heating valve
+    switch bid offer allocation assigned chosen act move intervention setting route dispatch button a u quantity item ad
+    price"""
 )
 PROPENSITIES = _listed("propensity propensities prob probability logprob actionprob actionprobability pscore")
 

@@ -70,15 +70,15 @@ def read(
         next_observation: like `observation`, in the same order. Without it the next row of the trajectory is the next
             observation.
         reward: the column of what a step earned.
-        cost: in the place of `reward`, the column of what a step cost. A reward is then minus its entry, so that a higher rate
-            is better as ever; reports speak of costs.
+        cost: instead of `reward`, the column of what a step cost. A reward is then minus its entry, so that a higher rate is
+            still better; reports speak of costs.
         trajectory: the column of ids that say which rows belong together.
         time: the column that orders the rows of a trajectory and shows gaps.
         terminated: the column of flags: the episode ended with this row by itself.
         truncated: the column of flags: a time limit ended the episode with this row.
         weight: the column that says how much a row counts.
         available: a column of lists of the actions that were possible, or a prefix `"available_*"` of flags per action.
-        kinds: "number" or "category" per column, where the type alone would say the other.
+        kinds: "number" or "category" by column, where the column's type alone would be read as the other.
         reward_lag: 1 where the reward of a row is logged on the next one.
         on_termination: what the last row of an episode becomes, see `Transitions`. None: what the log's own metadata say,
             else "restart".
@@ -90,7 +90,7 @@ def read(
             export holds rows twice. Without it two rows of one time are an error. It needs `time`, and a log in memory.
         skip_bad_files: whether files and folders that cannot be read are left out; `Log.notes` then names them, and
             trajectories are cut there. Without it they are an error.
-        stream: whether the log is read in blocks again and again and never held in memory; the answers are the same. None:
+        stream: whether the log is read block by block, once per pass, and never held in memory; the answers are the same. None:
             where it would take more than 256 MiB of memory. Its rows must be sorted then; `cesaro sort` does that.
 
     A role that is not given takes a column with one of its usual names, if there is exactly one: `observation(s)`, `obs`,
@@ -112,7 +112,7 @@ def read(
     if cost is not None and reward is not None:
         raise InputError(
             Sentence(
-                "{cost} and {reward} exclude each other: an outcome is to be as low or as high as possible. Got {costs} and "
+                "{cost} and {reward} exclude each other: an outcome is better if it is low, or if it is high. Got {costs} and "
                 "{rewards}; leave out one of the two.",
                 cost=argument("cost"),
                 reward=argument("reward"),

@@ -78,7 +78,9 @@ def _converted(
     listed = is_list(basic_type(first.type))
     for column, own in pair[1:]:
         if is_list(basic_type(column.type)) != listed and not pa.types.is_null(column.type):
-            raise own.error(f'must have the form of "{name}" ({first.type})', f"type {column.type}", "write both alike")
+            raise own.error(
+                f'must have the form of "{name}" ({first.type})', f"type {column.type}", "write both in the same way"
+            )
     if kind == "category":
         plain = [unlisted(column, own) for column, own in pair]
         codes, levels = labels(plain, [own for _, own in pair], known.levels.get(name))
@@ -95,7 +97,9 @@ def _converted(
     for (_, own), array in zip(pair[1:], arrays[1:]):
         if array.shape != arrays[0].shape:
             got = f"{array.shape[1]} entries per row"
-            raise own.error(f'must have the width of "{name}" ({arrays[0].shape[1]})', got, "write both alike")
+            raise own.error(
+                f'must have the width of "{name}" ({arrays[0].shape[1]})', got, "write both in the same way"
+            )
     with np.errstate(over="ignore"):
         arrays = [array.astype(arrays[0].dtype, copy=False) for array in arrays]
     if not listed:

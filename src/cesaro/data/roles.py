@@ -109,7 +109,7 @@ class _Finder:
         self._check_done(roles)
         notes: list[str] = [
             Sentence(
-                'The column "{column}" was not used: {give} {weight} if rows shall count by it.',
+                'The column "{column}" was not used: {give} {weight} if rows should count by it.',
                 column=name,
                 give=GIVE,
                 weight=argument("weight", name),

@@ -485,7 +485,7 @@ class _Order:
 
     def _apart(self, row: int) -> InputError:
         what = "keep the rows of a trajectory together"
-        return self._unsorted(self.outline.roles.trajectory or "", what, "a trajectory that goes on", row)
+        return self._unsorted(self.outline.roles.trajectory or "", what, "a trajectory that comes back", row)
 
     def _add_times(self, time: NDArray[Any], found: Structure, window: Window) -> None:
         ends = found.ends_trajectory[: len(time) - 1]
@@ -528,7 +528,7 @@ class _Order:
             f"must {rule}, where the log is too large to be sorted in memory",
             f"{got} at {place.row(row)}",
             Sentence(
-                "sort it: {command}, or, if the memory suffices, hold it there ({held})",
+                "sort it: {command}, or, if there is enough memory, read it as a whole ({held})",
                 command=shlex.join([*words, "--out", "SORTED.parquet"]),
                 held=Wording("stream=False, --no-stream", "--no-stream"),
             ),

@@ -318,8 +318,8 @@ def _pickled(function: Callable[[Any], Any], cloudpickle: Any) -> tuple[str, _Se
         arrays = [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers]
     except Exception as error:  # whatever an object of the user's own raises
         raise InputError(
-            f"What runs on a cluster must be able to travel, which fails with {type(error).__name__} "
-            f"({' '.join(str(error).split())[:300]}); make it of plain data and functions, or take the local engine."
+            f"What runs on a cluster is sent to its machines, which fails with {type(error).__name__} "
+            f"({' '.join(str(error).split())[:300]}); make it of plain data and functions, or use the local engine."
         ) from error
     digest = hashlib.sha256(data)
     for array in arrays:

@@ -101,7 +101,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
             warnings.warn(
                 Sentence(
                     "Standard errors take rows as independent ({reason}); if they come from one system over time, name the "
-                    "columns that order them ({trajectory}, {time}), or take {long_run}.",
+                    "columns that order them ({trajectory}, {time}), or use {long_run}.",
                     reason=self.sampling_.reason,
                     trajectory=Wording("trajectory=COLUMN", "--trajectory COLUMN"),
                     time=Wording("time=COLUMN", "--time COLUMN"),
@@ -118,8 +118,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         self.estimate_ = self.behavior_
         self._summary = {"method": "mean logged reward", "standard_errors": self._sampling_words()}
         warnings.warn(
-            "'logged' is the mean logged reward: the rate of the logging policies only if the log is stationary, or complete "
-            "from restart to restart.",
+            "'logged' is the mean logged reward. It is the rate of the logging policies only if the log is stationary (nothing "
+            "changes over time), or complete from restart to restart.",
             EvaluationWarning,
             stacklevel=3,
         )

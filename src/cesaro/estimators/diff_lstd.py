@@ -42,8 +42,9 @@ class DiffLSTD(Estimator):
             leading Fourier components as noise allows), "smooth:40", "splines", "linear", "fourier",
             "fourier:200", "polynomial:2", a scikit-learn transformer, a function, "file.py:name", or a `Learned` of a value
             method, fitted with networks: the last hidden layer of each seed's network, for each action where these are finite.
-            There is one closed form per seed then, and the answer is all that of the (lower) median rate. An interval does not
-            cover that features were chosen by the same rows; networks fitted on another part of the log avoid that.
+            There is then one closed form per seed, and the whole answer is that of the seed with the (lower) median rate. An
+            interval does not cover that features were chosen by the same rows; networks fitted on another part of the log avoid
+            that.
         dual_features: the same choice for `v`; "auto" and "same" take the primal features. Many more equations than unknowns
             pull the rate towards the log's unless there are thousands of rows to each.
         ridge: `η ≥ 0`; "auto" is none, and 1e-6 of the features' mean square in features of networks, whose units may be dead or
@@ -53,16 +54,16 @@ class DiffLSTD(Estimator):
         random_state: seed of random features, samples and draws.
         checkpoint: a file to keep progress in, once a minute; the same fit resumes from it, bit for bit.
         engine: "local", or "ray": stretches of the log become tasks of a cluster, with the same bits.
-        address: of the Ray cluster; None: one on this machine.
+        address: the address of the Ray cluster; None: one on this machine.
         quiet: no progress bar.
 
     Attributes:
         reward_rate_: the rate of the target policy.
-        standard_error_: of it.
+        standard_error_: its standard error.
         ridge_: the ridge that was used.
         features_: the features that were used, in words.
         seed_rates_: in features of networks, the closed form's rate of each seed, `[seeds]`; NaN where its run diverged, or its
-            features leave the rate open.
+            features do not determine the rate.
         spread_: their standard deviation.
         density_ratio_: `d_π/d_μ` at every row, as the closed form implies it.
         diagnostics_: what could be wrong, with remedies.

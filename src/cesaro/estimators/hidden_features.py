@@ -90,7 +90,7 @@ class NetworkMaps:
             self.shared,
             "caution",
             f"{said}, and the interval does not cover that choice."
-            + (" Rows of this log repeat, so that equal ones may have been logged apart." if self.repeated else ""),
+            + (" Rows of this log repeat, so equal ones may be separate events." if self.repeated else ""),
             "Fit the networks on one part of the log's trajectories, and DiffLSTD on the other.",
         )
 

@@ -59,7 +59,7 @@ class PassCheckpoint:
         self._check(was, [name for name in (*self.identity, *was) if name != "features"])
         passes, stamps, digests = (kept.get(name) for name in ("passes", "stamps", "digests"))
         if not (isinstance(passes, list) and isinstance(stamps, dict) and self._fit(digests)):
-            raise InputError(f"The checkpoint '{self.path}' holds no passes; {_AFRESH}.")
+            raise InputError(f"The checkpoint '{self.path}' holds no progress of an evaluation; {_AFRESH}.")
         now = dict(self._data.stamps)
         changed = self._data.changed_since(digests, reread=stamps != now, quiet=quiet)
         if changed is not None:

@@ -205,14 +205,14 @@ class Prepared:
             rule: Rule = "clustered" if effective >= ENOUGH_CLUSTERS else "long-run"
             reason = f"{len(lengths):,} trajectories"
             if len(lengths) >= ENOUGH_CLUSTERS > effective:
-                reason += f", by their lengths worth {effective:.2g} equal ones"
+                reason += f", worth {effective:.2g} of equal length"
         else:
-            none = "no trajectory ids, and ready features do not tell whether rows follow each other, so that they"
+            none = "no trajectory ids, and ready features do not tell whether rows follow each other, so they"
             if self.log is not None:
-                none = "no trajectory ids, and rows do not follow each other, so that they"
+                none = "no trajectory ids, and rows do not follow each other, so they"
             rule = "long-run" if chained >= CHAINED else "independent"
             reason = (
-                "no trajectory ids; each row's next state is the next row's state, so that the log is one trajectory"
+                "no trajectory ids, and rows follow each other, so the log is taken as one trajectory"
                 if rule == "long-run"
                 else f"{none} count as independent"
             )

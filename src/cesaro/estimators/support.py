@@ -61,8 +61,8 @@ def without_data(prepared: Prepared, moments: Moments | None = None, most: int =
 
 # What to do about it.
 REMEDY = Sentence(
-    "collect data where the target goes, take fewer features ({fewer} has the fewest), or a policy closer to the log; a ridge "
-    "of your own ({ridge}) answers anyway, with verdict bad",
+    "collect data where the target goes, use fewer features ({fewer} has the fewest), or evaluate a policy closer to the log; a "
+    "ridge of your own ({ridge}) gives a number anyway, with verdict bad",
     fewer=argument("features", "linear"),
     ridge=Wording("ridge=1e-6", "--ridge 1e-6"),
 )

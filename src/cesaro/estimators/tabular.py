@@ -93,7 +93,7 @@ def solve(moments: Moments, ridge: float, label: Callable[[int], str]) -> Soluti
         leaking = _leaking(chain, rewards, shares, logged)
         if leaking is None:
             raise NotIdentified(
-                _no_data(chain, shares, label, "every logged pair of state and action leads to pairs without data")
+                _no_data(chain, shares, label, "every logged pair of state and action leads to pairs that no row has")
             )
         return leaking
     size = len(shares)
@@ -247,7 +247,7 @@ def _structure(
                     chain,
                     shares,
                     label,
-                    f"{lost:.0%} of the logged rows lead to pairs of state and action without data",
+                    f"{lost:.0%} of the logged rows lead to pairs of state and action that no row has",
                 )
             )
     return inside
@@ -308,14 +308,16 @@ def _parts_that_never_meet(
     if len(few) == len(parts) - 1 and counts[0] >= FEW_ROWS:
         each, it = ("the small part", "it") if len(few) == 1 else (f"the {len(few)} small parts", "them")
         remedy = (
-            f"so few rows may lead only to themselves by chance: drop the rows of {each}, merge {it} with states alike, or "
+            f"so few rows may lead only to themselves by chance: drop the rows of {each}, merge {it} with similar states, or "
             f"collect more data there, until the log shows how the target leaves {it}"
         )
     else:
-        remedy = "evaluate each part alone, on a log of its rows only, or collect data that lead from one to the other"
+        remedy = (
+            "evaluate each part alone, on a log of its rows only, or collect rows that lead from one part to another"
+        )
     return Sentence(
         "The log does not identify one rate: under this policy it falls into {parts} separate parts that never meet, "
-        "{described}; {remedy}. A small ridge ({ridge}) answers anyway, with verdict bad.",
+        "{described}; {remedy}. A small ridge ({ridge}) gives a number anyway, with verdict bad.",
         parts=str(len(parts)),
         described=f"{', '.join(described)}{more}",
         remedy=remedy,
@@ -351,9 +353,9 @@ def _no_data(chain: sp.csr_array, shares: Array, label: Callable[[int], str], wh
     first = [label(pair) for pair in unknown[np.argsort(-inflow, kind="stable")[:5]]]
     more = f" and {len(unknown) - len(first):,} more" if len(unknown) > len(first) else ""
     return Sentence(
-        "The log does not identify the rate of this policy: {why}, first of all (s', a') = {first}; collect data there, take a "
-        "policy closer to the log, or take features that share rows between states ({shared}). A small ridge ({ridge}) answers "
-        "anyway, with verdict bad.",
+        "The log does not identify the rate of this policy: {why}, above all (s', a') = {first}; collect data there, evaluate a "
+        "policy closer to the log, or use features that share rows between states ({shared}). A small ridge ({ridge}) gives a "
+        "number anyway, with verdict bad.",
         why=why,
         first=f"{', '.join(first)}{more}",
         shared=SHARED,

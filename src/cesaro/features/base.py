@@ -34,7 +34,8 @@ class Linear:
 
     def __init__(self, sample: Float32) -> None:
         self.size = 1 + sample.shape[1]
-        self.description = f"linear in {sample.shape[1]} standardized inputs"
+        count = sample.shape[1]
+        self.description = f"linear in {count} standardized input{'' if count == 1 else 's'}"
 
     def __call__(self, inputs: Float32) -> Float32:
         return np.concatenate([np.ones((len(inputs), 1), np.float32), inputs], axis=1)
@@ -70,7 +71,8 @@ class Polynomial:
         inputs = range(sample.shape[1])
         self.terms = [term for d in range(degree + 1) for term in combinations_with_replacement(inputs, d)]
         self.size = len(self.terms)
-        self.description = f"polynomials of degree {degree} in {sample.shape[1]} standardized inputs"
+        count = sample.shape[1]
+        self.description = f"polynomials of degree {degree} in {count} standardized input{'' if count == 1 else 's'}"
 
     def __call__(self, inputs: Float32) -> Float32:
         result = np.ones((len(inputs), self.size), np.float32)
@@ -98,7 +100,8 @@ class Splines:
         self.inputs = np.flatnonzero((np.diff(levels, axis=0) > 0).all(axis=0))
         self.knots = levels[:, self.inputs]
         self.size = len(self.inputs) * (knots + 1)
-        self.description = f"cubic splines of {len(self.inputs)} inputs"
+        count = len(self.inputs)
+        self.description = f"cubic splines of {count} input{'' if count == 1 else 's'}"
 
     def __call__(self, inputs: Float32) -> Float32:
         if not len(self.inputs):

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Block, Log, Transitions
-from cesaro.data.columns import basic_type, is_number, is_text
+from cesaro.data.columns import basic_type, is_list, is_number, is_text
 from cesaro.data.log import Origin
-from cesaro.data.names import CALENDAR, TIMES, is_id, means
+from cesaro.data.names import CALENDAR, TIMES, folded, is_id, means
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import Settings
 from cesaro.data.sources import Source, TableSource
@@ -25,6 +25,9 @@ from cesaro.data.values import Categories, Column, Values
 from cesaro.errors import CesaroError
 from cesaro.inspection.prediction import (
     ENOUGH,
+    LEVELS,
+    ROWS,
+    STRETCHES,
     Errors,
     Gain,
     are_many_numbers,
@@ -33,6 +36,7 @@ from cesaro.inspection.prediction import (
     as_targets,
     grouped,
     held_out,
+    predicted,
     stretches,
 )
 
@@ -57,6 +61,8 @@ ADDS, OLDER = 0.2, 0.1
 # A context explains this part of the errors at least; one that explains more than this many times as much by its own
 # entry as by that of the row before is made in the row, and known too late.
 EXPLAINS, FRESH = 0.01, 2.0
+# Standard deviations by which the spread of rare rows over stretches exceeds that of a steady system once in two thousand logs.
+UNEVEN = 4.0
 # A column is made by the action of its row if what was known before tells less than the first part of it, and the action adds the
 # second to what is known of its groups, or tells the third of its numbers: one that a policy acts by may be told by half. One of
 # which the action alone tells less than the last part is not looked at any further.
@@ -70,16 +76,19 @@ class Order(NamedTuple):
         trajectory, time: the columns to add; None: none.
         drop_duplicates: whether rows are in the file twice.
         gain: of the held-out R² of the next state, given state and action.
+        is_clear: whether rows follow each other so, and do not now.
     """
 
     trajectory: str | None
     time: str | None
     drop_duplicates: bool
     gain: Gain
+    is_clear: bool
 
-    @property
-    def is_clear(self) -> bool:
-        return self.gain.value > MATERIAL and self.gain.clear > CLEAR
+
+def is_material(gain: Gain, tried: int = 1) -> bool:
+    """Whether one prediction explains clearly more than another, and so much that it matters."""
+    return gain.value > MATERIAL and gain.clear > CLEAR + np.log2(tried)
 
 
 def unused_columns(origin: Origin) -> list[str]:
@@ -132,8 +141,16 @@ def better_order(origin: Origin, table: pa.Table, random_state: int = 0) -> Orde
                 continue
             gain = Gain.of(before.of(moving), after.of(moving), paired=False)
             is_worse = bool((after.by_column > before.by_column + WORSE).any())
-            if not is_worse and (best is None or gain.after > best.gain.after + 0.01):
-                best = Order(trajectory, time, repeated, gain)
+            if is_worse:
+                continue
+            is_clear = follow_better(before, after, rows, random_state, moving)
+            if is_clear and trajectory is not None and len(table[trajectory].unique()) <= LEVELS:
+                kinds = {**origin.kinds, **_own_kinds(origin, table)}
+                seen = followed_if_seen(table, roles, kinds, origin.settings, trajectory, random_state)
+                is_clear = seen is None or follow_better(seen, after, rows, random_state, moving)
+            found = Order(trajectory, time, repeated, gain, is_clear)
+            if best is None or (found.is_clear, gain.after) > (best.is_clear, best.gain.after + 0.01):
+                best = found
     return best
 
 
@@ -144,6 +161,59 @@ def followed(log: Transitions, random_state: int) -> Errors | None:
     rows, number = contiguous(log, random_state)
     targets = as_targets(rows.next_observations)
     return held_out(as_inputs([rows.observations], rows.actions), targets, number) if targets else None
+
+
+def followed_if_seen(
+    table: pa.Table, roles: Roles, kinds: Mapping[str, str], settings: Settings, column: str, random_state: int
+) -> Errors | None:
+    """How well the next state is predicted, in the order of the rows, if a column is seen on both rows; None where it cannot be.
+
+    A column of the state, such as a shift, explains by that what an id, such as a machine, explains only by the order.
+    """
+    own = roles.observation.columns
+    seen = replace(roles, observation=Chosen((*own, column), "several"))
+    log = transitions(table, seen, {**kinds, column: "category"}, settings)
+    if log is None or len(log) < ENOUGH:
+        return None
+    rows, number = contiguous(log, random_state)
+    after = rows.next_observations
+    then = replace(after, names=after.names[-1:], columns=after.columns[-1:])
+    targets = as_targets(replace(after, names=after.names[:-1], columns=after.columns[:-1]))
+    return held_out(as_inputs([rows.observations, then], rows.actions), targets, number)
+
+
+def follow_better(
+    before: Errors, after: Errors, log: Transitions, random_state: int, moving: NDArray[np.bool_]
+) -> bool:
+    """Whether state and action predict the next state clearly better in the order of a log than they did before.
+
+    One column is enough, because others may be independent by nature. Rows that are put together because they are alike predict
+    each other without following each other: what comes next must be predicted better than any other row of the trajectory.
+    """
+    if before.left.shape[1] != after.left.shape[1]:
+        return False
+    single = np.eye(len(moving), dtype=np.bool_)
+    gains = [Gain.of(before.of(column), after.of(column), paired=False) for column in single]
+    clear = moving & np.array([is_material(gain, len(moving)) for gain in gains], dtype=np.bool_)
+    if not clear.any():
+        if not moving.any() or not is_material(Gain.of(before.of(moving), after.of(moving), paired=False)):
+            return False
+        clear = moving
+    rows, number = contiguous(log, random_state)
+    targets = [target for target, is_asked in zip(as_targets(rows.next_observations), clear, strict=True) if is_asked]
+    inputs = as_inputs([rows.observations], rows.actions)
+    codes = np.zeros(len(rows), dtype=np.int64) if rows.trajectory is None else _renumbered(rows.trajectory)
+    mixed = np.random.default_rng([random_state, 19]).random(len(rows))
+    other = np.empty(len(rows), dtype=np.int64)
+    other[np.lexsort((np.arange(len(rows)), codes))] = np.lexsort((mixed, codes))
+    anywhere = held_out(inputs, [target[other] for target in targets], number)
+    within = Gain.of(anywhere, held_out(inputs, targets, number), paired=True)
+    return explains(within)
+
+
+def explains(gain: Gain) -> bool:
+    """Whether one prediction clearly explains a part of what another one leaves that matters."""
+    return gain.value > MATERIAL * (1 - gain.before) and gain.clear > CLEAR
 
 
 def moves(log: Transitions, random_state: int) -> NDArray[np.bool_]:
@@ -186,10 +256,27 @@ def possible_times(table: pa.Table, names: Sequence[str]) -> list[str]:
     for name in names:
         kind = basic_type(table.schema.field(name).type)
         is_clock = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
-        named = is_number(kind) and means(name, TIMES) and not means(name, CALENDAR)
-        if (is_clock or named) and not table[name].null_count and len(table[name].unique()) > REPEATS:
+        if not (is_clock or (is_number(kind) and _counts_time(table, name))) or table[name].null_count:
+            continue
+        if len(table[name].unique()) > REPEATS:
             found.append(name)
     return found[:TIMES_TRIED]
+
+
+def _counts_time(table: pa.Table, name: str) -> bool:
+    """Whether numbers are times by their name; `week` and `log_steps` may be something else, and must tell rows apart."""
+    if not means(name, TIMES + CALENDAR):
+        return False
+    is_whole = pa.types.is_integer(basic_type(table.schema.field(name).type))
+    if folded(name) in TIMES or (is_whole and not means(name, CALENDAR)):
+        return True
+    others = [other for other in table.column_names if other != name and not is_list(table.schema.field(other).type)]
+    rows = _different(table, [name, *others])  # those that are in the file twice count once
+    return any(_different(table, [name, *by]) == rows for by in ([], *([one] for one in possible_ids(table, others))))
+
+
+def _different(table: pa.Table, names: list[str]) -> int:
+    return len(table.select(names).group_by(names).aggregate([]))
 
 
 def _rows(origin: Origin, table: pa.Table, roles: Roles, *, drop_duplicates: bool = False) -> Transitions | None:
@@ -212,14 +299,17 @@ class RewardLag:
     """Whether rewards stand one row too late, or too early.
 
     Attributes:
-        gain: of the held-out R² of the reward, given the row before (with a lag: the row behind) in place of its own.
+        gain: of the held-out R² of the reward or of its rank, whichever is clearer, given the row before (with a lag: the row
+            behind) in place of its own.
         with_own: the R² given both; None where the gain is too small to ask.
         with_older: the R² given the row before and a row still farther away, likewise.
+        is_of_rank: whether all this is about the rank.
     """
 
     gain: Gain
     with_own: float | None = None
     with_older: float | None = None
+    is_of_rank: bool = False
 
     @property
     def is_sluggish(self) -> bool:
@@ -241,7 +331,9 @@ class RewardLag:
         return self.gain.before < NOTHING * self.gain.after
 
     def _adds(self, together: float | None, part: float) -> bool:
-        more = 0.0 if together is None else together - self.gain.after
+        if together is None:
+            return False
+        more = together - self.gain.after
         return more > part * (1 - self.gain.after) or more > ADDS * self.gain.after
 
 
@@ -272,23 +364,57 @@ def reward_lag(sample: Contiguous, lag: int) -> RewardLag | None:
     own, other, older = (late - 2, late - 1, late) if lag else (late, late - 1, late - 2)
     if len(own) < ENOUGH:
         return None
-    rewards = rows.rewards[own][:, None]
-    spread = float(rewards.std())
+    spread = float(rows.rewards[own].std())
     if not spread > 0:
         return None
+    rewards = rows.rewards[own] / spread
     low, high = np.quantile(rewards, (0.001, 0.999))
-    targets = [np.clip(rewards, low, high) / spread if high > low else rewards / spread]
+    sizes = np.clip(rewards, low, high) if high > low else rewards
+    # Rare events may hide all other rewards, which their ranks show.
+    _, place, counts = np.unique(rewards, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - counts / 2)[place] / len(rewards)
+    targets = [sizes[:, None], ranks[:, None]]
     number = _renumbered(sample.number[own])
     inputs = [_row_inputs(rows.part(at)) for at in (own, other)]
     by_own, by_other = (held_out(one, targets, number) for one in inputs)
-    gain = Gain.of(by_own, by_other, paired=True)
+    single = np.eye(len(targets), dtype=np.bool_)
+    gains = [Gain.of(by_own.of(one), by_other.of(one), paired=True) for one in single]
+    best = max(range(len(gains)), key=lambda place: gains[place].clear)
+    gain = gains[best]
     if gain.value <= SLIGHT or gain.clear <= CLEAR:
-        return RewardLag(gain)
+        return RewardLag(gains[0])
     with_own, with_older = (
-        held_out(np.concatenate([inputs[1], more], axis=1), targets, number).explained
+        held_out(np.concatenate([inputs[1], more], axis=1), [targets[best]], number).explained
         for more in (inputs[0], _row_inputs(rows.part(older)))
     )
-    return RewardLag(gain, with_own, with_older)
+    return RewardLag(gain, with_own, with_older, best == 1)
+
+
+def are_events(rows: Block, rare: NDArray[np.bool_], random_state: int) -> bool:
+    """Whether rare rows are events of the system: they come all along the log, and with certain states and actions.
+
+    Errors of an export come in batches, or strike rows whatever happened in them. Every stretch counts once, because the rare
+    rows of one may have one cause.
+    """
+    number = np.arange(len(rows)) * STRETCHES // len(rows)
+    expected = np.bincount(number, minlength=STRETCHES) * rare.mean()
+    spread = float(((np.bincount(number[rare], minlength=STRETCHES) - expected) ** 2 / expected).sum())
+    if spread - (STRETCHES - 1) > UNEVEN * np.sqrt(2 * (STRETCHES - 1)):
+        return False
+    most = np.random.default_rng([random_state, 18])
+    chosen = [np.sort(most.permutation(np.flatnonzero(kind))[:ROWS]) for kind in (rare, ~rare)]
+    at, rare = np.concatenate(chosen), np.repeat((True, False), [len(chosen[0]), len(chosen[1])])
+    number = number[at]
+    score = predicted(_row_inputs(rows.part(at)), rare[:, None].astype(np.float64), number)[:, 0]
+    places = np.empty(len(at))
+    for fold in (0, 1):
+        here = number % 2 == fold
+        others = np.sort(score[here & ~rare])
+        below, upto = (np.searchsorted(others, score[here], side=side) for side in ("left", "right"))
+        places[here] = (below + upto) / (2 * len(others)) - 0.5
+    sums, counts = (np.bincount(number[rare], weights=weights) for weights in (places[rare], None))
+    means = sums[counts > 0] / counts[counts > 0]
+    return bool(means.mean() * np.sqrt(12 * len(means)) > CLEAR)  # a place by chance has a variance of a twelfth
 
 
 def _row_inputs(rows: Block) -> Array:

@@ -20,17 +20,17 @@ _ROLES = ("observation", "action", "reward", "next_observation", "trajectory", "
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a log seems to be, before anybody described it.
+    """What a log seems to be, before anybody has described it.
 
     Attributes:
-        name: the log's.
-        rows: how many there are; None where only the whole log would tell.
+        name: the name of the log.
+        rows: how many there are; None where only reading the whole log would tell.
         looked_at: how many rows were looked at.
         columns: what each holds.
         notes: sentences on how the file was read.
         proposal: roles, kinds and settings, with reasons, columns left out and doubts.
-        path: what the log was opened by; None where that is no path.
-        policy: what the command evaluates.
+        path: the path that the log was opened by; None where it is a frame or arrays.
+        policy: the policy that the command evaluates.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Inspection:
 
     @property
     def command(self) -> str:
-        """The `cesaro evaluate` command that reads the log so."""
+        """The `cesaro evaluate` command that reads the log in this way."""
         found = self.proposal
         words = ["cesaro", "evaluate", self.path or "LOG", "--policy", self.policy]
         for role, columns in self._roles().items():
@@ -152,13 +152,13 @@ class Inspection:
                 lines.append(_entry(name.replace("_", " ").replace("drop ", ""), value, reason))
         lines.append(_entry("ends", self.proposal.continuing, ""))
         if self.proposal.unit is not None:
-            lines.append(_entry("a step", self.proposal.unit, "the usual step in time"))
+            lines.append(_entry("unit", self.proposal.unit, "the usual time step"))
         for column, reason in self.proposal.left_out.items():
             lines.append(_entry("left out", visible(column), reason))
         if self.doubts:
             lines += ["", "What to look at", *(f"  - {visible(doubt)}" for doubt in self.doubts)]
-        put = f"put your policy in place of {self.policy}" if self.policy == "logged" else "as a command"
-        lines += ["", f"To evaluate ({put})", f"  {visible(self.command)}", "", "In Python"]
+        put = ", with your policy in place of logged" if self.policy == "logged" else ""
+        lines += ["", f"To evaluate, paste{put}", f"  {visible(self.command)}", "", "In Python"]
         lines += [f"  {visible(line)}" for line in self.python.splitlines()]
         return "\n".join(lines)
 
@@ -196,7 +196,7 @@ def inspect(source: Any, *, policy: str = "logged") -> Inspection:
 
     Args:
         source: what `cesaro.read` takes: a path, a frame, a table or arrays.
-        policy: what the proposed command evaluates; "logged": what the log earned.
+        policy: the policy in the proposed command; "logged" is what the log did.
 
     Example:
         >>> import cesaro as cs

@@ -116,16 +116,7 @@ def held_out(inputs: Array, targets: Sequence[Array], number: NDArray[np.int64])
         number: the stretch of every row, `[n]`.
     """
     together = np.concatenate(targets, axis=1)
-    left = np.empty(together.shape)
-    for fold in (0, 1):
-        out = number % 2 == fold
-        mean, center = inputs[~out].mean(axis=0), together[~out].mean(axis=0)
-        with ONE_THREAD:  # so small that more would wait for each other
-            x = inputs[~out] - mean
-            gram = x.T @ x
-            ridge = RIDGE * float(np.trace(gram)) / max(1, gram.shape[0]) + 1e-9
-            weights = np.linalg.solve(gram + ridge * np.eye(len(gram)), x.T @ (together[~out] - center))
-            left[out] = (together[out] - center - (inputs[out] - mean) @ weights) ** 2
+    left = (together - predicted(inputs, together, number)) ** 2
     columns, start = [], 0
     for target in targets:
         variance = float(((target - target.mean(axis=0)) ** 2).sum(axis=1).mean())
@@ -137,6 +128,21 @@ def held_out(inputs: Array, targets: Sequence[Array], number: NDArray[np.int64])
     sums = np.stack([np.bincount(number, weights=column) for column in every.T], axis=1)
     used = sizes > 0
     return Errors(sums[used] / sizes[used][:, None], sizes[used])
+
+
+def predicted(inputs: Array, targets: Array, number: NDArray[np.int64]) -> Array:
+    """What `held_out` predicts, `[n, j]`: in every stretch by the stretches of the other kind."""
+    found = np.empty(targets.shape)
+    for fold in (0, 1):
+        out = number % 2 == fold
+        mean, center = inputs[~out].mean(axis=0), targets[~out].mean(axis=0)
+        with ONE_THREAD:  # so small that more would wait for each other
+            x = inputs[~out] - mean
+            gram = x.T @ x
+            ridge = RIDGE * float(np.trace(gram)) / max(1, gram.shape[0]) + 1e-9
+            weights = np.linalg.solve(gram + ridge * np.eye(len(gram)), x.T @ (targets[~out] - center))
+            found[out] = center + (inputs[out] - mean) @ weights
+    return found
 
 
 def as_targets(values: Values) -> list[Array]:

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from cesaro.checks import Array
 from cesaro.data import Transitions
 from cesaro.data.columns import can_cast, first_failure, shown, time_kind
 from cesaro.data.names import (
@@ -30,8 +31,8 @@ from cesaro.data.sources import Source
 from cesaro.data.values import Categories
 from cesaro.errors import InputError
 from cesaro.inspection import evidence
-from cesaro.inspection.evidence import CLEAR, MATERIAL, Contiguous
-from cesaro.inspection.prediction import ENOUGH, Errors, Gain, as_inputs, grouped, held_out
+from cesaro.inspection.evidence import CLEAR, MADE, Contiguous
+from cesaro.inspection.prediction import ENOUGH, LEVELS, Errors, Gain, as_inputs, grouped, held_out
 from cesaro.inspection.profiles import Profile
 from cesaro.text import option, visible
 
@@ -112,6 +113,7 @@ class _Order:
     repeated: bool
     after: Errors | None
     before: Errors | None
+    log: Transitions
 
     @property
     def explained(self) -> float:
@@ -121,17 +123,19 @@ class _Order:
     def gain(self) -> Gain | None:
         return None if self.after is None or self.before is None else Gain.of(self.before, self.after, paired=False)
 
-    @property
+    @cached_property
     def is_clear(self) -> bool:
-        return self.gain is not None and self.gain.value > MATERIAL and self.gain.clear > CLEAR
+        if self.after is None or self.before is None:
+            return False
+        return evidence.follow_better(self.before, self.after, self.log, 0, evidence.moves(self.log, 0))
 
     @property
     def words(self) -> str:
         if self.gain is None or not self.is_clear:
             return ""
         return (
-            f"; state and action predict {_percent(self.gain.after)} of the next row's state, and "
-            f"{_percent(self.gain.before)} in the order of the file"
+            f"; in this order state and action predict {_percent(self.gain.after)} of the next row's state, in the order "
+            f"of the file {_percent(self.gain.before)}"
         )
 
 
@@ -149,8 +153,9 @@ class _Proposer:
     def run(self) -> Proposal:
         self._leave_out_useless()
         self._flags()
-        self._reward()
         times = evidence.possible_times(self.table, self.free)
+        self._reward(times)
+        times = [name for name in times if name in self.free]
         self._action(times)
         ids = evidence.possible_ids(self.table, self.free)
         self._observation(ids, times)
@@ -183,6 +188,8 @@ class _Proposer:
                 self.found.doubts.append(_unread_times(name, self.table[name]))
             elif self._is_row_number(name, found):
                 reason = "it numbers the rows"
+            elif is_id(name) and found.kind == "whole number" and (found.levels or 0) > found.rows // evidence.REPEATS:
+                reason = "it tells single rows apart"
             elif found.kind == "text" and found.levels is not None and found.levels > max(MOST_LABELS, found.rows // 5):
                 reason = f"it has {found.levels:,} different texts"
             if reason:
@@ -218,29 +225,31 @@ class _Proposer:
         self.found.roles[role] = (name,)
         self.found.reasons[role] = reason
 
-    def _reward(self) -> None:
+    def _reward(self, times: Sequence[str]) -> None:
         numeric = [name for name in self.free if self.profiles[name].kind in ("number", "whole number", "true/false")]
         named = _by_name(numeric, DEFAULTS["reward"]) or _by_name(numeric, REWARDS) or _costs(numeric)
         if named:
             self._take("reward", named[0], "by its name")
             if len(named) > 1:
                 others = ", ".join(f'"{visible(name)}"' for name in named[1:])
-                self.found.doubts.append(f'"{visible(named[0])}" was taken as the reward; {others} may be it as well.')
+                self.found.doubts.append(
+                    f'"{visible(named[0])}" was taken as the reward; {others} may be meant instead (--reward).'
+                )
             if sounds_like_cost(named[0]):
                 self.found.is_cost = not (self.profiles[named[0]].low or "").startswith(("-", "−"))
                 self.found.doubts.append(
                     f'"{visible(named[0])}" sounds like a cost, '
                     + (
-                        "so that less is better; if more is, put --reward in the place of --cost."
+                        "so less is taken to be better; if more is better, use --reward instead of --cost."
                         if self.found.is_cost
-                        else "but some entries are negative; if less is better, put --cost in the place of --reward."
+                        else "but some entries are negative; if less is better, use --cost instead of --reward."
                     )
                 )
         else:
             rest = [
                 name
                 for name in numeric
-                if not (means(name, TIMES + CALENDAR) or is_id(name)) and self.profiles[name].levels
+                if not (name in times or means(name, CALENDAR) or is_id(name)) and self.profiles[name].levels
             ]
             if not rest:
                 every = list(self.profiles)
@@ -262,7 +271,7 @@ class _Proposer:
         missing = self.profiles[self.found.roles["reward"][0]].missing
         if missing:
             self.found.doubts.append(
-                f'The reward "{visible(self.found.roles["reward"][0])}" has {_empty(missing)}, an error where a row needs one.'
+                f'The reward "{visible(self.found.roles["reward"][0])}" has {_empty(missing)}; fill them in or remove those rows.'
             )
 
     def _action(self, times: Sequence[str]) -> None:
@@ -275,22 +284,27 @@ class _Proposer:
             self._take("action", named[0], "by its name")
             if len(named) > 1:
                 others = ", ".join(f'"{visible(name)}"' for name in named[1:])
-                self.found.doubts.append(f'"{visible(named[0])}" was taken as the action; {others} may be it as well.')
-        else:
-            rest = [
-                name
-                for name in free
-                if not (means(name, TIMES + CALENDAR) or is_id(name))
-                and (self.profiles[name].levels or 0) <= FEW_LABELS
-                and self.profiles[name].kind in ("text", "whole number", "true/false")
-            ]
-            if not rest or len(free) == 1:
-                raise InputError(
-                    f"{self.source.name} must have a column of actions. Got no name that says so and no column of few "
-                    'levels that could be one; name it "action".'
+                self.found.doubts.append(
+                    f'"{visible(named[0])}" was taken as the action; {others} may be meant instead (--action).'
                 )
-            self._take("action", rest[-1], "it is the last column of few levels")
-            self.found.doubts.append(f'No name says which column is the action; "{visible(rest[-1])}" is a guess.')
+        else:
+            seen = set(map(folded, DEFAULTS["observation"]))
+            rest = [name for name in free if not (means(name, TIMES + CALENDAR) or is_id(name) or folded(name) in seen)]
+            few = [
+                name
+                for name in rest
+                if self.profiles[name].kind in ("text", "whole number", "true/false")
+                and (self.profiles[name].levels or 0) <= FEW_LABELS
+            ]
+            numbers = [name for name in rest if self.profiles[name].kind == "number"]
+            if not (few or numbers) or len(free) == 1:
+                raise InputError(
+                    f"{self.source.name} must have a column of actions. Got no column with a name like it, and none with few "
+                    'levels or with numbers that could be one; call the column of actions "action".'
+                )
+            guess, why = (few[-1], "with few levels") if few else (numbers[-1], "of numbers beside the reward")
+            self._take("action", guess, f"it is the last column {why}")
+            self.found.doubts.append(f'No name says which column is the action; "{visible(guess)}" is a guess.')
 
     def _observation(self, ids: Sequence[str], times: Sequence[str]) -> None:
         for name in self.free:
@@ -303,7 +317,7 @@ class _Proposer:
             self.found.reasons["observation"] = "by its name" if len(named) == 1 else "by their names"
             for name in rest:
                 if name not in ids:
-                    self.found.left_out[name] = f'"{visible(named[0])}" is named as what the policy sees'
+                    self.found.left_out[name] = f'by its name "{visible(named[0])}" is what the policy sees'
             self.found.roles["observation"] = tuple(named)
         else:
             seen = [name for name in rest if not (name in ids and is_id(name)) and self._may_be_seen(name)]
@@ -314,7 +328,7 @@ class _Proposer:
                     f"{self.source.name} must have a column that the policy sees. Got none beside reward, action and times; "
                     "add one."
                 )
-            self.found.reasons["observation"] = "what is left"
+            self.found.reasons["observation"] = "the remaining columns"
             self.found.roles["observation"] = tuple(seen)
         own = self.found.roles["observation"]
         after = [next((other for other in free if folded(other) == folded(f"next{name}")), None) for name in own]
@@ -339,14 +353,12 @@ class _Proposer:
         if found is None or found.trajectory is None:
             # A column without the name of an id counts as one only if the others follow by it.
             others = [self._best([name], times, name) for name in ids if name not in named]
-            clear = [one for one in others if one is not None and one.trajectory is not None and one.is_clear]
+            clear = [one for one in others if one is not None and one.is_clear and not self._may_be_state(one)]
             found = max(clear, key=lambda one: one.explained, default=found)
         if found is None:
             for name in (*named, *times):
-                self.found.left_out[name] = "the rows cannot be read by it"
-            self.found.doubts.append(
-                "The rows could not be put in any order that can be read; try the command to see why."
-            )
+                self.found.left_out[name] = "rows cannot be read in its order"
+            self.found.doubts.append("The rows cannot be read in any order; run the command below to see why.")
             return
         if found.trajectory is not None:
             why = "by its name" if found.trajectory in named else "by what it predicts"
@@ -370,6 +382,35 @@ class _Proposer:
         for name in (*ids, *times):
             if name in self.free:
                 self.found.left_out[name] = "it does not order the rows better"
+        for name in named:
+            is_used = name == found.trajectory
+            if (
+                (self.profiles[name].levels or 0) <= FEW_LABELS
+                and self._alternates(name)
+                and not (is_used and found.is_clear)
+            ):
+                self.found.doubts.append(
+                    f'Only its name says that "{visible(name)}" tells trajectories apart: rows do not follow each other better '
+                    f"by it. If it is what a policy sees, give {option('observation', name)} --ignore trajectory."
+                )
+
+    def _may_be_state(self, order: _Order) -> bool:
+        """Whether an order has no trajectory, or one that tells as much where it is seen."""
+        name = order.trajectory
+        if name is None or order.after is None:
+            return True
+        if (self.profiles[name].levels or 0) > LEVELS:
+            return False
+        kept = tuple(one for one in self.found.roles["observation"] if one != name)
+        roles = replace(self.found.as_roles(), observation=_chosen(kept))
+        seen = evidence.followed_if_seen(self.table, roles, self.found.kinds, self.found.settings(), name, 0)
+        moving = evidence.moves(order.log, 0)
+        return seen is not None and not evidence.follow_better(seen, order.after, order.log, 0, moving)
+
+    def _alternates(self, name: str) -> bool:
+        """Whether rows of the same id stand apart in the file."""
+        codes = pc.dictionary_encode(self.table[name].combine_chunks()).indices.to_numpy()
+        return int((np.diff(codes) != 0).sum()) >= (self.profiles[name].levels or 1)
 
     def _best(self, ids: Sequence[str], times: Sequence[str], without: str | None) -> "_Order | None":
         """Of all ways to order rows the one that predicts next states best; `without`: a column that is no observation then."""
@@ -392,7 +433,7 @@ class _Proposer:
                 errors = evidence.followed(log, 0) if roles.next_observation is None else None
                 if trajectory is None and time is None:
                     plain = errors
-                tried.append(_Order(trajectory, time, repeated, errors, plain))
+                tried.append(_Order(trajectory, time, repeated, errors, plain, log))
         if not tried:
             return None
         top = max(one.explained for one in tried)
@@ -417,18 +458,17 @@ class _Proposer:
             if self._sample() is None:
                 self.found.reward_lag = 0
             else:
-                self.found.reasons["reward_lag"] = "the empty rewards are those of first rows"
+                self.found.reasons["reward_lag"] = "only first rows have no reward"
                 self.found.doubts.append(
-                    "Only first rows have no reward, so that each reward seems to stand on the next row; if it does not, leave "
-                    "--reward-lag out and fill the empty ones in."
+                    "Only first rows have no reward, so each reward seems to be logged on the next row; if not, leave out "
+                    "--reward-lag and fill in the empty rewards."
                 )
             return
         lag = None if found is None else evidence.reward_lag(found[1], 0)
         if lag is None or not lag.is_material:
             return
-        said = (
-            f"the row before predicts {_percent(lag.gain.after)} of a reward, its own row {_percent(lag.gain.before)}"
-        )
+        what = "the rank of a reward" if lag.is_of_rank else "a reward"
+        said = f"the row before predicts {_percent(lag.gain.after)} of {what}, its own row {_percent(lag.gain.before)}"
         if lag.is_clear:
             self.found.reward_lag = 1
             self.found.reasons["reward_lag"] = said
@@ -449,17 +489,19 @@ class _Proposer:
         action = order.index(self.found.roles["action"][0])
         if all(order.index(name) > action for name in names):
             action = len(order)  # the order of columns tells nothing
+        known, is_behind = [name for name in names if order.index(name) < action], False
         for name in names:
             after = self._what_comes_next(name, found[0])
             if after:
                 self.found.left_out[name] = after
-            elif order.index(name) > action and _is_late(sample, rows.observations.names.index(name)):
+            elif order.index(name) > action and _is_late(sample, name, known, is_behind):
+                is_behind = True
                 self.found.left_out[name] = (
-                    "it stands behind the action and seems to be its result, which a policy cannot see"
+                    "it comes after the action and seems to be its result, which a policy cannot see in time"
                 )
                 self.found.doubts.append(
-                    f'"{visible(name)}" was left out because it seems to be a result of the action; if a policy can see it '
-                    f"before, add {option('observation', name)}."
+                    f'"{visible(name)}" was left out because it seems to be a result of the action; if it is known before the '
+                    f"action, add {option('observation', name)}."
                 )
         kept = tuple(name for name in names if name not in self.found.left_out)
         if kept:
@@ -480,7 +522,7 @@ class _Proposer:
             else:
                 same = float(np.mean(np.asarray(own) == np.asarray(then)))
             if same > SAME and len(np.unique(np.asarray(own if not isinstance(own, Categories) else own.codes))) > 2:
-                return f'it is "{visible(other)}" of the next row'
+                return f'it is what "{visible(other)}" is on the next row'
         return ""
 
     def _kinds(self) -> None:
@@ -506,7 +548,7 @@ class _Proposer:
         if pairs * ROWS_PER_PAIR <= len(self.table):
             for name in whole if len(names) > 1 else ():
                 self.found.kinds[name] = "category"
-                self.found.reasons[f"kind of {name}"] = "the log has rows enough for a table of all states and actions"
+                self.found.reasons[f"kind of {name}"] = "the log has enough rows for a table of all states and actions"
         elif len(names) == 1 and whole and (self.profiles[whole[0]].levels or 0) > FEW_LABELS:
             self.found.kinds[whole[0]] = "number"
             self.found.reasons[f"kind of {whole[0]}"] = "it has too many levels for a table"
@@ -521,9 +563,12 @@ class _Proposer:
             return
         name = names[0]
         kind, other = ("category", "number") if readings.are_labels else ("number", "category")
-        words = "better as labels" if readings.are_labels else "as well as a quantity"
         self.found.kinds[name] = kind
-        self.found.reasons[f"kind of {name}"] = f"what happens is predicted {words}"
+        self.found.reasons[f"kind of {name}"] = (
+            "labels predict what happens better than a quantity does"
+            if readings.are_labels
+            else "a quantity predicts what happens no worse than labels do"
+        )
         self.found.doubts.append(
             f'The action "{visible(name)}" has {readings.levels} whole numbers and is read as '
             f"{'labels' if readings.are_labels else 'a quantity'}; for the other reading: {option('kind', f'{name}={other}')}."
@@ -550,13 +595,15 @@ class _Proposer:
         long = float((steps > GAP * usual).mean())
         if long > IRREGULAR:
             self.found.gap = None
-            self.found.reasons["gap"] = f"{_percent(long)} of the steps in time are longer than {GAP:g} usual ones"
+            self.found.reasons["gap"] = (
+                f"{_percent(long)} of the time steps are longer than {GAP:g} times the usual one"
+            )
             self.found.doubts.append("Steps take irregular times: the rate is per row, not per unit of time.")
             return
         if long > 0:
             count = int((steps > GAP * usual).sum())
             self.found.doubts.append(
-                f"{count:,} {'gap' if count == 1 else 'gaps'} in time: trajectories are cut there."
+                f"{count:,} {'gap' if count == 1 else 'gaps'} in time: trajectories are cut there, unless you add --gap none."
             )
         if not is_clock:
             return
@@ -567,7 +614,7 @@ class _Proposer:
     def _ends(self) -> None:
         ended = [role for role in ("terminated", "truncated") if role in self.found.roles]
         self.found.continuing = (
-            "episodes that end by flags" if ended else "a continuing system: no column says that an episode ends"
+            "episodes, by the flags above" if ended else "a continuing system: no column says that an episode ends"
         )
 
     def _ignored(self) -> None:
@@ -605,27 +652,42 @@ def _unread_times(name: str, column: pa.ChunkedArray) -> str:
     return f'The times of "{visible(name)}" have a form that cannot be read; write them as 2024-01-31 14:00:00.'
 
 
-def _is_late(sample: Contiguous, place: int) -> bool:
-    """Whether a column is a result of its row: made by the action, or fresh and yet a part of the reward."""
+def _is_late(sample: Contiguous, name: str, known: Sequence[str], is_behind: bool) -> bool:
+    """Whether a column is a result of its row: made by the action, or fresh and yet a part of the reward.
+
+    It is compared with what is `known` before, and not with other results, which may tell the same. Where it stands behind
+    another result (`is_behind`), any clear effect will do.
+    """
+    rows, at = sample.rows, sample.pairs
+    values = rows.observations
+    places = [values.names.index(other) for other in known]
+    rest = replace(values, names=tuple(known), columns=tuple(values.columns[place] for place in places))
+    place = values.names.index(name)
+    column = values.columns[place]
     if evidence.made_by_action(sample, place) is not None:
         return True
-    rows, at = sample.rows, sample.pairs
-    column, rest = rows.observations.columns[place], evidence.without(rows.observations, place)
     number = np.unique(sample.number[at], return_inverse=True)[1].astype(np.int64)
+
+    def gain(targets: Sequence[Array], without: Array, more: Array) -> Gain:
+        both = np.concatenate([without, more], axis=1)
+        return Gain.of(held_out(without, targets, number), held_out(both, targets, number), paired=True)
+
+    own = grouped(evidence.taken(column, at))
+    if float(own.std(axis=0).max(initial=0.0)) > 0:
+        before = as_inputs([values.take(at - 1)], rows.actions.take(at - 1))
+        context = np.concatenate([before, as_inputs([rest.take(at)], rest.take(at))], axis=1)
+        by_action = gain([own], context, as_inputs([rest.take(at)], rows.actions.take(at)))
+        if by_action.before < 0.5 and by_action.value > (0 if is_behind else MADE) and by_action.clear > CLEAR:
+            return True
     spread = float(rows.rewards[at].std())
     if not spread > 0:
         return False
     targets = [(rows.rewards[at] / spread)[:, None]]
-    known = as_inputs([rest.take(at)], rows.actions.take(at))
-
-    def gain(when: NDArray[np.int64]) -> Gain:
-        both = np.concatenate([known, grouped(evidence.taken(column, when))], axis=1)
-        return Gain.of(held_out(known, targets, number), held_out(both, targets, number), paired=True)
-
-    now = gain(at)
-    if now.value < MATERIAL or now.clear < CLEAR:
+    without = as_inputs([rest.take(at)], rows.actions.take(at))
+    now = gain(targets, without, own)
+    if not (now.clear > CLEAR if is_behind else evidence.explains(now)):
         return False
-    return now.value > evidence.FRESH * gain(at - 1).value
+    return now.value > evidence.FRESH * gain(targets, without, grouped(evidence.taken(column, at - 1))).value
 
 
 def _by_name(names: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -633,7 +695,9 @@ def _by_name(names: Sequence[str], known: Sequence[str]) -> list[str]:
     wanted = tuple(map(folded, known))
     whole = [name for name in names if folded(name) in wanted]
     whole.sort(key=lambda name: wanted.index(folded(name)))
-    return whole + [name for name in names if name not in whole and means(name, wanted)]
+    rest = [name for name in names if name not in whole and means(name, wanted)]
+    rest.sort(key=lambda name: next(place for place, word in enumerate(wanted) if means(name, (word,))))
+    return whole + rest
 
 
 def _costs(names: Sequence[str]) -> list[str]:

@@ -194,7 +194,7 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, NDArray[Any]]]:
             return dict(file.metadata() or {}), {tensor: file.get_tensor(tensor) for tensor in names}
     except Exception as error:  # whatever is wrong with a file that should be safetensors
         reason = " ".join(str(error).split())[:200]
-        raise InputError(f"'{path}' is no readable safetensors file ({reason}); write it again.") from error
+        raise InputError(f"'{path}' is not a readable safetensors file ({reason}); write it again.") from error
 
 
 def _json(path: Path, metadata: dict[str, str], field: str) -> Any:

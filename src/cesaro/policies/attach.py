@@ -14,7 +14,7 @@ from cesaro.policies.base import LogInfo, Policy, count, draw, place
 from cesaro.policies.convert import policy as as_policy
 from cesaro.policies.observed import Observations, columns, named
 from cesaro.policies.words import Fixed
-from cesaro.text import Sentence, Wording
+from cesaro.text import Sentence
 
 _SLACK = 1e-6  # relative rounding of an action at its bound
 
@@ -146,7 +146,7 @@ class Attached:
                         width=str(self._log.width),
                         log=self._log.name,
                         action=repr(action),
-                        kind=Wording("kinds={…: 'category'}", "--kind COLUMN=category"),
+                        kind=labels.AS_LABELS,
                     )
                 )
             rows.append(row)

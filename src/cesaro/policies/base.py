@@ -187,7 +187,7 @@ class Sampler(Policy):
             raise InputError(f"{self._who} must return an action in every row. Got a masked array; fill its gaps.")
         array: NDArray[Any] = user_code.call(
             lambda error: (
-                f"{self._who} must return one action per observation. Got a {user_code.type_name(raw)} that is no "
+                f"{self._who} must return one action per observation. Got a {user_code.type_name(raw)} that is not an "
                 f"array ({error}); return a NumPy array."
             ),
             labels.array,

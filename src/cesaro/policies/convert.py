@@ -200,7 +200,7 @@ def _from_python(path: Path, attribute: str, name: str | None) -> Policy:
 
 def _check_exists(path: Path) -> None:
     if not _is_file(path):
-        raise InputError(f"'{path}' is no file that can be found; {not_there(path, 'check the path of the policy.')}")
+        raise InputError(f"'{path}' cannot be found; {not_there(path, 'check the path of the policy.')}")
 
 
 def _is_file(path: Path) -> bool:
@@ -261,8 +261,8 @@ def _from_object(x: Any, name: str | None) -> Policy:
         return tables.from_array(x, name=name or "table")
     if hasattr(x, "predict"):
         raise InputError(
-            f"policy must say what its actions are. Got a {user_code.type_name(x)} with predict, which is no model of "
-            "scikit-learn; pass a function that calls it, def f(observations): return …"
+            f"policy must say what its actions are. Got a {user_code.type_name(x)} with predict, which is not a "
+            "scikit-learn model; pass a function that calls it, def f(observations): return …"
         )
     raise InputError(
         "policy must be a table [S, A], a mapping, a data frame, a function of (observations, rng), a fitted model of "

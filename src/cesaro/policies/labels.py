@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.text import nearest
+from cesaro.text import Wording, nearest
 
 Codes = NDArray[np.int64]
 
 _INT64 = 2.0**63
+# How a column of a log is read as labels.
+AS_LABELS = Wording("kinds={…: 'category'}", "--kind COLUMN=category")
 
 
 def native(label: Any) -> Any:

@@ -42,7 +42,9 @@ class Column(np.ndarray[Any, Any]):
             return super().__getitem__(key)
         plain = self.view(np.ndarray)
         if key not in self.names:
-            raise IndexError(f"no column {key!r} among the log's observations, {', '.join(map(repr, self.names))}")
+            raise IndexError(
+                f"no column {key!r} among the observation columns, {', '.join(map(repr, self.names))}: add it there"
+            )
         return plain if len(self.names) == 1 else plain[:, self.names.index(key)]
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:

@@ -185,7 +185,9 @@ def _session(path: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # a corrupt file, missing external data, an unknown operator
-        raise InputError(f"'{path}' is no ONNX model that can be run ({_reason(error)}); export it again.") from error
+        raise InputError(
+            f"'{path}' is not an ONNX model that can be run ({_reason(error)}); export it again."
+        ) from error
 
 
 def _reason(error: Exception) -> str:

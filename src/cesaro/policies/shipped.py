@@ -10,7 +10,7 @@ _FOLDER = Path(__file__).parent / "actors"
 
 
 def shipped() -> list[str]:
-    """The environments that have one."""
+    """The environments for which an actor is shipped."""
     return sorted(file.stem for file in _FOLDER.glob("*.safetensors"))
 
 

@@ -49,11 +49,11 @@ def load(path: Path, *, name: str, trust: bool) -> StableBaselines:
             "if you trust who made it, pass trust=True (--trust on the command line)."
         )
     if not zipfile.is_zipfile(path):
-        raise InputError(f"'{path}' is no zip file; save the model again with model.save(path).")
+        raise InputError(f"'{path}' is not a zip file; save the model again with model.save(path).")
     with zipfile.ZipFile(path) as archive:
         if not {"data", "policy.pth"} <= set(archive.namelist()):
             raise InputError(
-                f"'{path}' is no Stable-Baselines3 model: it lacks data or policy.pth; use model.save(path)."
+                f"'{path}' is not a Stable-Baselines3 model: it lacks data or policy.pth; use model.save(path)."
             )
     try:
         from stable_baselines3.common.save_util import load_from_zip_file

@@ -14,10 +14,9 @@ from cesaro.errors import InputError
 from cesaro.policies import labels, observed
 from cesaro.policies.base import LogInfo, Policy
 from cesaro.policies.observed import Observations
-from cesaro.text import Sentence, Wording, nearest
+from cesaro.text import Sentence, nearest
 
 _TEXT_TOLERANCE = checks.row_sum_tolerance(np.dtype(np.float32))  # written numbers are rounded
-_AS_LABELS = Wording("kinds={…: 'category'}", "--kind COLUMN=category")  # of a column of a log
 _STATE, _ACTION, _PROBABILITY = "state", "action", ("probability", "prob", "p")
 
 
@@ -85,7 +84,7 @@ class Table(Policy):
                 "the policy as a function of the observations.",
                 who=self._who,
                 what=what,
-                kind=_AS_LABELS,
+                kind=labels.AS_LABELS,
             )
         )
 
@@ -306,7 +305,7 @@ class WrittenTable(Policy):
                 place=log.kind,
                 log=log.name,
                 what=log.observation,
-                kind=_AS_LABELS,
+                kind=labels.AS_LABELS,
             )
         )
 

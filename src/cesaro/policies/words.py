@@ -11,6 +11,7 @@ from cesaro.errors import InputError
 from cesaro.policies import labels
 from cesaro.policies.base import LogInfo, Policy, count
 from cesaro.policies.observed import Observations
+from cesaro.text import Sentence
 
 
 class Fixed(Policy):
@@ -50,9 +51,18 @@ class Uniform(Policy):
             if log.low is not None and log.high is not None and np.isfinite([log.low, log.high]).all():
                 return UniformBox(log.low, log.high, name=self.name)
             some = "" if log.low is None else " on some side"
+            read = Sentence("read them with {kind} if they are labels, or ", kind=labels.AS_LABELS)
             raise InputError(
-                f"{self._who} needs finitely many actions, or bounds, and those of the {log.kind} {log.name} are continuous "
-                f"({log.width} numbers) without bounds{some}; write a function that draws: f(observations, rng)."
+                Sentence(
+                    "{who} needs finitely many actions, or bounds, and those of the {kind} {log} are continuous ({width}) "
+                    "without bounds{some}; {read}write a function that draws: f(observations, rng).",
+                    who=self._who,
+                    kind=log.kind,
+                    log=log.name,
+                    width=f"{log.width} number{'' if log.width == 1 else 's'}",
+                    some=some,
+                    read=read if log.kind == "log" else "",
+                )
             )
         every = [labels.native(level) for level in log.actions]
         return Fixed(every, [1 / len(every)] * len(every), name=self.name)

@@ -23,7 +23,7 @@ MOST_PICTURED = 4
 _VERDICT_WORDS = {
     "ok": "No check found a reason to doubt the answer.",
     "caution": "The answer stands with the reservations below.",
-    "bad": "Do not rely on the answer before what is bad below is fixed.",
+    "bad": "Do not rely on the answer until the problems marked bad below are fixed.",
 }
 
 
@@ -77,7 +77,7 @@ def pictures_note(comparison: Comparison) -> str:
     """Whose pictures are left out."""
     rest = len(comparison.evaluations) - MOST_PICTURED
     return (
-        f"Pictures of the first {MOST_PICTURED} policies of the table; evaluate the others one by one."
+        f"Pictures are of the first {MOST_PICTURED} policies of the table; for the others, evaluate them one by one."
         if rest > 0
         else ""
     )

@@ -418,7 +418,7 @@ def gains(evaluation: Evaluation, places: tuple[Place, ...]) -> Picture:
     return Picture(
         "gains",
         "Where the target gains and loses",
-        "Where the target acts otherwise than the log did, and what that adds to the difference between the two rates."
+        "Where the target acts differently from the log, and what that adds to the difference between the two rates."
         + ("" if evaluation.cost is None else " What lowers the cost is a gain."),
         f"{gained}{losing}.",
         made,

@@ -102,7 +102,7 @@ def _difference_sentence(evaluation: Evaluation, decimals: int | None, verbs: "_
     known = math.isfinite(difference.standard_error)
     value, low, high = numbers(difference, evaluation.confidence, None if known else decimals, signed=True)
     if not known:
-        return f"The difference is {value}; how sure that is, this method does not tell."
+        return f"The difference is {value}; this method does not say how certain that is."
     said = f"The difference is {value} ({level} interval {low} to {high})"
     if difference.standard_error == 0 or evaluation.verdict == "bad":
         return f"{said}."
@@ -155,7 +155,7 @@ def comparison_sentences(comparison: Comparison) -> Iterable[str]:
         wrong = dict.fromkeys(name for one in unranked for name in reasons(one))
         yield (
             f"{names} {'has' if len(unranked) == 1 else 'have'} no rank, because the verdict is bad ({', '.join(wrong)}): do not "
-            "rely on these numbers before that is corrected, as said below."
+            "rely on these numbers until the problems named below are fixed."
         )
     if not ranked:
         log = spoken(unranked[0])
@@ -186,7 +186,7 @@ def _leads(comparison: Comparison, ranked: Sequence[Evaluation]) -> Iterable[str
     if found[False]:
         yield f"The lead over {_listed(found[False])} is within noise: the log does not tell them apart."
     if found[None]:
-        yield f"How sure the lead over {_listed(found[None])} is, these methods do not tell."
+        yield f"These methods do not say how certain the lead over {_listed(found[None])} is."
     total = len(comparison.differences)
     clear = sum(comparison.beyond_noise(a, b) is True for a, b in comparison.differences)
     if total > len(others):
@@ -209,7 +209,7 @@ def beyond(comparison: Comparison, a: str, b: str) -> str:
 def noise_note(comparison: Comparison) -> str:
     """What "beyond noise" counts."""
     total, level = len(comparison.differences), percent(1 - comparison.confidence)
-    many = f", counted over all {total} differences by Holm's rule" if total > 1 else ""
+    many = f", adjusted for all {total} differences by Holm's rule" if total > 1 else ""
     return f"Beyond noise: a two-sided p of at most {level}{many}. Intervals hold for each difference by itself."
 
 
@@ -221,22 +221,22 @@ def places_note(evaluation: Evaluation) -> str:
     total = sign(evaluation) * views.total_gain
     if views.table is not None and views.table.left_out:
         return (
-            f"The {len(views.table.states):,} states with most rows are looked at, which hold "
+            f"These are the {len(views.table.states):,} states with most rows, which hold "
             f"{share_text(views.table.share.sum())} of the log and {total:+.3g} of the difference of {difference:+.3g}."
         )
     overlap = (
-        "" if views.table is not None else " Ranges of different columns overlap, so that the rows above do not add up."
+        "" if views.table is not None else " Ranges of different columns overlap, so the rows above do not add up."
     )
     if abs(total - difference) > 0.25 * max(abs(difference), abs(total)):
         return (
             f"Do not rely on these parts: over all logged states they add up to {total:+.3g}, and the difference of the rates is "
-            f"{difference:+.3g}. The log may be no sample of its own long run, or the features may not fit.{overlap}"
+            f"{difference:+.3g}. The log may not be typical of its own long run, or the features may not fit.{overlap}"
         )
     return (
-        f"What the target's actions {'are worth' if evaluation.cost is None else 'cost'} there more than the logged ones, "
-        "for the whole future. Over all logged states this "
-        f"adds up to {total:+.3g}, which is the difference of the rates ({difference:+.3g}) but for the ends of the log and what "
-        f"features cannot express.{overlap}"
+        f"How much more the target's actions {'are worth' if evaluation.cost is None else 'cost'} there than the logged ones, "
+        "over the whole future. Over all logged states "
+        f"this adds up to {total:+.3g}, which is the difference of the rates ({difference:+.3g}) apart from the ends of the log "
+        f"and what features cannot express.{overlap}"
     )
 
 
@@ -251,7 +251,7 @@ def _against(evaluation: Evaluation, verbs: _Verbs) -> str:
     """More or less than the log, where that can be said."""
     low, high = evaluation.difference.interval(evaluation.confidence)
     if evaluation.verdict == "bad":
-        return "; do not rely on this before what is bad below is fixed"
+        return "; do not rely on this until the problems marked bad below are fixed"
     if low > 0 or high < 0:
         return f": {'more' if low > 0 else 'less'} than the log {verbs.past}"
     return f": not clearly different from what the log {verbs.past}" if low <= 0 <= high else ""

@@ -217,7 +217,7 @@ def _resume(file: Path, wanted: dict[str, Any], env: Any) -> tuple[int, Any] | N
         model_bytes, contents = arrays["model"].tobytes(), {name: arrays[name] for name in _BUFFER}
     except (InputError, KeyError) as error:
         raise InputError(
-            f"'{file}' is no checkpoint of a training run; remove '{work}' or choose another --out."
+            f"'{file}' is not a checkpoint of a training run; remove '{work}' or choose another --out."
         ) from error
     if state != wanted:
         different = ", ".join(name for name in wanted if state.get(name) != wanted[name])

@@ -22,7 +22,7 @@ from cesaro.inspection import evidence
 from cesaro.inspection.evidence import Contiguous
 from cesaro.inspection.prediction import ENOUGH
 from cesaro.policies import Policy
-from cesaro.text import GIVE, Sentence, Wording, argument, option, visible
+from cesaro.text import Sentence, Wording, argument, option, visible
 
 # Features of a quick answer, at most.
 QUICK = 200
@@ -67,8 +67,8 @@ def sequence_of_rows(found: evidence.Order) -> Diagnostic:
             "sequence of rows",
             gain.before,
             "ok",
-            f"State and action predict {percent(max(0.0, gain.before))} of the next row's state (held-out R²), and no "
-            f"unused column orders rows better.",
+            f"State and action predict {percent(max(0.0, gain.before))} of the next row's state (R² on held-out rows), "
+            "and no unused column orders the rows better.",
         )
     options = [argument(role, name) for role, name in (("trajectory", found.trajectory), ("time", found.time)) if name]
     if found.drop_duplicates:
@@ -78,45 +78,49 @@ def sequence_of_rows(found: evidence.Order) -> Diagnostic:
         gain.before,
         "bad",
         f"Rows do not follow each other: state and action predict {percent(max(0.0, gain.before))} of the next row's "
-        f"state (held-out R²), and {percent(gain.after)} where rows are ordered by {by}, which was not used.",
+        f"state (R² on held-out rows). Ordered by {by}, which {'was' if len(columns) == 1 else 'were'} not used, they "
+        f"predict {percent(gain.after)}.",
         Sentence(
-            "{give} {options}.",
-            give=_GIVE,
+            "{add} {options}.",
+            add=_ADD,
             options=Wording(", ".join(one.python for one in options), " ".join(one.command_line for one in options)),
         ),
     )
 
 
-_GIVE = Wording("Pass", "Give")
+# What to put into a call, or behind a command.
+_ADD = Wording("Pass", "Add")
 
 
 def row_of_reward(found: evidence.RewardLag, lag: int) -> Diagnostic:
     """Does the reward stand on the row that earned it?"""
-    gain, value = found.gain, 0 if lag else 1
-    where = "behind" if lag else "before"
+    gain, where = found.gain, "after" if lag else "before"
     verdict: Verdict = "bad" if found.is_clear else "caution" if found.is_material else "ok"
     own, other = percent(max(0.0, gain.before)), percent(max(0.0, gain.after))
     if verdict == "ok":
-        said = f"The row of a reward predicts {own} of it (held-out R²), the row {where} {other}."
+        said = f"A reward's own row predicts {own} of it (R² on held-out rows), the row {where} it {other}."
         if found.is_sluggish:
-            said += " Rows farther back predict it better still, so that rewards have a memory and are not late."
+            said += " Rows farther away predict it better still: rewards change slowly, and are not logged late."
         return finding("row of the reward", gain.value, "ok", said)
-    may = "seems to belong to" if verdict == "bad" else "may belong to"
+    what = ("their ranks" if lag else "its rank") if found.is_of_rank else "them" if lag else "it"
+    may, unless = "seem to", ""
+    if verdict == "caution":
+        may, unless = "may", f" if rewards are{' not' if lag else ''} logged late"
     return finding(
         "row of the reward",
         gain.value,
         verdict,
-        f"A reward {may} the row {where}: that row's state, action and next state predict {other} of it (held-out R²), "
-        f"its own row's {own}.",
+        f"Rewards {may} be logged on their own rows: these predict {other} of {what} (R² on held-out rows), and the rows before, "
+        f"which the reward lag gives them to, {own}."
+        if lag
+        else f"Rewards {may} be logged one row late: the row before a reward predicts {other} of {what} (R² on held-out rows), "
+        f"its own row {own}.",
         Sentence(
-            "{give} {option}{unless}.",
-            give=_GIVE,
-            option=Wording(f"reward_lag={value}", f"--reward-lag {value}"),
-            unless=""
-            if verdict == "bad"
-            else " if rewards are logged late"
-            if value
-            else " if rewards are not logged late",
+            "{option}{unless}.",
+            option=Wording("Pass reward_lag=0", "Leave out --reward-lag")
+            if lag
+            else Wording("Pass reward_lag=1", "Add --reward-lag 1"),
+            unless=unless,
         ),
     )
 
@@ -173,7 +177,7 @@ class Difference:
         return Difference(one.rate - other.rate, error)
 
     def __str__(self) -> str:
-        return f"{self.value:+.3g}, with a standard error of {self.standard_error:.2g}"
+        return f"{self.value:+.3g} (standard error {self.standard_error:.2g})"
 
     def matters(self, subject: Subject) -> bool:
         size = abs(self.value)
@@ -232,7 +236,7 @@ def unused_column(subject: Subject, origin: Origin, table: pa.Table) -> Iterator
             "unused columns",
             0.0,
             "ok",
-            f"Of the columns that were not used, none explains the errors of the prediction (tried: {_listed(tried)}).",
+            f"Of the columns that were not used, none explains prediction errors (tried: {_listed(tried)}).",
         )
         return
     best = found[0]
@@ -247,17 +251,17 @@ def unused_column(subject: Subject, origin: Origin, table: pa.Table) -> Iterator
         "unused columns",
         best.gain.value,
         "bad" if matters else "caution",
-        f'The column "{visible(best.column)}", which was not used, explains {percent(best.gain.value)} of the errors of '
-        f"the prediction (held out; {len(tried)} {'column was' if len(tried) == 1 else 'columns were'} tried)"
-        + ("." if difference is None else f"; with it in the observation a quick answer moves by {difference}."),
-        Sentence("If it is known before the action, {give} {column}.", give=GIVE, column=_added(origin, best.column)),
+        f'The column "{visible(best.column)}", which was not used, explains {percent(best.gain.value)} of the prediction '
+        f"errors (R² on held-out rows; {len(tried)} {'column was' if len(tried) == 1 else 'columns were'} tried)."
+        + ("" if difference is None else f" With it in the observation, a quick estimate moves by {difference}."),
+        Sentence("If it is known before the action, {added}.", added=_added(origin, best.column)),
     )
 
 
 def _added(origin: Origin, column: str) -> Wording:
     """How a caller adds a column to the observation."""
     names = ", ".join(f'"{visible(name)}"' for name in (*origin.roles.observation.columns, column))
-    return Wording(f"observation=[{names}]", f"{option('observation', column)} beside the other columns")
+    return Wording(f"pass observation=[{names}]", f"add {option('observation', column)}")
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -274,10 +278,10 @@ def kind_of_action(
     if attached is None or readings is None:
         return
     name = "kind of the action"
-    said = f'The {readings.levels} whole numbers of the action "{visible(column)}" were read as labels'
+    said = f'The action "{visible(column)}" has {readings.levels} different whole numbers, which were read as labels'
     if readings.are_labels:
         yield finding(
-            name, readings.gain.value, "ok", f"{said}, and labels predict what happens better than numbers do."
+            name, readings.gain.value, "ok", f"{said}; labels predict what happens better than a quantity does."
         )
         return
     difference = None
@@ -297,14 +301,16 @@ def kind_of_action(
         None if difference is None else difference.value,
         "caution" if difference is not None and difference.matters(subject) else "ok",
         Sentence(
-            "{said}, each with values of its own; read as a number ({number}) {moves}.",
+            "{said} that have nothing in common; read as a quantity ({number}), {moves}.",
             said=said,
             number=number,
-            moves="they may say something else" if difference is None else f"they move a quick answer by {difference}",
+            moves="they may give another answer"
+            if difference is None
+            else f"they move a quick estimate by {difference}",
         ),
         Sentence(
-            "{give} {number} if they are a quantity, or {category} to say that they are labels.",
-            give=_GIVE,
+            "{add} {number} if they are a quantity, or {category} to say that they are labels.",
+            add=_ADD,
             number=number,
             category=category,
         ),

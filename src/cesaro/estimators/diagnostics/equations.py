@@ -61,13 +61,13 @@ def identification(solution: Solution, moments: Moments) -> Diagnostic:
     value, name = solution.unidentified, "identification"
     most = IDENTIFIED_SINGLE if moments.precision > SINGLE else IDENTIFIED
     if solution.is_identified:
-        return finding(name, value, "ok", f"The log determines the rate; {value:.1g} of it is left open.")
+        return finding(name, value, "ok", f"The log determines the rate (undetermined part: {value:.1g}).")
     return finding(
         name,
         value,
         "bad",
-        f"The log does not determine the rate in these features: {value:.2g} of it is left open, against at most {most:g}; "
-        "the ridge chose the answer.",
+        f"The log does not determine the rate in these features: a part of {value:.2g} is undetermined, where at most {most:g} "
+        "may be. The number comes from the ridge, not from the data.",
         Sentence(
             "Take fewer features ({fewer} has the fewest); collect data where the target goes; or evaluate a policy closer to "
             "the log.",
@@ -83,7 +83,7 @@ def identification_of_pairs(prepared: Prepared, solution: Solution, moments: Mom
             name,
             1.0,
             "bad",
-            f"{str(solution.bare).partition(';')[0]}; the ridge chose the answer.",
+            f"{str(solution.bare).partition(';')[0]}; the number comes from the ridge, not from the data.",
             Sentence(
                 "Collect data there, evaluate a policy closer to the log, or take features that share rows between states: "
                 "{shared}.",
@@ -96,8 +96,8 @@ def identification_of_pairs(prepared: Prepared, solution: Solution, moments: Mom
             name,
             solution.unidentified,
             at_most(solution.unidentified, LEAK_CAUTION, tabular.LEAK),
-            f"About once in {1 / solution.unidentified:,.0f} steps the target meets a pair of state and action without data, and "
-            "nothing is known of what happens there.",
+            f"About once in {1 / solution.unidentified:,.0f} steps the target meets a pair of state and action that no row of "
+            "the log has, and nothing is known of what happens there.",
             _collect(prepared, moments),
         )
     shares = np.asarray(moments.mean("v"))
@@ -112,8 +112,9 @@ def identification_of_pairs(prepared: Prepared, solution: Solution, moments: Mom
         name,
         lost,
         verdict,
-        f"The log determines the rate from the pairs that the target never leaves; {pairs:,} of {logged.sum():,} logged pairs, "
-        f"with {percent(lost)} of the rows, lead to pairs of state and action without data and do not count.",
+        f"The log determines the rate, from the pairs of state and action that the target keeps to. Another {pairs:,} of the "
+        f"{logged.sum():,} logged pairs, with {percent(lost)} of the rows, lead to pairs that no row of the log has, and are "
+        "left out.",
         _collect(prepared, moments),
     )
 
@@ -134,8 +135,8 @@ def rows_per_pair(solution: Solution, moments: Moments) -> Diagnostic:
         "rows per pair",
         guessed,
         verdict,
-        f"The target spends {percent(guessed)} of its time on pairs with fewer than {FEW_ROWS} rows (median over its time: "
-        f"{_weighted_median(rows, time):,.0f} rows).",
+        f"The target spends {percent(guessed)} of its time at pairs of state and action with fewer than {FEW_ROWS} rows each "
+        f"(median over its time: {_weighted_median(rows, time):,.0f} rows).",
         Sentence(
             "Collect more data there, merge rare labels, or take features that share rows between states: {shared}. Intervals do "
             "not cover guesses from few rows.",
@@ -157,8 +158,8 @@ def contradiction(subject: Subject, solution: Solution, moments: Moments) -> Dia
         "contradiction",
         value,
         verdict,
-        f"No single rate fits the whole log: {percent(value)} of the noise in the equations is parts of the log that contradict "
-        "each other."
+        f"No single rate fits the whole log: parts of it contradict each other, by {percent(value)} of the noise in the "
+        "equations."
         if verdict != "ok"
         else f"One rate fits the whole log, up to {percent(value)} of the noise in the equations.",
         "Under the target the log may fall into parts that never meet, such as two sites, each with its own rate: write the rows "
@@ -184,8 +185,8 @@ def conditioning(subject: Subject, solution: Solution, moments: Moments) -> Diag
         f"The equations have rank {solution.rank:,} of {1 + len(solution.weights):,}, conditioning {solution.conditioning:.1e}; "
         f"{what} would move the rate by {move:+.2g}, against a standard error of {error:.2g}.",
         Sentence(
-            "Compare fewer features ({fewer} has the fewest) and another ridge ({ridge}): directions that the log barely "
-            "determines decide.",
+            "The answer rests on combinations of features that the log barely determines: compare it with fewer features "
+            "({fewer} has the fewest) and with another ridge ({ridge}).",
             fewer=argument("features", "linear"),
             ridge=_other_ridge(solution),
         ),
@@ -204,10 +205,10 @@ def constant(subject: Subject, moments: Moments) -> Diagnostic:
         "constant in the span",
         missed,
         verdict,
-        f"A constant is in the span of the features up to {missed:.1g}, so that values have a free constant; the rate has none."
+        f"The features can express a constant, up to {missed:.1g}, as they should."
         if verdict == "ok"
-        else f"The features miss {percent(missed)} of a constant: they must fit the level of the values too, which is arbitrary, "
-        "and GradientDICE needs a constant.",
+        else f"The features cannot express a constant; they miss {percent(missed)} of it. So they must also fit the level of the "
+        "values, which is arbitrary; GradientDICE needs a constant.",
         Sentence(
             "Add a feature that is one everywhere to your own map, or take one of ours, such as {ours}.",
             ours=argument("features", "polynomial:2"),

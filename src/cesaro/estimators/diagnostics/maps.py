@@ -61,11 +61,11 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
     """
     prepared, name = subject.prepared, "agreement of features"
     if prepared.log is None or prepared.map is None:
-        yield Diagnostic(name, None, "ok", "The features came with the data: there is no second map to compare with.")
+        yield Diagnostic(name, None, "ok", "The features came with the data: there are no others to compare with.")
         return
     if isinstance(prepared.map, OneHot):
         yield Diagnostic(
-            name, None, "ok", "One-hot features express every function of the logged pairs: no map says more."
+            name, None, "ok", "One-hot features express everything about the logged pairs: no others say more."
         )
         return
     if not subject.has_series:
@@ -79,11 +79,11 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
             name,
             None,
             "caution",
-            f"None of the other feature maps gives a usable rate: each leaves more than {percent(OPEN)} of it open, or is more "
+            f"Features of other kinds give no usable rate: each leaves more than {percent(OPEN)} of it undetermined, or is more "
             f"than {WIDE:g} times as noisy.",
             Sentence(
-                "The log may not determine it beyond what the chosen features assume: compare {linear}, {polynomial} and "
-                "{ridge}.",
+                "The log may determine the rate only by what the chosen features assume: compare the answer with {linear}, "
+                "{polynomial} and {ridge}.",
                 linear=argument("features", "linear"),
                 polynomial=argument("features", "polynomial:2"),
                 ridge=Wording("ridge=1e-3", "--ridge 1e-3"),
@@ -102,16 +102,16 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
         name,
         moved.value,
         verdict,
-        f"Other features ({shown.what}) give a rate that is {moved.value:+.3g} from this one, with a standard error of the "
-        f"difference of {moved.standard_error:.2g}: "
+        f"Other features ({shown.what}) give a rate that differs from this one by {moved.value:+.3g} (standard error "
+        f"{moved.standard_error:.2g}), "
         + (
-            f"noise explains it. Maps compared: {len(compared)}."
+            f"which noise explains. Kinds of features compared: {len(compared)}."
             if not clear
-            else "more than noise explains, so that the interval reaches there."
+            else "more than noise explains; the interval was widened to reach it."
         ),
         Sentence(
-            "Compare {other} and features that you know to suit the system ({own}), or collect more rows: what none of them "
-            "expresses is not in the interval.",
+            "Compare the answer with {other} and with features that you know to suit the system ({own}), or collect more rows. "
+            "The interval does not cover what none of these features can express.",
             other=argument("features", shown.features),
             own=Wording("features=FUNCTION", "--features FILE.py:NAME"),
         ),
@@ -185,8 +185,7 @@ def learned_methods(subject: Subject) -> Iterator[Diagnostic]:
             name,
             None,
             "ok",
-            "Steps and stability of learned methods are left out for the default's features, of which learned methods would take "
-            "at most 64 others.",
+            "Steps and stability of learned methods were not looked at: by default these use other features, at most 64.",
         )
         return
     if subject.prepared.num_features > MOST_FEATURES:
@@ -194,7 +193,7 @@ def learned_methods(subject: Subject) -> Iterator[Diagnostic]:
             name,
             None,
             "ok",
-            f"Steps and stability of learned methods are left out above {MOST_FEATURES} features; there are "
+            f"Steps and stability of learned methods are not looked at above {MOST_FEATURES} features; there are "
             f"{subject.prepared.num_features:,}.",
         )
         return

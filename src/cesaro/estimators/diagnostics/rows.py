@@ -13,6 +13,7 @@ from cesaro.estimators.diagnostics.subject import Subject
 from cesaro.estimators.influence import ENOUGH_CLUSTERS, FEW_CLUSTERS, Rule, by_rule, differences, within
 from cesaro.estimators.projection import Projection
 from cesaro.estimators.totals import OUTLIER
+from cesaro.inspection import evidence
 from cesaro.text import Sentence, Wording, argument
 
 # Two halves as different as these once in a thousand, or a million, logs without drift; and the size that matters.
@@ -80,20 +81,21 @@ def dropped(subject: Subject) -> Iterator[Diagnostic]:
         name.removeprefix("dropped: "): number for name, number in counts.items() if name.startswith("dropped: ")
     }
     cut = reasons.get("cut", 0)
-    listed = ", ".join(f"{number:,} {name}" for name, number in reasons.items())
+    listed = ", ".join(f"{name}: {number:,}" for name, number in reasons.items())
     yield finding(
         "dropped rows",
         share,
         at_most(share, DROPPED_CAUTION, DROPPED_BAD),
         f"{percent(share)} of the log's {counts['rows']:,} rows gave no transition{f' ({listed})' if listed else ''}.",
         Sentence(
-            "Trajectories are cut at gaps in time; where steps are irregular by nature, {gap} orders rows by time and "
-            "never cuts.",
+            "Trajectories are cut at gaps in time, and the row before a gap is dropped; where steps are irregular by nature, "
+            "{gap} never cuts.",
             gap=Wording("gap=None", "--gap none"),
         )
         if cut > share * counts["rows"] / 2
         else Sentence(
-            "Log next observations ({next}), or longer trajectories: what is left may differ from what was dropped.",
+            "Log next observations ({next}), or longer trajectories: the rows that are left may differ from those that were "
+            "dropped.",
             next=Wording("next_observation=COLUMN", "--next-observation COLUMN"),
         ),
     )
@@ -108,12 +110,12 @@ def copied(subject: Subject) -> Iterator[Diagnostic]:
         "copied rows",
         share,
         at_most(share, COPIED_CAUTION, COPIED_BAD),
-        f"{percent(share)} of the rows repeat earlier ones, in runs or with numbers that chance does not repeat."
+        f"{percent(share)} of the rows repeat earlier ones, in long runs or with numbers that do not repeat by chance."
         if share
-        else f"None of the {subject.num_rows:,} rows repeats others more than chance does.",
+        else f"None of the {subject.num_rows:,} rows looks like a copy of another.",
         Sentence(
-            "Drop the copies, such as files that were read twice: {drop} with {time} does it where rows have a time. The "
-            "interval takes each copy for a new observation.",
+            "Drop the copies, such as files that were read twice: {drop} with {time} does it where rows have a time. Until then "
+            "the interval takes each copy for a new observation.",
             drop=Wording("drop_duplicates=True", "--drop-duplicates"),
             time=COLUMNS["time"],
         ),
@@ -130,11 +132,11 @@ def order(subject: Subject) -> Iterator[Diagnostic]:
         subject.facts.chained,
         "caution",
         f"Only {percent(subject.facts.chained)} of the rows' next states are the next row's state, so that rows count as "
-        "independent; if they come from one system over time, the errors of the log's own rate and of the difference to it are "
-        "too small.",
+        "independent; if they come from one system over time, the standard errors of the log's own rate and of the difference "
+        "are too small.",
         Sentence(
-            "Name the columns that order rows ({trajectory}, {time}), or keep the log in its order; where rows were drawn "
-            "independently, take {independent}.",
+            "Name the columns that order rows ({trajectory}, {time}), or write the log in the order of time; where rows were "
+            "drawn independently, use {independent}.",
             trajectory=COLUMNS["trajectory"],
             time=COLUMNS["time"],
             independent=argument("standard_errors", "independent"),
@@ -150,8 +152,8 @@ def standard_error(subject: Subject) -> Diagnostic:
             name,
             0.0,
             "caution",
-            f"All {facts.rows:,} rewards are {facts.low:g}; another one that comes less than once in {max(1, facts.rows // 3):,} "
-            "rows may well be missing from such a log.",
+            f"All {facts.rows:,} rewards are {facts.low:g}; a different one that comes less than once in "
+            f"{max(1, facts.rows // 3):,} rows may well be missing by chance.",
             "Collect a longer log if there are other rewards.",
         )
     if not error > NO_ERROR * facts.spread:
@@ -221,8 +223,8 @@ def drift(subject: Subject) -> Iterator[Diagnostic]:
         "drift",
         found.value,
         verdict,
-        f"The second half of the log gives a rate that is {found.value:+.3g} from the first's, with a standard error of "
-        f"{found.standard_error:.2g} (p = {found.p_value:.2g}).",
+        f"The second half of the log gives a rate that differs from the first half's by {found.value:+.3g} (standard error "
+        f"{found.standard_error:.2g}, p = {found.p_value:.2g}).",
         Sentence(
             "The system changed, or features miss something: evaluate recent rows alone, or add what changed, such as "
             "the season, to the observation ({observation}).",
@@ -242,13 +244,15 @@ def reward_drift(subject: Subject) -> Iterator[Diagnostic]:
     verdict: Verdict = "ok"
     if found.p_value < DRIFT_CAUTION and abs(found.value) > MATERIAL * spread:
         verdict = "bad" if logged and found.p_value < DRIFT_BAD else "caution"
-    harmless = "Harmless if only the logging policies changed: look at the finding `drift`, which is about the target."
+    harmless = (
+        "This is harmless if only the logging policies changed: look at the finding `drift`, which is about the target."
+    )
     yield finding(
         "reward drift",
         found.value,
         verdict,
-        f"The mean reward of the second half of the log is {found.value:+.3g} from the first's, with a standard error of "
-        f"{found.standard_error:.2g} (p = {found.p_value:.2g}) and a spread of rewards of {spread:.3g}.",
+        f"The mean reward of the second half of the log differs from the first half's by {found.value:+.3g} (standard error "
+        f"{found.standard_error:.2g}, p = {found.p_value:.2g}), where rewards have a standard deviation of {spread:.3g}.",
         "Evaluate a part of the log in which nothing changed, such as its recent rows." if logged else harmless,
     )
 
@@ -259,7 +263,9 @@ def reward_outliers(subject: Subject) -> Diagnostic:
     largest = totals.largest["distance"] / plan.width if plan.width > 0 else 0.0
     far, variance = int(totals.sums["far"]), totals.sums["rewards2"]
     share = totals.sums["far2"] / variance if variance > 0 else 0.0
-    verdict: Verdict = "ok" if not far else "bad" if share > OUTLIER_BAD else "caution"
+    is_bad = bool(far) and share > OUTLIER_BAD
+    are_events = is_bad and _come_with_what_happens(subject)
+    verdict: Verdict = "ok" if not far else "bad" if is_bad and not are_events else "caution"
     row, reward = totals.outlier
     return finding(
         "reward outliers",
@@ -268,9 +274,24 @@ def reward_outliers(subject: Subject) -> Diagnostic:
         f"The reward farthest from the median is {largest:.3g} robust standard deviations away."
         if not far
         else f"{far:,} {'reward is' if far == 1 else 'rewards are'} more than {OUTLIER:g} robust standard deviations from the "
-        f"median, such as {reward:g} at transition {row:,}; {'it brings' if far == 1 else 'they bring'} {percent(share)} of the "
-        "rewards' variance.",
-        "Check these rows for wrong units, typing errors, and numbers that stand for a missing one (-999): correct or drop them.",
+        f"median, such as {reward:g} at transition {row:,}; {'it makes up' if far == 1 else 'they make up'} {percent(share)} of "
+        "the rewards' variance."
+        + (
+            " They come all along the log and with certain states and actions, as rare events do." if are_events else ""
+        ),
+        ("Keep them if they are events; if not, check " if are_events else "Check ")
+        + "these rows for wrong units, typing errors, and numbers that stand for a missing one (-999): correct or drop them.",
+    )
+
+
+def _come_with_what_happens(subject: Subject) -> bool:
+    """Whether outliers are events of the system, and no errors of the export."""
+    if subject.log is None:
+        return False
+    rows, plan = subject.prepared.sample.rows, subject.totals.plan
+    far = np.abs(rows.rewards - plan.median) > OUTLIER * plan.width
+    return (
+        len(rows) >= ENOUGH_ROWS and bool(far.any()) and evidence.are_events(rows, far, subject.prepared.random_state)
     )
 
 
@@ -289,14 +310,18 @@ def influential_rows(subject: Subject) -> Diagnostic:
     top = max(1, round(TOP * len(squares)))
     share = float(np.partition(squares, -top)[-top:].sum() / squares.sum()) if squares.any() else 0.0
     top = max(1, round(TOP * rows))
-    which = "the most influential one brings" if top == 1 else f"the {top:,} most influential ones bring"
-    lopsided = ", and large ones are on one side" if even < LOPSIDED_CAUTION else ""
+    which = "the most influential one makes up" if top == 1 else f"the {top:,} most influential ones make up"
+    lopsided = ", and the largest pull the same way" if even < LOPSIDED_CAUTION else ""
     return finding(
         "influential rows",
         value,
         verdict,
         f"The variance of the estimate rests on about {value:,.0f} rows of {rows:,}; {which} {percent(share)} of it{lopsided}.",
-        "Look at the most influential rows: a few rare pairs or rewards decide, and the interval is rough.",
+        Sentence(
+            "A few rare pairs or rewards decide, and the interval is rough: see where these rows are ({picture}), and collect "
+            "more like them.",
+            picture=Wording('answer.plot("influence")', "influence.png in the folder of --out"),
+        ),
     )
 
 
@@ -305,13 +330,13 @@ def autocorrelation(subject: Subject) -> Diagnostic:
     length = subject.length
     lengths = subject.num_rows / length
     verdict = at_least(lengths, LENGTHS_CAUTION, LENGTHS_BAD)
-    remedy: str = "Collect a longer log; the interval may be too short."
+    remedy: str = "Collect a longer log: with this one the interval may be too short."
     if subject.sampling.rule == "independent":
         as_independent = at_most(length, DEPENDENT_CAUTION, DEPENDENT_BAD)
         if as_independent != "ok":
             verdict = as_independent if verdict != "bad" else "bad"
             remedy = Sentence(
-                "Rows count as independent and are not: name {trajectory} and {time}, or take {long_run}.",
+                "Rows count as independent and are not: name their columns ({trajectory}, {time}), or use {long_run}.",
                 trajectory=COLUMNS["trajectory"],
                 time=COLUMNS["time"],
                 long_run=argument("standard_errors", "long-run"),
@@ -320,9 +345,9 @@ def autocorrelation(subject: Subject) -> Diagnostic:
         "autocorrelation",
         length,
         verdict,
-        f"Rows are about independent of each other, and there are {lengths:,.0f}."
+        f"Rows are nearly independent of each other; the log is worth {lengths:,.0f} independent ones."
         if length < 1.5
-        else f"About {length:.2g} rows are worth one independent row of the estimate; the log holds {lengths:,.0f} of these.",
+        else f"About {length:.2g} rows are worth one independent row; the log is worth {lengths:,.0f} of these.",
         remedy,
     )
 
@@ -335,11 +360,9 @@ def trajectories(subject: Subject) -> Iterator[Diagnostic]:
     effective = sampling.layout.effective
     if sampling.rule == "clustered":
         verdict = at_least(effective, ENOUGH_CLUSTERS, CLUSTERS_BAD)
-        sentence = (
-            f"Standard errors rest on {count:,} trajectories, by their lengths worth {effective:,.0f} equal ones."
-        )
+        sentence = f"Standard errors rest on {count:,} trajectories, which are worth {effective:,.0f} of equal length."
         remedy = Sentence(
-            "Collect more trajectories, or take {long_run} where each is long.",
+            "Collect more trajectories, or use {long_run} where each is long.",
             long_run=argument("standard_errors", "long-run"),
         )
         yield finding("trajectories", effective, verdict, sentence, remedy)
@@ -354,18 +377,18 @@ def trajectories(subject: Subject) -> Iterator[Diagnostic]:
         worse(alike, few),
         f"The {count:,} trajectories "
         + (
-            "count as one observation each, so that the interval holds what they differ by"
+            "count as one observation each, so the interval covers how they differ"
             if p_value is None
             else f"differ {'no more than' if alike == 'ok' else 'more than'} their own noise explains (p = {p_value:.2g})"
         )
-        + (f"; by their lengths they are worth {effective:.2g} equal ones, too few to tell." if few != "ok" else "."),
+        + (f"; they are worth {effective:.2g} of equal length, too few to tell." if few != "ok" else "."),
         Sentence(
             "Evaluate them one by one, or add the column that tells them apart to the observation ({observation}); a few "
             "trajectories cannot stand for others.",
             observation=COLUMNS["observation"],
         )
         if alike != "ok"
-        else "Collect more trajectories: the interval is wide, because so few do not tell how much others differ.",
+        else "Collect more trajectories: the interval is wide, because so few do not show how much others differ.",
     )
 
 
@@ -388,8 +411,8 @@ def memory(subject: Subject) -> Iterator[Diagnostic]:
         "memory",
         correlation,
         verdict,
-        f"Successive errors of the prediction have a correlation of {correlation:+.2g}; it is zero where the observation holds "
-        "all that matters for what comes next, and the features express it.",
+        f"The prediction errors of successive rows have a correlation of {correlation:+.2g}; it is zero where the observation "
+        "holds all that matters for what comes next, and the features can express it.",
         Sentence(
             "Add what the observation leaves out, such as earlier states or the time of day ({observation}); then try more "
             "features, such as {more}.",

@@ -14,7 +14,7 @@ from cesaro.estimators.diagnostics.finding import Diagnostic, at_least, at_most,
 from cesaro.estimators.diagnostics.subject import CHUNK, Subject, spectrum
 from cesaro.estimators.support import logged_weight, pair_table, unlogged
 from cesaro.features import SAMPLE, OneHot
-from cesaro.text import Sentence, argument
+from cesaro.text import Sentence, Wording, argument
 
 # Probability of the target where the log has nothing: a hundredth is a detail, a tenth decides the answer.
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.01, 0.1
@@ -60,14 +60,15 @@ def never_logged(subject: Subject) -> Diagnostic | None:
     share = float(mass.sum())
     verdict = at_most(share, OUTSIDE_CAUTION, OUTSIDE_BAD)
     top = [table.label(pair) for pair in np.argsort(-mass, kind="stable")[:3] if mass[pair] > 0]
-    where = f", first of all (s', a') = {', '.join(top)}" if top else ""
+    where = f", above all (s', a') = {', '.join(top)}" if top else ""
     is_counted = subject.num_rows <= SAMPLE or isinstance(subject.prepared.map, OneHot)
     never = "were never logged" if is_counted else f"none of {SAMPLE:,} sampled rows has"
     return finding(
         "support",
         share,
         verdict,
-        f"At the logged next states, {percent(share)} of the target's probability is on pairs that {never}{where}.",
+        f"At the logged next states, {percent(share)} of the target's probability is on pairs of state and action that "
+        f"{never}{where}.",
         "Collect data there, or evaluate a policy closer to the log.",
     )
 
@@ -99,12 +100,12 @@ def leverage(subject: Subject) -> Diagnostic:
     beyond = found.target > found.limit * (1 + 1e-6)
     share = float(beyond.mean() if rows.weights is None else rows.weights @ beyond / rows.weights.sum())
     verdict = at_most(share, OUTSIDE_CAUTION, OUTSIDE_BAD)
-    what = "the target's next pairs" if found.drawn else "next features"
+    what = "the target's pairs of state and action" if found.drawn else "next features"
     return finding(
         "support",
         share,
         verdict,
-        f"{percent(share)} of {what} lie farther out (by their leverage) than {100 * LEVERAGE_QUANTILE:g} % of the logged pairs, "
+        f"{percent(share)} of {what} lie farther out (by their leverage) than {100 * LEVERAGE_QUANTILE:g} % of the logged ones, "
         "where features extrapolate.",
         "Collect data with actions like the target's, or evaluate a policy closer to the log.",
     )
@@ -200,18 +201,19 @@ def only_after(subject: Subject) -> Iterator[Diagnostic]:
         return
     verdict = at_most(share, LEVELS_CAUTION, LEVELS_BAD)
     names = sorted(counts, key=lambda key: -counts[key])[:3]
-    logged_state = (
-        "logged state"
-        if subject.num_rows <= SAMPLE or isinstance(chosen, OneHot)
-        else f"logged state of the {SAMPLE:,} rows that features were fitted on"
-    )
-    such = f", such as {'; '.join(names)}, and features know nothing of it" if names else ""
+    is_counted = subject.num_rows <= SAMPLE or isinstance(chosen, OneHot)
+    row = "row" if is_counted else f"row of the {SAMPLE:,} that features were fitted on"
+    such = f", such as {'; '.join(names)}: nothing is known of what follows there" if names else ""
     yield finding(
         "levels seen only after",
         share,
         verdict,
-        f"{percent(share)} of the next states have a level that no {logged_state} has{such}.",
-        "Log transitions that start there, or merge rare levels.",
+        f"{percent(share)} of the next states have a label that no {row} starts from{such}.",
+        Sentence(
+            "Log rows that start there, or merge rare labels; where such a label ends an episode, name the column that says so "
+            "({terminated}).",
+            terminated=Wording("terminated=COLUMN", "--terminated COLUMN"),
+        ),
     )
 
 
@@ -238,12 +240,12 @@ def deterministic_target(subject: Subject) -> Iterator[Diagnostic]:
         "deterministic target",
         near,
         at_least(near, NEAR_CAUTION, 0.0),
-        "The target takes one action per state, and the log has next to none of these: with values free to differ between "
-        "actions every rate fits, for any method, and only the smoothness of the features determines this one; "
-        f"{percent(near)} of the logged actions lie within {NEAR_DISTANCE:g} standard deviations of the target's.",
+        f"The target takes one action per state, and the log has almost none of these actions: {percent(near)} of the logged "
+        f"ones lie within {NEAR_DISTANCE:g} standard deviations of the target's. If values may differ freely between actions, "
+        "every rate fits, for any method; only the smoothness of the features determines this one.",
         Sentence(
-            "Log some of the target's own actions, or evaluate the target with noise on its actions; compare features of other "
-            "kinds, such as {polynomial} and {fourier}.",
+            "Log some of the target's own actions, or evaluate the target with noise on its actions; compare the answer with "
+            "features of other kinds, such as {polynomial} and {fourier}.",
             polynomial=argument("features", "polynomial:2"),
             fourier=argument("features", "fourier"),
         ),
@@ -264,12 +266,13 @@ def effective_rows(subject: Subject) -> Diagnostic:
         verdict,
         f"For this target the log is worth {rows:,.0f} of its {subject.num_rows:,} rows"
         + (
-            f", and, as {length:.2g} rows are worth one independent row, {value:,.0f} of those."
+            f"; as {length:.2g} rows are worth one independent row, that is {value:,.0f} independent ones."
             if length >= 1.5
             else "."
         )
         + (f" Most of its weight is on about {heavy:,.0f} rows." if heavy < HEAVY_CAUTION else ""),
-        "Collect more data, or evaluate a policy closer to the log; the interval is rough.",
+        "Collect more rows in which the log does what the target does, or evaluate a policy closer to the log. Until then the "
+        "interval is rough.",
     )
 
 
@@ -301,7 +304,7 @@ def mixing(subject: Subject) -> Iterator[Diagnostic]:
         at_least(forgets, FORGETS_CAUTION, FORGETS_BAD),
         f"The state of the log never changes in its {subject.num_rows:,} rows."
         if not forgets
-        else f"The state forgets where it was about {forgets:,.0f} times in the log's {subject.num_rows:,} rows.",
+        else f"The log's {subject.num_rows:,} rows hold about {forgets:,.0f} independent observations of the state.",
         "Collect a longer log, or more trajectories: so few moves do not show how often each state is visited.",
     )
 
@@ -315,9 +318,11 @@ def negative_ratio(subject: Subject) -> Diagnostic:
         "negative density ratio",
         share,
         verdict,
-        f"{percent(share)} of the weight that the estimate gives to rows is negative, where a density ratio has none.",
+        f"{percent(share)} of the weight that the estimate gives to rows is negative. No weight should be: it stands for how "
+        "often the target is there, relative to the log (the density ratio).",
         Sentence(
-            "Compare features of other kinds, such as {polynomial} and {fourier}; the target may be far from the log.",
+            "Compare the answer with features of other kinds, such as {polynomial} and {fourier}; the target may be far from the "
+            "log.",
             polynomial=argument("features", "polynomial:2"),
             fourier=argument("features", "fourier"),
         ),

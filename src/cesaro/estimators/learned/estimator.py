@@ -28,7 +28,7 @@ class Learned(LearnedBase):
 
     Logs that are read in blocks, and those whose features are too many to be kept, pass through a shuffle buffer of random row
     groups that all runs draw from. Limit and standard error are those of all rows there too, and the distance of the answer from
-    the limit is part of the learning error; what the networks say of all rows is said of a sample of them.
+    the limit is part of the learning error; what networks give over all rows is then taken over a sample of them.
 
     Args:
         method: diff-sgq, diff-gq1, diff-gq2, diff-gq3, diff-gq4 or gradient-dice.
@@ -54,7 +54,7 @@ class Learned(LearnedBase):
             "auto" is the first, for networks the second.
         checkpoint: a file to keep progress in; the same fit resumes from it, bit for bit.
         engine: "local", or "ray": the passes over the log become tasks of a cluster, with the same bits; runs stay here.
-        address: of the Ray cluster; None: one on this machine.
+        address: the address of the Ray cluster; None: one on this machine.
         quiet: no progress bar.
 
     Attributes:
@@ -104,7 +104,7 @@ class Learned(LearnedBase):
         return self._diagnostics
 
     def predict(self, observations: Any, actions: Any = None) -> Array:
-        """Differential values `q(s, a)` with mean zero under the target, `[n]`; NaN for one-hot pairs without data.
+        """Differential values `q(s, a)` with mean zero under the target, `[n]`; NaN for one-hot pairs that no row has.
 
         Networks: the mean over seeds, each with mean zero over the target's pairs at the logged next states, as there is no
         density ratio. After a fit on ready features, `observations` are features `[n, K]`.

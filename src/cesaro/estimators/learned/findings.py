@@ -84,7 +84,13 @@ def _diverged(est: LearnedBase) -> Diagnostic:
 def _step(est: LearnedBase) -> Diagnostic:
     limit = est.plug_in_.max_step_sampled
     if limit is None:
-        return Diagnostic("step size", est.step_size_, "caution", "No step size is known to be stable here.")
+        return Diagnostic(
+            "step size",
+            est.step_size_,
+            "caution",
+            "No step size is known to be stable here.",
+            Sentence("Compare with {closed_form}.", closed_form=CLOSED_FORM),
+        )
     share = est.step_size_ / limit
     said = f"The step size {est.step_size_:.3g} is {share:.3g} times the largest stable one, {limit:.3g}. {est.plug_in_.note}"
     if share <= 1:
@@ -109,10 +115,10 @@ def _interval(est: LearnedBase) -> Diagnostic:
         "interval",
         None,
         "caution",
-        "There is no interval: what networks tend to has no formula; the spread over seeds says how far they agree, and nothing "
-        "about the log's own noise.",
+        "There is no interval, because no formula says what networks converge to. The spread over seeds says how far runs agree, "
+        "and nothing about the noise of the log.",
         Sentence(
-            "For an interval, take {closed_form}{features}.",
+            "For an interval, use {closed_form}{features}.",
             closed_form=CLOSED_FORM,
             features=Wording(" with this fitted estimator as its features" if values else "", ""),
         ),
@@ -200,11 +206,11 @@ def _over_rows(est: LearnedBase) -> Iterator[Diagnostic]:
         "rate over all rows",
         gap,
         verdict,
-        f"With the last networks, the mean of R + q(s', a') − q(s, a) over all rows is {gap:+.2g} from the rate.",
+        f"With the last networks, the mean of R + q(s', a') − q(s, a) over all rows differs from the rate by {gap:+.2g}.",
         ""
         if verdict == "ok"
         else Sentence(
-            "Both estimate the same: take more steps ({steps}), or smaller ones ({step}).",
+            "The two should be equal: take more steps ({steps}), or smaller ones ({step}).",
             steps=_setting("steps", 4 * est.steps_),
             step=_setting("step_size", f"{est.step_size_ / 4:.2g}"),
         ),

@@ -269,7 +269,7 @@ def _warn_unreached(est: LearnedBase, value: float) -> None:
     # Where the rate's own need is beyond what was computed, that of the slowest direction is an upper bound.
     bound = 20 * est.time_constant_
     needed = f"up to {bound:.1g}" if est.steps_needed_ is None else f"about {2 * est.steps_needed_:,}"
-    where = f"rate {value:.4g}, limit {est.limit_:.4g}, which the standard error counts in"
+    where = f"rate {value:.4g}, limit {est.limit_:.4g}, which the standard error includes"
     warnings.warn(
         f"{est.method} has not reached its limit after {est.steps_:,} steps ({where}): it would need {needed} at step "
         f"size {est.step_size_:.3g}, where its slowest direction has a time constant of {est.time_constant_:.3g} steps; "

@@ -248,7 +248,7 @@ def _about(file: Path, wanted: Mapping[str, Any]) -> Stored:
         settings, checksum, content = dict(meta["settings"]), str(meta["checksum"]), str(meta["content"])
         inputs = int(meta["inputs"])
     except Exception as error:  # whatever is wrong with a file that should be an archive
-        raise InputError(f"'{file}' is no recording of a study ({type(error).__name__}); {_AGAIN}.") from None
+        raise InputError(f"'{file}' is not a recording of a study ({type(error).__name__}); {_AGAIN}.") from None
     if checksum != _digest(settings) or checksum[:12] != file.stem.rpartition("_")[2]:
         differences = [
             f"{key} is {settings.get(key, 'unset')} there and {value} here"

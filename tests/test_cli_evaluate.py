@@ -483,6 +483,7 @@ def test_ctrl_c_is_one_line_and_leaves_nothing(tmp_path: Path, log: Path) -> Non
 def test_doctor_says_what_is_there_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_OPTIONAL", (("no_such_module", "magic", "magic"),))
     monkeypatch.setattr(doctor, "_SLOW_ROWS", 1e15)
+    monkeypatch.setattr(doctor, "_load", lambda: 0.0)
     result = cesaro("doctor")
     assert result.exit_code == 0, result.output
     said = " ".join(result.stdout.split())
@@ -502,6 +503,23 @@ def test_doctor_says_what_is_there_and_what_to_do(monkeypatch: pytest.MonkeyPatc
     assert "'cesaro[magic]'" in said
     assert "slow:" in said
     assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("load", "advice"), [(99.0, ""), (0.0, "reinstall numpy")])
+def test_a_busy_machine_says_nothing_about_the_installation(
+    monkeypatch: pytest.MonkeyPatch, load: float, advice: str
+) -> None:
+    monkeypatch.setattr(doctor, "_load", lambda: load)
+    monkeypatch.setattr(doctor, "_cores", lambda: 2)
+    monkeypatch.setattr(doctor, "_device", lambda: [doctor.Finding("device of JAX", "none")])
+    monkeypatch.setattr(doctor, "_moments_speed", lambda: doctor.Finding("closed form", "", "reinstall numpy"))
+    *_, last = doctor._findings()
+    assert last.advice == advice
+
+
+@pytest.mark.parametrize(("rate", "shown"), [(3.4e4, "0.034"), (1.25e6, "1.2"), (2.5e8, "250")])
+def test_speeds_have_two_digits(rate: float, shown: str) -> None:
+    assert doctor._millions(rate) == f"{shown} million"
 
 
 def test_doctor_is_not_silent_while_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -542,11 +560,12 @@ def test_fail_on_comes_after_the_document_and_the_folder(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cesaro.evaluation.Evaluation.verdict", property(lambda _: "bad"))
+    monkeypatch.setattr("cesaro.report.words.reasons", lambda _: ["odd", "worse"])
     given = (log, *POLICY, *COLUMNS, "--quiet", "--json", "--fail-on", "bad")
     failed = cesaro("evaluate", *given, "--out", tmp_path / "answer")
     assert (failed.exit_code, json.loads(failed.stdout)["verdict"]) == (3, "bad")
     assert sorted(os.listdir(tmp_path / "answer")) == FILES
-    assert failed.stderr.endswith("--fail-on bad: the verdict on 'uniform' is bad.\n")
+    assert failed.stderr.endswith("--fail-on bad: the verdict on 'uniform' is bad (odd, worse).\n")
     several = cesaro("compare", *given, "--policy", "constant:go")
     assert (several.exit_code, json.loads(several.stdout)["ranking"]) == (3, [])
 
@@ -561,9 +580,12 @@ def test_a_log_of_costs_speaks_of_costs(tmp_path: Path) -> None:
     one, other = json.loads(rewards.stdout), json.loads(bills.stdout)
     assert (one["cost"], other["cost"]) == (None, "bill")
     assert other["reward_rate"] == one["reward_rate"]
-    assert 'A reward is minus "bill"' in " ".join(other["log"]["notes"])
+    assert 'speak of rewards, which are minus "bill"' in " ".join(other["log"]["notes"])
+    assert (other["log"]["columns"]["cost"], "reward" in other["log"]["columns"]) == (["bill"], False)
     text = " ".join(cesaro(*given, "--cost", "bill").stdout.split())
     assert "'uniform' would cost -0." in text
+    assert "action done; cost bill." in text
+    assert "Found by name" not in text
     assert "than the log cost" in text or "from what the log cost" in text
     streamed = cesaro(*given, "--cost", "bill", "--json", "--stream")
     assert json.loads(streamed.stdout)["reward_rate"] == other["reward_rate"]

@@ -10,6 +10,7 @@ import pytest
 import cesaro as cs
 from cesaro.diagnostics import Diagnostic, Verdict
 from cesaro.estimators import Estimate
+from cesaro.report.words import numbers
 
 
 @pytest.fixture(scope="module")
@@ -146,9 +147,15 @@ def test_one_answer_that_is_not_bad_is_no_winner(found: cs.Comparison) -> None:
 def test_costs_are_compared_as_costs(found: cs.Comparison) -> None:
     """The rates 2, 1 and 0 of rewards that are minus a cost are the costs −2, −1 and 0, of which the first is the lowest."""
     evaluations = {name: replace(one, cost="bill") for name, one in found.evaluations.items()}
-    text = str(replace(found, evaluations=evaluations))
+    shown = replace(found, evaluations=evaluations)
+    text = str(shown)
     assert text.startswith("'high' has the lowest cost: -")
-    assert "Minus 'bill' per step, in the long run (higher is better)" in text
+    assert "Cost 'bill' per step, in the long run (lower is better)" in text
+    difference = numbers(found.difference("high", "low").negative(), found.confidence, None, signed=True)[0]
+    for page in (text, shown._repr_html_()):
+        assert difference.startswith("-")
+        assert difference in page
+        assert difference.replace("-", "+") not in page
 
 
 def test_frames(found: cs.Comparison) -> None:

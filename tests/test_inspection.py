@@ -275,6 +275,27 @@ def test_what_repeats_the_calendar_explains_errors_and_what_a_row_makes_does_not
     assert 'pass observation=["level", "weekday"]' in found.remedy
 
 
+def test_a_result_of_the_action_is_left_out_and_named_where_it_was_taken_for_an_observation() -> None:
+    rng = np.random.default_rng(0)
+    action, moist = rng.integers(0, 2, 2_000), np.empty(2_000)
+    moist[0] = 50.0
+    for t in range(1, 2_000):
+        moist[t] = np.clip(moist[t - 1] + 8 * action[t - 1] - 4 + rng.normal(), 10, 90)
+    log = {
+        "moist": moist,
+        "valve": np.where(action == 1, "open", "shut"),
+        "flow": 5 * action + rng.normal(0, 0.1, 2_000),
+        "profit": -abs(moist - 55) + rng.normal(size=2_000),
+    }
+    assert cs.inspect(log).arguments["observation"] == "moist"
+    with pytest.raises(
+        cs.InputError, match='the action of a row predicts 100 % of "flow" in the same row: if that is a'
+    ):
+        cs.evaluate(
+            cs.read(log, observation=["moist", "flow"], action="valve", reward="profit"), "constant:open", quiet=True
+        )
+
+
 def test_a_streamed_log_is_looked_at_as_well(tmp_path: Path) -> None:
     file = tmp_path / "log.parquet"
     pq.write_table(pa.table(several(np.random.default_rng(0))), file)

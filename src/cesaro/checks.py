@@ -1,15 +1,20 @@
 """Validation shared by everything that takes arrays: one clear sentence per broken rule."""
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cesaro.errors import InputError, ToleranceError
+from cesaro.text import nearest
 
 Array = NDArray[np.float64]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Numbers of logs and features are zero or within these sizes: their squares, products of three, and sums of as many as a log has
 # rows, are then numbers that a float64 holds.
@@ -101,6 +106,22 @@ def number(name: str, value: Any, *, low: float, low_open: bool = False, high: f
     if not ok:
         raise InputError(f"{name} must be a number{rule}. Got {value!r}.")
     return result
+
+
+def named_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, with a sentence in place of Python's TypeError for keyword arguments that it does not have."""
+    known = inspect.signature(function).parameters
+
+    @wraps(function)
+    def called(*given: P.args, **named: P.kwargs) -> R:
+        for name in named:
+            if name not in known:
+                close = nearest(name, known)
+                remedy = f"see help(cesaro.{function.__name__})." if close is None else f"did you mean {close!r}?"
+                raise InputError(f"{function.__name__} has no argument {name!r}; {remedy}")
+        return function(*given, **named)
+
+    return called
 
 
 def count(name: str, value: Any, *, low: int = 1, high: int | None = None) -> int:

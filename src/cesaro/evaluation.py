@@ -14,6 +14,7 @@ import numpy as np
 from cesaro import __version__
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions, Log, read
+from cesaro.data.names import sounds_like_cost
 from cesaro.devices import starting_jax
 from cesaro.diagnostics import Diagnostic, widened, worst
 from cesaro.errors import EvaluationWarning, InputError
@@ -26,6 +27,7 @@ from cesaro.passes.standard_errors import Estimate, check_confidence
 from cesaro.policies import policy as as_policy
 from cesaro.policies import python_file
 from cesaro.progress import stage
+from cesaro.text import GIVE, Sentence, argument
 from cesaro.versions import run_info
 from cesaro.views import Views, views
 
@@ -35,6 +37,8 @@ CLOSED_FORMS = ("auto", CLOSED_FORM)
 
 # Relative to the rates, what sums over a log may lose.
 ROUNDING = 1e-12
+# States at which a policy is asked twice: so many show one that draws an action of its own in one of a hundred.
+ASKED_AGAIN = 1_000
 
 COVERS = (
     "The interval covers the noise of the log, and the answers of other kinds of features where these differ by more than noise. "
@@ -42,7 +46,7 @@ COVERS = (
 )
 COVERS_ALL = (
     "The interval covers the noise of the log. Every logged pair of state and action has a feature of its own, so the features "
-    "leave nothing out."
+    "leave nothing out of these columns."
 )
 COVERS_MEAN = "The interval covers the noise of the log around its mean reward."
 COVERS_NOTHING = "There is no interval: this method has no standard error here."
@@ -263,6 +267,15 @@ def evaluate(
         )
     else:
         rate, behavior = _known(rate, ROUNDING * facts.spread), _known(behavior, ROUNDING * facts.spread)
+    if not _repeats_itself(estimator):
+        said.append(
+            f"Policy {target.name!r} gives other actions when it is asked again with the same rng, so the answer may differ from "
+            "run to run; draw its random numbers from rng: def policy(observations, rng)."
+        )
+    column = opened.schema.roles["reward"].columns[0]
+    cost = column if opened.schema.settings.cost else None
+    if cost is None and facts.high > 0 and sounds_like_cost(column):
+        said.append(_as_cost(column))
     return Evaluation(
         name=target.name,
         target=rate,
@@ -275,7 +288,10 @@ def evaluate(
         log={
             "name": opened.name,
             "rows": facts.rows,
-            "columns": {role: list(found.columns) for role, found in opened.schema.roles.items()},
+            "columns": {
+                "cost" if role == "reward" and cost is not None else role: list(found.columns)
+                for role, found in opened.schema.roles.items()
+            },
             "inferred": [] if opened.origin is None else list(opened.origin.inferred),
             "counts": dict(opened.counts),
             "notes": list(opened.notes),
@@ -284,7 +300,25 @@ def evaluate(
         estimator=estimator,
         is_logged=target.is_logged,
         run=run_info(),
-        cost=opened.schema.roles["reward"].columns[0] if opened.schema.settings.cost else None,
+        cost=cost,
+    )
+
+
+def _repeats_itself(estimator: Estimator) -> bool:
+    """Whether the policy gives the same actions again at some states."""
+    prepared = estimator.prepared_
+    if prepared.policy is None or prepared.is_logged:
+        return True
+    return prepared.policy.repeats_itself(prepared.sample.rows.next_observations.take(slice(0, ASKED_AGAIN)).plain())
+
+
+def _as_cost(column: str) -> str:
+    return Sentence(
+        'More of "{column}" counts as better, because it is the reward; if it is a cost, {give} {cost} in place of {reward}.',
+        column=column,
+        give=GIVE,
+        cost=argument("cost", column),
+        reward=argument("reward", column),
     )
 
 

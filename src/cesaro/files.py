@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from cesaro import documents
 from cesaro.errors import InputError, is_out_of_memory
-from cesaro.text import looks_like_address, shown_address, visible
+from cesaro.text import looks_like_address, nearest, shown_address, visible
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -33,6 +33,8 @@ _BESIDE = re.compile(r"\.(.+)\.(?:[0-9a-f]{8}\.tmp|lock)", re.DOTALL)
 _NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
 # Bytes of a name that most file systems take.
 _NAME_BYTES = 255
+# Names of a folder that are compared with one that is not there.
+_MOST_NAMES = 10_000
 
 
 def reject_address(name: str, path: str | os.PathLike[str]) -> None:
@@ -41,6 +43,17 @@ def reject_address(name: str, path: str | os.PathLike[str]) -> None:
     if looks_like_address(text):
         shown = visible(shown_address(text))
         raise InputError(f"{name} must be a path on this machine. Got {shown}; write it here, and copy it there.")
+
+
+def not_there(path: Path, remedy: str = "check the path.") -> str:
+    """What to do about a path that leads nowhere: take the name beside it that was probably meant, or the remedy."""
+    try:
+        beside = os.listdir(path.parent)[:_MOST_NAMES]
+    except (OSError, ValueError):
+        beside = []
+    names = {Path(name).stem: name for name in sorted(beside) if name != path.name}
+    close = nearest(path.stem, names)
+    return remedy if close is None else f"did you mean {visible(str(path.with_name(names[close])))!r}?"
 
 
 def kind(path: Path) -> str | None:

@@ -1,7 +1,9 @@
 """Text that others read: without control codes, line breaks and credentials, and in the words of who reads it."""
 
+import difflib
 import re
 import shlex
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -24,6 +26,19 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def nearest(text: str, known: Iterable[str]) -> str | None:
+    """The known text that was probably meant, whatever its case; None: none is like it.
+
+    Example:
+        >>> from cesaro.text import nearest
+        >>> nearest("open", ["SHUT", "OPEN"]), nearest("rewards", ["reward", "cost"]), nearest("x", ["reward"])
+        ('OPEN', 'reward', None)
+    """
+    folded = {one.casefold(): one for one in known}
+    found = difflib.get_close_matches(text.casefold(), folded, n=1)
+    return folded[found[0]] if found else None
 
 
 class Wording(NamedTuple):

@@ -87,6 +87,11 @@ def test_columns_with_a_comma_are_a_list() -> None:
     refused(r'pass observation=\["state", "action"\]', log(), observation="state, action")
 
 
+def test_an_argument_misspelt_is_named() -> None:
+    with pytest.raises(InputError, match=r"^read has no argument 'rewards'; did you mean 'reward'\?$"):
+        read({}, rewards="r")  # type: ignore[call-arg]
+
+
 def test_unasked_columns_are_said() -> None:
     found = read(log(weight=[1.0, 2.0, 3.0]))
     assert "weight" not in found.schema.roles

@@ -150,6 +150,7 @@ def test_identification_of_pairs() -> None:
     lost = found(fit(log, "constant:1", **settings), "identification")
     assert lost.verdict == "caution"
     assert lost.value == pytest.approx(np.mean(states == 2))
+    assert lost.remedy == "Collect data where the log has none: at (s', a') = (2, 1)."
     everywhere = cs.Transitions(states, actions, rng.normal(size=rows), rng.permutation(states))
     with warned():
         assert found(fit(everywhere, "constant:1", ridge=0.01, **settings), "identification").verdict == "bad"

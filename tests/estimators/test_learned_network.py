@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -265,10 +266,11 @@ def test_findings_without_an_interval() -> None:
 
 def test_runs_that_still_move_are_not_settled() -> None:
     found = copy.copy(fitted("diff-gq1"))
+    assert found.runs_ is not None
     difference = abs(found.reward_rate_ - found.behavior_.value)
     for move, verdict in ((0.01, "ok"), (0.05, "caution"), (0.3, "bad")):
         found.__dict__.pop("_diagnostics", None)
-        found.earlier_rates_ = found.seed_rates_ - move * difference
+        found.runs_ = replace(found.runs_, earlier_rates=found.seed_rates_ - move * difference)
         settled = next(entry for entry in found.diagnostics_ if entry.name == "settled")
         assert settled.verdict == verdict
         assert ("have settled" in settled.sentence) == (verdict == "ok")
@@ -278,16 +280,18 @@ def test_runs_that_still_move_are_not_settled() -> None:
 def test_opposite_moves_do_not_cancel() -> None:
     """Two of three runs come down and one goes up, so that the mean stays."""
     found = copy.copy(fitted("diff-gq1"))
+    assert found.runs_ is not None
     difference = abs(found.reward_rate_ - found.behavior_.value)
-    found.spread_ = 0.1 * difference
+    found.runs_ = replace(found.runs_, spread=0.1 * difference)
     for move, verdict in ((0.02, "ok"), (0.2, "caution"), (0.8, "bad")):
         found.__dict__.pop("_diagnostics", None)
-        found.earlier_rates_ = found.seed_rates_ + move * difference * np.array([1, -2, 1])
+        moves = move * difference * np.array([1, -2, 1])
+        found.runs_ = replace(found.runs_, earlier_rates=found.seed_rates_ + moves)
         settled = next(entry for entry in found.diagnostics_ if entry.name == "settled")
         assert settled.value == pytest.approx(0, abs=1e-9)
         assert settled.verdict == verdict
         assert f"by {move * difference:.2g} each" in settled.sentence
-    found.spread_ = 10 * difference
+    found.runs_ = replace(found.runs_, spread=10 * difference)
     found.__dict__.pop("_diagnostics")
     assert next(entry for entry in found.diagnostics_ if entry.name == "settled").verdict == "ok"
 

@@ -173,6 +173,35 @@ def test_fragments_show_the_answer(answer: cs.Evaluation, log: cs.Transitions) -
     no_id_twice(Page(answer._repr_html_() + both._repr_html_()))
 
 
+def test_a_page_of_costs_has_one_sign(answer: cs.Evaluation) -> None:
+    """The log is said to cost 2 and the target 1: the difference is −1 in the sentence, in its card and below its picture."""
+    rates = (Estimate(value, 0.1, 100.0) for value in (-1.0, -2.0, 1.0))
+    shown = replace(answer, cost="bill", **dict(zip(("target", "behavior", "difference"), rates)))
+    drawn = [rates_picture(shown), *pictures(shown)]
+    page = Page(evaluation_page(shown, drawn)).text
+    assert page.count("-1.00") >= 3
+    assert "+1.00" not in page
+    assert "cost 'bill' € per visit" in page
+    assert "difference of costs" in page
+    assert "Findings speak of rewards, which are minus 'bill'." in page
+    assert "the log's rate of 2 and the target's of 1." in page
+    assert drawn[1].title == "Cost over time"
+
+
+@pytest.mark.parametrize("kind", ["reward", "influence"])
+def test_a_long_unit_stays_clear_of_the_legend(answer: cs.Evaluation, kind: str) -> None:
+    made = replace(answer, unit="euros and cents per minute of a day of irrigation in summer").plot(kind)
+    made.canvas.draw()
+    (axes,) = made.axes
+    words = [
+        axes.yaxis.label,
+        *(text for text in axes.get_children() if "irrigation" in getattr(text, "get_text", str)()),
+    ]
+    assert any("irrigation" in text.get_text() for text in words)
+    legends = [legend.get_window_extent() for legend in made.legends]
+    assert not any(text.get_window_extent().overlaps(legend) for text in words for legend in legends)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_plot_is_a_figure_that_notebooks_show(answer: cs.Evaluation, kind: str) -> None:
     made = answer.plot(kind)

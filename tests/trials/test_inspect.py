@@ -36,7 +36,7 @@ TRIALS = [
     inspect(
         "a reward with the name of a time",
         log(reward=None, log_steps=[str(0.5 + t % 3) for t in range(24)]),
-        'No name says which column is the reward; "log_steps" is a guess.',
+        'No name says which column is the reward; "log_steps" is a guess',
         code=0,
     ),
     inspect(
@@ -52,6 +52,24 @@ TRIALS = [
         code=0,
     ),
     inspect("a log that says what it is", log(), HIDDEN, code=0),
+    *(
+        inspect(f"a cost called {name}", log(reward=None, **{name: walk()["reward"]}), f"--cost {name}", code=0)
+        for name in ("op_cost_ct", "totalCostEur", "Kosten", "Betriebskosten")
+    ),
+    inspect(
+        "a reward that no name tells",
+        log(reward=None, x1=walk()["reward"]),
+        '"x1" is a guess; if less of it is better, take --cost x1 in place of --reward x1.',
+        code=0,
+    ),
+    Trial(
+        "evaluated: a cost as the reward",
+        log(reward=None, op_cost_ct=walk()["reward"]),
+        'warning: uniform: More of "op_cost_ct" counts as better, because it is the reward; if it is a cost, give --cost '
+        "op_cost_ct in place of --reward op_cost_ct.",
+        rate=0.5,
+        options="--reward op_cost_ct",
+    ),
     inspect("as a document", log(), '"schema": "cesaro-inspection/1"', code=0, options="--json"),
     inspect("a policy for the command", log(), "--policy 'a b.py:c'", code=0, options="--policy 'a b.py:c'"),
     inspect("control codes in names", log(**{"\x1b[31mx": walk()["state"]}), r"\x1b[31mx", code=0),
@@ -63,6 +81,26 @@ TRIALS = [
         log(timestamp=TIMES),
         'column "timestamp" must be different in every row of a trajectory. Got the same at row 0 (counted from 0) and row 1 '
         "(counted from 0); remove one of them, give --drop-duplicates if rows are in the file twice, or give --trajectory",
+    ),
+    inspect(
+        "one time of another form",
+        log(
+            **{name: 3 * entries for name, entries in walk().items()},
+            time=[f"2025-03-01 00:00:{t}" for t in range(10, 82)],
+        ),
+        "The times of \"time\" cannot be read because of '2025-03-01 00:00:60'; write it as the other times.",
+        code=0,
+    ),
+    Trial(
+        "evaluated: one time of another form",
+        log(timestamp=[f"2025-03-01T00:{t:02d}:00Z" if t != 9 else "01.03.2025 00:09" for t in range(24)]),
+        "column \"timestamp\" must hold times, all of one form. Got '01.03.2025 00:09' at row 9 (counted from 0); correct",
+    ),
+    Trial(
+        "evaluated: one time without a zone, in blocks",
+        log(timestamp=[f"2025-03-01T00:{t:02d}:00{'Z' * (t != 9)}" for t in range(24)]),
+        "must hold times, all of one form. Got '2025-03-01T00:09:00' at row 9",
+        options="--stream",
     ),
     Trial(
         "evaluated: rows twice",

@@ -80,6 +80,7 @@ TRIALS = [
         "--features bogus",
         "features must be one of auto, one-hot, smooth, splines, linear, fourier, polynomial, … Got 'bogus'.",
     ),
+    option("--features polinomial", "Got 'polinomial'; did you mean polynomial?"),
     option("--features fourier:-1", "features must be 'fourier' or 'fourier:<whole number>'. Got 'fourier:-1'."),
     option("--features x.py:f", "'x.py' cannot be read (No such file or directory); check the path."),
     Trial(

@@ -31,6 +31,7 @@ TIMED = log(time=[str(row) for row in range(24)])
 
 
 PATHS = [
+    Trial("a name misspelt", says="Got no such file; did you mean 'log.csv'?", log="lgo.csv"),
     Trial("nothing there", {}, f"nope.csv {GONE}", log="nope.csv"),
     Trial("no path", {}, "A log's path must not be empty. Got ''; name a file, a folder or a pattern.", log=""),
     Trial(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .table import Files, Trial, log, rows, text
+from .table import Files, Trial, log, rows, text, walk
 
 TABLE = "state,action,probability\na,go,0.5\na,stay,0.5\nb,go,0.5\nb,stay,0.5\n"
 SHAPE = "Policy 'f' must give one action label per observation, shape (23,). Got shape {}; return an array with one label for"
@@ -51,7 +51,7 @@ def probabilities(name: str, says: str, given: str, actions: str = "['go', 'stay
 
 def table(name: str, says: str, content: str | bytes, **more: Any) -> Trial:
     """A policy in p.csv."""
-    return Trial(name, {**log(), "p.csv": content}, says, policy="p.csv", **more)
+    return Trial(name, {**more.pop("files", log()), "p.csv": content}, says, policy="p.csv", **more)
 
 
 def classifier(*actions: Any) -> Callable[[Path], object]:
@@ -69,6 +69,17 @@ def classifier(*actions: Any) -> Callable[[Path], object]:
 
 
 FUNCTIONS = [
+    function(
+        "random numbers of its own",
+        "warning: f: Policy 'f' gives other actions when it is asked again with the same rng, …; draw its random numbers from",
+        "return np.random.choice(['go', 'stay'], len(observations))",
+        code=0,
+    ),
+    function(
+        "an action in other letters",
+        "chooses the action 'Go' …, and the log log.csv holds only 'go', 'stay'; did you mean 'go'? Else leave out actions that",
+        "return ['Go'] * len(observations)",
+    ),
     function("too few actions", SHAPE.format("(1,)"), "return ['go']"),
     function("two axes", SHAPE.format("(23, 1)"), "return [['go']] * len(observations)"),
     function("one action", SHAPE.format("()"), "return 'go'"),
@@ -222,6 +233,12 @@ PROBABILITIES = [
     probabilities("an action left out", "", "np.ones((n, 1))", "['go']", rate=0.5),
 ]
 TABLES = [
+    table(
+        "a state misspelt",
+        "state 'rain' in the log log.csv has none: … the table's label 'rainy' is not in the log: did you mean 'rain'?",
+        "state,action\nsun,go\nrainy,stay\n",
+        files=log(state=[{"a": "sun", "b": "rain"}[one] for one in walk()["state"]]),
+    ),
     table("plain", "", TABLE, rate=0.5),
     table("a byte order mark", "", f"\ufeff{TABLE}", rate=0.5),
     table("CR LF", "", TABLE.replace("\n", "\r\n"), rate=0.5),
@@ -338,6 +355,21 @@ WORDS = [
         says="compare takes at least two --policy options. Got 1; for",
         command="compare log.csv --policy uniform",
     ),
+    Trial("a constant in other letters", says="Got 'GO'; did you mean 'go'?", policy="constant:GO"),
+    Trial("a word misspelt", says="Got 'unifrom'; did you mean uniform?", policy="unifrom"),
+    Trial(
+        "a file misspelt",
+        {**log(), "nightly.py": ""},
+        "'nighty.py' cannot be found; did you mean 'nightly.py'?",
+        policy="nighty.py:f",
+    ),
+    Trial(
+        "a column that is no plain word, without backticks",
+        log(**{"soil%": [str(t) for t in range(24)]}),
+        "a column whose name is more than one plain word stands in backticks, `room temp`.",
+        policy="rule:go if soil% < 5 else stay",
+    ),
+    python("a name misspelt", "did you mean 'f2'?", "def f2(observations): return ['go'] * len(observations)"),
     Trial("a table that is missing", says=f"'nope.csv' {NO_FILE}", policy="nope.csv"),
     Trial("a file that is missing", says=f"'p.py' {NO_FILE}", policy="p.py:f"),
     Trial("a folder", {**log(), "p.py/x": ""}, f"'p.py' {NO_FILE}", policy="p.py:f"),

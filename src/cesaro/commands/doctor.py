@@ -67,9 +67,12 @@ def _findings() -> Iterator[Finding]:
     yield from _machine()
     devices = list(_device())
     yield from devices
-    yield _moments_speed()
-    if devices[0].found != "none":
-        yield _learning_speed()
+    speeds = [_moments_speed, *([_learning_speed] if devices[0].found != "none" else [])]
+    is_busy = _load() > _cores()
+    for measure in speeds:
+        finding = measure()
+        # A speed beside other programs says nothing about this installation, and the line on the load says what to do.
+        yield finding._replace(advice="") if is_busy else finding
 
 
 def _package(name: str) -> Finding:
@@ -86,7 +89,7 @@ def _optional(module: str, purpose: str, extra: str) -> Finding:
 
 
 def _machine() -> Iterator[Finding]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores, load = _cores(), _load()
     limits = [
         f"{name}={os.environ[name]}" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS") if name in os.environ
     ]
@@ -96,7 +99,6 @@ def _machine() -> Iterator[Finding]:
         "unset these variables to use all cores" if limits and cores > 1 else "",
     )
     if hasattr(os, "getloadavg"):
-        load = os.getloadavg()[0]
         busy = "other programs are at work: close them before you measure anything" if load > cores else ""
         yield Finding("load", f"{load:.1f}", busy)
     free, total = _memory()
@@ -104,6 +106,15 @@ def _machine() -> Iterator[Finding]:
         little = free < _LITTLE_MEMORY
         advice = "close other programs, or read fewer columns: a log takes about three times its size" if little else ""
         yield Finding("memory", f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB free", advice)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _load() -> float:
+    """Programs at work in the last minute; zero where the system does not say."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def _memory() -> tuple[float, float]:
@@ -167,7 +178,12 @@ def _moments_speed() -> Finding:
         advice = (
             "slow: look for other programs at work and for a limit on BLAS threads; reinstall numpy from its wheels"
         )
-    return Finding("closed form", f"{rate / 1e6:.1f} million rows/s at {_FEATURES} features", advice)
+    return Finding("closed form", f"{_millions(rate)} rows/s at {_FEATURES} features", advice)
+
+
+def _millions(rate: float) -> str:
+    """With two digits, however slow."""
+    return f"{rate / 1e6:.{0 if rate >= 1e7 else 1}f} million" if rate >= 1e6 else f"{rate / 1e6:.2g} million"
 
 
 def _learning_speed() -> Finding:
@@ -183,5 +199,5 @@ def _learning_speed() -> Finding:
         times.append(time.perf_counter() - start)
     rate = 2 * seeds * budget / times[-1]
     advice = "slow: close other programs, and see whether the device above is the one you expect"
-    found = f"{rate / 1e6:.1f} million updates/s, {times[0] - times[-1]:.1f} s to compile"
+    found = f"{_millions(rate)} updates/s, {times[0] - times[-1]:.1f} s to compile"
     return Finding("learning", found, advice if rate < _SLOW_UPDATES else "")

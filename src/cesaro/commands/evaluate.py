@@ -363,7 +363,9 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
             output.echo(f"Report: {where} (beside it: {beside}, {pictures} pictures)", aside=given["json"])
     failed = [one for one in (answer.evaluations.values() if several else [answer]) if _fails(one, given["fail_on"])]
     if failed:
-        verdicts = ", ".join(f"{one.name!r} is {one.verdict}" for one in failed)
+        from cesaro.report.words import reasons
+
+        verdicts = ", ".join(f"{one.name!r} is {one.verdict} ({', '.join(reasons(one))})" for one in failed)
         output.echo(f"--fail-on {given['fail_on']}: the verdict on {verdicts}.", aside=True)
         raise typer.Exit(VERDICT_EXIT)
 
@@ -401,14 +403,13 @@ def _repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any]
 
 
 def _print(answer: Any, several: bool, *, as_json: bool) -> None:
-    from cesaro.report import text
+    from cesaro.report import text, words
 
     if as_json:
         output.document(json.dumps(answer.to_dict(), indent=2, allow_nan=False))
         evaluations = answer.evaluations.values() if several else [answer]
-        for one in evaluations:
-            for warning in one.warnings:
-                output.echo(f"warning: {one.name}: {warning}", aside=True)
+        for names, warning in words.once((one.name, warning) for one in evaluations for warning in one.warnings):
+            output.echo(f"warning: {', '.join(names)}: {warning}", aside=True)
         return
     console = output.console()
     for part in (text.render_comparison if several else text.render_evaluation)(answer):

@@ -138,23 +138,36 @@ def cast(column: pa.ChunkedArray, kind: pa.DataType, place: Place, what: str, re
     except MemoryError:
         raise
     except pa.ArrowException:
-        row = _first_failure(column, kind)
+        row = first_failure(column, kind)
         raise place.error(
             f"must hold {what}", f"{shown(column[row])} at {place.row(row)}", remedy or "correct that entry"
         ) from None
 
 
-def _first_failure(column: pa.ChunkedArray, kind: pa.DataType) -> int:
+def time_kind(texts: pa.ChunkedArray) -> pa.DataType | None:
+    """The type of times, without or with a zone, as which the first text can be read; None: as neither."""
+    kinds = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
+    return next((kind for kind in kinds if len(texts) and can_cast(texts[:1], kind)), None)
+
+
+def can_cast(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
+    try:
+        column.cast(kind)
+    except MemoryError:
+        raise
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def first_failure(column: pa.ChunkedArray, kind: pa.DataType) -> int:
     """The first row that cannot be cast, by halving."""
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2
-        try:
-            column.slice(low, middle - low).cast(kind)
+        if can_cast(column.slice(low, middle - low), kind):
             low = middle
-        except MemoryError:
-            raise
-        except pa.ArrowException:
+        else:
             high = middle
     return low
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cesaro.data.addresses import File
-from cesaro.data.columns import EXACT, empty, kind_argument
+from cesaro.data.columns import EXACT, can_cast, empty, first_failure, kind_argument, time_kind
 from cesaro.data.roles import Roles
 from cesaro.data.sources import reading
 from cesaro.errors import InputError
@@ -169,6 +169,8 @@ class Survey:
         for column in columns:
             if self.types[column] == pa.string() and column not in exact:
                 self._check_text(column, column in labels, owners.get(column))
+                if column == roles.time:
+                    self._check_times(column)
 
     def _long_numbers(self, columns: Sequence[str]) -> list[str]:
         """Columns of whole numbers, written out, whose digits a float64 would lose."""
@@ -256,6 +258,23 @@ class Survey:
                     choice=choice,
                 )
             )
+
+    def _check_times(self, column: str) -> None:
+        """Of times that became text, the first entry that is not read as those before it are."""
+        kind, rows = None, [0] * len(self._files)
+        for part in self._parts():
+            values = part.read([column], {column: pa.string()}, ".")[column]
+            kind = kind or time_kind(values)
+            if kind is None:
+                return
+            if not can_cast(values, kind):
+                row = first_failure(values, kind)
+                spot = Spot(part.number, rows[part.number] + row)
+                raise InputError(
+                    f'{self._log}: column "{column}" must hold times, all of one form. Got {values[row].as_py()!r} at '
+                    f"{self._row(spot)}; correct it, or write it as the entries before it."
+                )
+            rows[part.number] += len(values)
 
     def _check_decimals(self, column: str, seen: Seen, choice: str) -> None:
         """Numbers whose decimal mark is not that of the file must not become labels."""

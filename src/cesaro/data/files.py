@@ -16,6 +16,7 @@ from cesaro.data.folders import EVERYTHING, Listing, Selection, in_store, on_thi
 from cesaro.data.parquet_file import ParquetSource
 from cesaro.data.sources import Source, reading
 from cesaro.errors import InputError
+from cesaro.files import not_there
 from cesaro.text import is_address, shown_address, visible
 
 PARQUET = (".parquet", ".parq", ".pq")
@@ -53,7 +54,7 @@ def open_path(text: str, skip_bad_files: bool = False) -> Source:
         return _matched(name, shown, found, skip_bad_files)
     if mode is None:
         got = "a broken link" if path.is_symlink() else "no such file"
-        raise InputError(f"{shown} must be an existing file, folder or pattern. Got {got}; check the path.")
+        raise InputError(f"{shown} must be an existing file, folder or pattern. Got {got}; {not_there(path)}")
     if stat.S_ISDIR(mode):
         return _folder(name, on_this_machine(_fixed(text), EVERYTHING, _is_log), skip_bad_files)
     if not stat.S_ISREG(mode):

@@ -26,7 +26,10 @@ REWARDS = _listed(
     """profit return score payoff revenue margin gain utility click clicked clicks conversion converted outcome earnings income
     kpi objective sales yield benefit rating r"""
 )
-COSTS = _listed("cost costs loss losses penalty expense expenses")
+COSTS = _listed(
+    """cost costs loss losses penalty penalties expense expenses fee fees kosten kost verlust ausgaben aufwand coût coûts cout
+    couts perte dépense dépenses coste costes costo costos costi gasto gastos custo custos koszt koszty kostnad kostnader"""
+)
 # What was done, and how likely that was. The last ones are as often what is seen, and count where no other name does.
 ACTIONS = _listed(
     """decision choice treatment arm control order ordered dose recommendation recommended command setpoint heater heating valve
@@ -56,6 +59,18 @@ def words(name: str) -> list[str]:
 def means(name: str, known: tuple[str, ...]) -> bool:
     """Whether a name, its first or its last word is one of the known ones."""
     return folded(name) in known or bool(set(words(name)[:1] + words(name)[-1:]) & set(known))
+
+
+def sounds_like_cost(name: str) -> bool:
+    """Whether one of the words of a name is that of a cost: `op_cost_ct`, `totalCost`, `Betriebskosten`.
+
+    Example:
+        >>> from cesaro.data.names import sounds_like_cost
+        >>> [sounds_like_cost(name) for name in ("op_cost_ct", "Kosten", "costume")]
+        [True, True, False]
+    """
+    parts = re.findall(r"[^\W\d_]+", " ".join(words(name)))
+    return any(word in COSTS or word.endswith("kosten") for word in parts)
 
 
 def is_id(name: str) -> bool:

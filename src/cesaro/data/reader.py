@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cesaro.checks import named_arguments
 from cesaro.data import minari_source
 from cesaro.data.blocks import Block, Rows, Stretch
 from cesaro.data.digests import Found
@@ -29,6 +30,7 @@ from cesaro.text import GIVE, Sentence, Wording, argument, shown_address
 STREAM_BYTES = 1 << 28
 
 
+@named_arguments
 def read(
     source: Any,
     *,
@@ -146,7 +148,7 @@ def read(
     roles, notes = find_roles(opened.name, opened.names, given)
     if cost is not None:
         notes.append(
-            f'A reward is minus "{roles.reward}": a cost of 2 per step is a rate of -2, and a higher rate is better.'
+            f'Findings, JSON and Python speak of rewards, which are minus "{roles.reward}", so that a higher rate is better.'
         )
     if settings.drop_duplicates and roles.time is None:
         raise InputError(
@@ -164,6 +166,8 @@ def read(
     chosen = known | check_kinds(opened.name, kinds, roles)
     unused = () if trajectory is False else possible_ids(opened.names, roles)
     log = LazyLog(opened, roles, chosen, settings, tuple(notes), unused, stream)
+    if cost is not None:
+        given["reward"] = cost
     inferred = tuple(role for role, _ in roles.items() if given.get(role) is None)
     denied = tuple(role for role, value in given.items() if value is False)
     log.origin = Origin(opened, roles, chosen, settings, inferred, denied)

@@ -1,6 +1,5 @@
 """Which column plays which part: given by name, or found by a default name where there is no doubt."""
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from typing import Any, Literal
 
 from cesaro.data.names import folded
 from cesaro.errors import InputError
-from cesaro.text import GIVE, Sentence, Wording, argument, option, visible
+from cesaro.text import GIVE, Sentence, Wording, argument, nearest, option, visible
 
 Given = str | Sequence[str] | Literal[False] | None
 
@@ -179,8 +178,8 @@ class _Finder:
             listed = ", ".join(f'"{part}"' for part in parts)
             repeated = " ".join(option(role, part) for part in parts)
             return Sentence("{all}.", all=Wording(f"pass {role}=[{listed}]", f"repeat the option: {repeated}"))
-        close = difflib.get_close_matches(name, self.names, n=1)
-        return f'did you mean "{close[0]}"?' if close else "name one of these."
+        close = nearest(name, self.names)
+        return f'did you mean "{close}"?' if close else "name one of these."
 
     def _prefixed(self, role: str, pattern: str) -> Chosen:
         prefix = pattern[:-1]

@@ -13,6 +13,8 @@ from cesaro.errors import InputError
 from cesaro.features import OneHot
 from cesaro.passes.influence import Solution
 from cesaro.passes.moments import Moments
+from cesaro.passes.prepare import Prepared
+from cesaro.passes.support import without_data
 from cesaro.text import Sentence, Wording, argument
 
 # Rows whose pairs lead to pairs without data do not count. A hundredth changes little; a fifth is another log.
@@ -123,7 +125,7 @@ def equations(subject: Subject) -> Iterator[Diagnostic]:
     if solution is None or moments is None:
         return
     if isinstance(chosen, OneHot):
-        yield identification_of_pairs(solution, moments)
+        yield identification_of_pairs(subject.prepared, solution, moments)
         yield rows_per_pair(solution, moments)
         if solution.ridge > 0:
             yield ridge(subject, chosen, solution, moments)
@@ -154,7 +156,7 @@ def identification(solution: Solution, moments: Moments) -> Diagnostic:
     )
 
 
-def identification_of_pairs(solution: Solution, moments: Moments) -> Diagnostic:
+def identification_of_pairs(prepared: Prepared, solution: Solution, moments: Moments) -> Diagnostic:
     if isinstance(solution.bare, InputError):
         return IDENTIFICATION.found(
             1.0,
@@ -173,7 +175,7 @@ def identification_of_pairs(solution: Solution, moments: Moments) -> Diagnostic:
             at_most(solution.unidentified, LEAK_CAUTION, tabular.LEAK),
             f"About once in {1 / solution.unidentified:,.0f} steps the target meets a pair of state and action that no row of "
             "the log has, and nothing is known of what happens there.",
-            _AT_THE_PAIRS,
+            _collect(prepared, moments),
         )
     shares = np.asarray(moments.mean("v"))
     logged = shares > 0
@@ -189,11 +191,13 @@ def identification_of_pairs(solution: Solution, moments: Moments) -> Diagnostic:
         f"The log determines the rate, from the pairs of state and action that the target keeps to. Another {pairs:,} of the "
         f"{logged.sum():,} logged pairs, with {percent(lost)} of the rows, lead to pairs that no row of the log has, and are "
         "left out.",
-        _AT_THE_PAIRS,
+        _collect(prepared, moments),
     )
 
 
-_AT_THE_PAIRS = "Collect data at the pairs that the finding `support` names."
+def _collect(prepared: Prepared, moments: Moments) -> str:
+    pairs = without_data(prepared, moments, 3)
+    return f"Collect data where the log has none: at (s', a') = {', '.join(pairs)}." if pairs else "Collect more data."
 
 
 def rows_per_pair(solution: Solution, moments: Moments) -> Diagnostic:

@@ -30,7 +30,7 @@ from cesaro.features.maps import (
 )
 from cesaro.features.networks import NetworkInputs
 from cesaro.policies import python_file
-from cesaro.text import Sentence, Wording
+from cesaro.text import Sentence, Wording, nearest
 
 __all__ = ["SAMPLE", "FeatureMap", "Features", "OneHot", "build", "sample_rows"]
 
@@ -89,9 +89,11 @@ def build(
                 )
             return OneHot(observations, log.states(), actions)
         if name not in _NAMED:
-            known = ", ".join(("auto", "one-hot", *_NAMED))
+            known = ("auto", "one-hot", *_NAMED)
+            close = nearest(name, known)
             raise InputError(
-                f"features must be one of {known}, a transformer, a function or file.py:name. Got {spec!r}."
+                f"features must be one of {', '.join(known)}, a transformer, a function or file.py:name. Got {spec!r}"
+                + (f"; did you mean {close}?" if close else ".")
             )
     elif not user_code.call(_unreadable(spec), hasattr, spec, "fit"):
         made: FeatureMap = user_code.call(_unreadable(spec), _from_function, spec, observations, actions)

@@ -12,14 +12,26 @@ import pyarrow.compute as pc
 
 from cesaro.checks import Array
 from cesaro.data import Transitions
-from cesaro.data.names import ACTIONS, CALENDAR, COSTS, PROPENSITIES, REWARDS, TIMES, folded, is_id, means
+from cesaro.data.columns import can_cast, first_failure, shown, time_kind
+from cesaro.data.names import (
+    ACTIONS,
+    CALENDAR,
+    COSTS,
+    PROPENSITIES,
+    REWARDS,
+    TIMES,
+    folded,
+    is_id,
+    means,
+    sounds_like_cost,
+)
 from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Chosen, Roles, find_roles
 from cesaro.data.settings import GAP, Settings
 from cesaro.data.sources import Source
-from cesaro.data.values import Categories, Column
+from cesaro.data.values import Categories
 from cesaro.errors import InputError
 from cesaro.inspection import evidence
-from cesaro.inspection.evidence import CLEAR, Contiguous
+from cesaro.inspection.evidence import CLEAR, MADE, Contiguous
 from cesaro.inspection.prediction import ENOUGH, LEVELS, Errors, Gain, as_inputs, grouped, held_out
 from cesaro.inspection.profiles import Profile
 from cesaro.text import option, visible
@@ -34,8 +46,6 @@ FEW_LABELS, ROWS_PER_PAIR = 30, 20
 SAME = 0.99
 # Steps of times that are longer than the gap, as a part of all: more are irregular by nature.
 IRREGULAR = 0.2
-# What the action of a row explains of a column that is its result, at least, beyond what was known before.
-MADE = 0.3
 _DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
 _UNITS = ((86_400.0, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second"))
 
@@ -175,9 +185,7 @@ class _Proposer:
                 )
             elif _is_unread_time(name, found):
                 reason = "its times cannot be read"
-                self.found.doubts.append(
-                    f'The times of "{visible(name)}" have a form that cannot be read; write them as 2024-01-31 14:00:00.'
-                )
+                self.found.doubts.append(_unread_times(name, self.table[name]))
             elif self._is_row_number(name, found):
                 reason = "it numbers the rows"
             elif is_id(name) and found.kind == "whole number" and (found.levels or 0) > found.rows // evidence.REPEATS:
@@ -219,7 +227,7 @@ class _Proposer:
 
     def _reward(self, times: Sequence[str]) -> None:
         numeric = [name for name in self.free if self.profiles[name].kind in ("number", "whole number", "true/false")]
-        named = _by_name(numeric, DEFAULTS["reward"]) or _by_name(numeric, REWARDS) or _by_name(numeric, COSTS)
+        named = _by_name(numeric, DEFAULTS["reward"]) or _by_name(numeric, REWARDS) or _costs(numeric)
         if named:
             self._take("reward", named[0], "by its name")
             if len(named) > 1:
@@ -227,7 +235,7 @@ class _Proposer:
                 self.found.doubts.append(
                     f'"{visible(named[0])}" was taken as the reward; {others} may be meant instead (--reward).'
                 )
-            if means(named[0], COSTS):
+            if sounds_like_cost(named[0]):
                 self.found.is_cost = not (self.profiles[named[0]].low or "").startswith(("-", "−"))
                 self.found.doubts.append(
                     f'"{visible(named[0])}" sounds like a cost, '
@@ -244,9 +252,8 @@ class _Proposer:
                 if not (name in times or means(name, CALENDAR) or is_id(name)) and self.profiles[name].levels
             ]
             if not rest:
-                lost = next(
-                    (name for name in _by_name(list(self.profiles), (*DEFAULTS["reward"], *REWARDS, *COSTS))), None
-                )
+                every = list(self.profiles)
+                lost = next(iter(_by_name(every, (*DEFAULTS["reward"], *REWARDS)) or _costs(every)), None)
                 got = (
                     "no column of numbers that could be one"
                     if lost is None
@@ -257,7 +264,10 @@ class _Proposer:
                     "check what the export left out."
                 )
             self._take("reward", rest[-1], "it is the last column of numbers")
-            self.found.doubts.append(f'No name says which column is the reward; "{visible(rest[-1])}" is a guess.')
+            self.found.doubts.append(
+                f'No name says which column is the reward; "{visible(rest[-1])}" is a guess; if less of it is better, take '
+                f"{option('cost', rest[-1])} in place of {option('reward', rest[-1])}."
+            )
         missing = self.profiles[self.found.roles["reward"][0]].missing
         if missing:
             self.found.doubts.append(
@@ -633,6 +643,15 @@ def _is_unread_time(name: str, found: Profile) -> bool:
     return means(name, TIMES) or all(_DATE.match(entry) for entry in found.common)
 
 
+def _unread_times(name: str, column: pa.ChunkedArray) -> str:
+    """What is wrong with times that are text: all of them, or one entry."""
+    kind = time_kind(column)
+    if kind is not None and not can_cast(column, kind):
+        wrong = shown(column[first_failure(column, kind)])
+        return f'The times of "{visible(name)}" cannot be read because of {wrong}; write it as the other times.'
+    return f'The times of "{visible(name)}" have a form that cannot be read; write them as 2024-01-31 14:00:00.'
+
+
 def _is_late(sample: Contiguous, name: str, known: Sequence[str], is_behind: bool) -> bool:
     """Whether a column is a result of its row: made by the action, or fresh and yet a part of the reward.
 
@@ -645,13 +664,15 @@ def _is_late(sample: Contiguous, name: str, known: Sequence[str], is_behind: boo
     rest = replace(values, names=tuple(known), columns=tuple(values.columns[place] for place in places))
     place = values.names.index(name)
     column = values.columns[place]
+    if evidence.made_by_action(sample, place) is not None:
+        return True
     number = np.unique(sample.number[at], return_inverse=True)[1].astype(np.int64)
 
     def gain(targets: Sequence[Array], without: Array, more: Array) -> Gain:
         both = np.concatenate([without, more], axis=1)
         return Gain.of(held_out(without, targets, number), held_out(both, targets, number), paired=True)
 
-    own = grouped(_at(column, at))
+    own = grouped(evidence.taken(column, at))
     if float(own.std(axis=0).max(initial=0.0)) > 0:
         before = as_inputs([values.take(at - 1)], rows.actions.take(at - 1))
         context = np.concatenate([before, as_inputs([rest.take(at)], rest.take(at))], axis=1)
@@ -666,11 +687,7 @@ def _is_late(sample: Contiguous, name: str, known: Sequence[str], is_behind: boo
     now = gain(targets, without, own)
     if not (now.clear > CLEAR if is_behind else evidence.explains(now)):
         return False
-    return now.value > evidence.FRESH * gain(targets, without, grouped(_at(column, at - 1))).value
-
-
-def _at(column: Column, rows: Any) -> Column:
-    return Categories(column.codes[rows], column.levels) if isinstance(column, Categories) else column[rows]
+    return now.value > evidence.FRESH * gain(targets, without, grouped(evidence.taken(column, at - 1))).value
 
 
 def _by_name(names: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -681,6 +698,12 @@ def _by_name(names: Sequence[str], known: Sequence[str]) -> list[str]:
     rest = [name for name in names if name not in whole and means(name, wanted)]
     rest.sort(key=lambda name: next(place for place, word in enumerate(wanted) if means(name, (word,))))
     return whole + rest
+
+
+def _costs(names: Sequence[str]) -> list[str]:
+    """Columns whose name speaks of a cost; last those where the word stands between others."""
+    outer = _by_name(names, COSTS)
+    return outer + [name for name in names if name not in outer and sounds_like_cost(name)]
 
 
 def _numbered(names: Sequence[str], known: Sequence[str]) -> list[str]:

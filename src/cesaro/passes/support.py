@@ -6,9 +6,13 @@ from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.features import OneHot
 from cesaro.features.maps import action_probabilities
+from cesaro.inspection import evidence
 from cesaro.passes.moments import Moments
 from cesaro.passes.prepare import Prepared
-from cesaro.text import Sentence, Wording, argument
+from cesaro.text import Sentence, Wording, argument, visible
+
+# Columns of an observation that are looked at where the log does not identify a rate.
+MOST_COLUMNS = 20
 
 
 def pair_table(prepared: Prepared) -> OneHot | None:
@@ -46,9 +50,9 @@ def unlogged(prepared: Prepared, moments: Moments | None = None) -> tuple[OneHot
     return table, np.where(seen, 0.0, mass.ravel()) / len(after)
 
 
-def without_data(prepared: Prepared, most: int = 5) -> list[str]:
+def without_data(prepared: Prepared, moments: Moments | None = None, most: int = 5) -> list[str]:
     """The never-logged pairs that the target meets most often, in words; none for continuous logs."""
-    found = unlogged(prepared)
+    found = unlogged(prepared, moments)
     if found is None:
         return []
     table, mass = found
@@ -69,4 +73,20 @@ def not_identified(prepared: Prepared) -> str:
     pairs = without_data(prepared)
     size = f", {prepared.num_rows:,} transitions for {prepared.num_features:,} of them"
     where = f": the target goes to (s', a') = {', '.join(pairs)}, where the log has no data" if pairs else size
-    return f"The log does not identify the rate of this policy in these features{where}"
+    return f"The log does not identify the rate of this policy in these features{where}{_results(prepared)}"
+
+
+def _results(prepared: Prepared) -> str:
+    """Columns of the observation that look like results of the action of their own row, which leave the log without support."""
+    if prepared.log is None:
+        return ""
+    sample = evidence.contiguous(prepared.log, prepared.random_state)
+    names = sample.rows.observations.names
+    for place in range(min(len(sample.rows.observations.columns), MOST_COLUMNS)):
+        share = evidence.made_by_action(sample, place)
+        if share is not None:
+            return (
+                f'; the action of a row predicts {100 * share:.0f} % of "{visible(names[place])}" in the same row: if that is a '
+                "result of the action, which no policy sees before it acts, leave it out of the observation"
+            )
+    return ""

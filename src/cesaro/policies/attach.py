@@ -81,6 +81,11 @@ class Attached:
         assert probabilities is not None
         return draw(probabilities, rng)
 
+    def repeats_itself(self, observations: Observations) -> bool:
+        """Whether actions depend on nothing but the observations and the generator; False: it has random numbers of its own."""
+        first, again = (self.sample(observations, np.random.default_rng(0)) for _ in range(2))
+        return np.array_equal(first, again)
+
     def finite_actions(self, observations: Observations) -> tuple[Array, Array] | None:
         """On a log with continuous actions, for a policy with finitely many: the actions `[A, d]` and `[n, A]`; else None."""
         if self._log.actions is not None or self.policy.actions is None:
@@ -191,6 +196,8 @@ class Attached:
         own, other = labels.kind([label]), labels.kind(self._levels.labels)
         differ = f" ({other}; {labels.native(label)!r} is of another type: {own})" if own != other else ""
         remedy = "convert its actions to the log's labels" if differ else "leave out actions that were never logged"
+        if question := labels.meant(labels.native(label), self._levels.labels):
+            remedy = f"{question} Else {remedy}"
         return InputError(
             Sentence(
                 "{who} {verb} the action {label} {where}, and the log {log} holds only {levels}{differ}; {remedy}.",

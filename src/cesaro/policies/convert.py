@@ -12,6 +12,7 @@ import numpy as np
 
 from cesaro import user_code
 from cesaro.errors import InputError
+from cesaro.files import not_there
 from cesaro.fingerprints import file_fingerprint, fingerprint
 from cesaro.policies import actor, fitted, python_file, stable_baselines, tables
 from cesaro.policies.base import Finite, Policy, Sampler, default_name
@@ -19,6 +20,7 @@ from cesaro.policies.onnx_model import OnnxModel
 from cesaro.policies.rule import PREFIX, Rule
 from cesaro.policies.shipped import actor_path, shipped
 from cesaro.policies.words import Constant, Logged, Uniform
+from cesaro.text import nearest
 
 _PICKLES = (".joblib", ".pkl", ".pickle")
 _TORCH = (".pt", ".pth", ".ckpt", ".dill")
@@ -163,7 +165,10 @@ def _from_file(path: Path, name: str | None, trust: bool) -> Policy:
     if suffix == ".py":
         raise InputError(f"'{path}' must be followed by the name to use from it, as in {path.name}:choose.")
     if suffix not in (".csv", ".onnx", ".safetensors", ".zip", *_PICKLES):
-        raise InputError(f"policy must be {_FORMS}. Got {str(path)!r}.")
+        close = nearest(str(path), ("uniform", "logged"))
+        raise InputError(
+            f"policy must be {_FORMS}. Got {str(path)!r}{'.' if close is None else f'; did you mean {close}?'}"
+        )
     _check_exists(path)
     made: Policy
     if suffix == ".csv":
@@ -195,7 +200,7 @@ def _from_python(path: Path, attribute: str, name: str | None) -> Policy:
 
 def _check_exists(path: Path) -> None:
     if not _is_file(path):
-        raise InputError(f"'{path}' cannot be found; check the path of the policy.")
+        raise InputError(f"'{path}' cannot be found; {not_there(path, 'check the path of the policy.')}")
 
 
 def _is_file(path: Path) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.text import Wording
+from cesaro.text import Wording, nearest
 
 Codes = NDArray[np.int64]
 
@@ -72,6 +72,13 @@ def show(labels: Iterable[Any], limit: int = 6) -> str:
     every = [native(label) for label in labels]
     shown = [text if len(text := repr(label)) <= 60 else f"{text[:60]}…" for label in every[:limit]]
     return ", ".join(shown) + (f", … ({len(every)} in all)" if len(every) > limit else "")
+
+
+def meant(label: Any, known: Iterable[Any]) -> str:
+    """A question, where text is much like one of the known labels; else nothing."""
+    texts = [one for one in map(native, known) if isinstance(one, str)]
+    close = nearest(label, texts) if isinstance(label, str) else None
+    return f"did you mean {close!r}?" if close is not None else ""
 
 
 def repeated(labels: Iterable[Any]) -> Any | None:

@@ -14,6 +14,7 @@ from typing import Any
 from cesaro import user_code
 from cesaro.errors import InputError
 from cesaro.fingerprints import fingerprint
+from cesaro.text import nearest
 
 
 class Siblings:
@@ -115,7 +116,9 @@ def _named(module: ModuleType, path: Path, name: str) -> Any:
         except AttributeError:
             public = [key for key in vars(module) if not key.startswith("_") and key != part]
             there = f"it has {', '.join(public[:8])}" if public else "it defines nothing"
-            raise InputError(f"'{path}' must define {name!r}, and it does not ({there}); check the name.") from None
+            close = nearest(part, public)
+            remedy = "check the name." if close is None else f"did you mean {close!r}?"
+            raise InputError(f"'{path}' must define {name!r}, and it does not ({there}); {remedy}") from None
     return value
 
 

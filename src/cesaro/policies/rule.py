@@ -6,7 +6,6 @@ arithmetic, numbers, text in quotes, names of columns (in backticks where they h
 
 import ast
 import copy
-import difflib
 import operator
 import re
 import warnings
@@ -20,6 +19,7 @@ from cesaro.errors import InputError
 from cesaro.policies import labels
 from cesaro.policies.base import LogInfo, Policy, count, place
 from cesaro.policies.observed import Observations, columns
+from cesaro.text import nearest
 
 PREFIX = "rule:"
 _LONGEST, _DEEPEST, _SHOWN = 10_000, 100, 100  # characters, levels, characters in a message
@@ -115,10 +115,12 @@ class Rule(Policy):
             offset = getattr(error, "end_offset" if why.startswith("expected 'else'") else "offset", None) or 1
             start = min(max(0, offset - 1), len(self._text))
             part = self._text[start : start + 20].strip()
-            equals = "; equality is ==" if re.search(r"(?<![<>=!])=(?!=)", self._text) else ""
+            hint = "a column whose name is more than one plain word stands in backticks, `room temp`"
+            if re.search(r"(?<![<>=!])=(?!=)", self._text):
+                hint = "equality is =="
             raise InputError(
                 f"{self._shown} cannot be read at character {start + 1} of the rule, {part!r} ({why.rstrip('.')}); "
-                f"{_SHAPE}{equals}."
+                f"{_SHAPE}; {hint}."
             ) from None
         self._check_parts(tree)
         return tree
@@ -181,9 +183,9 @@ class Rule(Policy):
             )
         elif log.actions is not None:
             if not _is_label(text, log):
-                close = difflib.get_close_matches(text, [str(level) for level in log.actions], n=1)
+                close = nearest(text, map(str, log.actions))
                 seen = ", ".join(map(repr, log.columns)) or "none"
-                remedy = f"write {close[0]} if that was meant" if close else f"name one of these, or a column: {seen}"
+                remedy = f"write {close} if that was meant" if close else f"name one of these, or a column: {seen}"
                 known = f"{labels.show(log.actions)} ({labels.kind(log.actions)})"
                 raise self.wrong(node, f"a result must be an action of the {log.kind} {log.name}: {known}", remedy)
             self._labels[self._start(node)] = labels.read(text, log.actions)
@@ -211,8 +213,8 @@ class Rule(Policy):
             if isinstance(part, ast.Name) and self.column(part) is None:
                 name = self._quoted.get(part.id, part.id)
                 seen = self._columns or ()
-                close = difflib.get_close_matches(name, seen, n=1)
-                meant = f"write {close[0]} if that was meant" if close else "name one of these"
+                close = nearest(name, seen)
+                meant = f"write {close} if that was meant" if close else "name one of these"
                 known = ", ".join(map(repr, seen)) or "here they have no names"
                 raise self.wrong(
                     part,

@@ -14,7 +14,7 @@ from cesaro.errors import InputError
 from cesaro.policies import labels, observed
 from cesaro.policies.base import LogInfo, Policy
 from cesaro.policies.observed import Observations
-from cesaro.text import Sentence
+from cesaro.text import Sentence, nearest
 
 _TEXT_TOLERANCE = checks.row_sum_tolerance(np.dtype(np.float32))  # written numbers are rounded
 _STATE, _ACTION, _PROBABILITY = "state", "action", ("probability", "prob", "p")
@@ -66,7 +66,11 @@ class Table(Policy):
             return
         rows = self.states.codes([log.states])
         if (rows < 0).any():
-            raise self._missing((log.states[int(np.argmax(rows < 0))],), f"in the log {log.name}")
+            state, known = labels.native(log.states[int(np.argmax(rows < 0))]), labels.Index(log.states)
+            strange = [one for one in self.states.columns[0].labels if known.find(one) < 0]
+            close = nearest(state, filter(_is_text, strange)) if _is_text(state) else None
+            remedy = "" if close is None else f"the table's label {close!r} is not in the log: did you mean {state!r}?"
+            raise self._missing((state,), f"in the log {log.name}", remedy)
 
     def _not_discrete(self, what: str) -> InputError:
         if self.states.width > 1:
@@ -84,17 +88,19 @@ class Table(Policy):
             )
         )
 
-    def _missing(self, state: tuple[Any, ...], where: str) -> InputError:
+    def _missing(self, state: tuple[Any, ...], where: str, remedy: str = "") -> InputError:
         shown = ", ".join(repr(labels.native(label)) for label in state)
         if self.states.width > 1:
             return InputError(
                 f"{self._who} must have a row for every state, and ({shown}) {where} has none; add the row."
             )
         own, other = labels.kind(self.states.columns[0].labels), labels.kind(state)
-        remedy = "add the row" if own == other else f"{other} never match {own}, so write the states as the log does"
+        remedy = remedy or (
+            "add the row." if own == other else f"{other} never match {own}, so write the states as the log does."
+        )
         return InputError(
             f"{self._who} must have a row for every state, and state {shown} {where} has none: its "
-            f"states are {labels.show(self.states.columns[0].labels)} ({own}); {remedy}."
+            f"states are {labels.show(self.states.columns[0].labels)} ({own}); {remedy}"
         )
 
 
@@ -429,6 +435,10 @@ def _build(
         )
     frozen = checks.frozen(table / sums)
     return Table(States(state_labels), tuple(action_labels), frozen, name=name, columns=columns)
+
+
+def _is_text(label: Any) -> bool:
+    return isinstance(label, str)
 
 
 def _shown(state: tuple[Any, ...]) -> str:

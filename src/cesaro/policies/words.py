@@ -88,9 +88,10 @@ class Constant(Policy):
             return Fixed([vector], [1.0], name=self.name)
         label = labels.read(self._text, log.actions)
         if label is None or labels.Index(log.actions).find(label) < 0:
+            question = labels.meant(label, log.actions)
             raise InputError(
                 f"{self._who} must be an action of the {log.kind} {log.name}: {labels.show(log.actions)} "
-                f"({labels.kind(log.actions)}). Got {self._text!r}."
+                f"({labels.kind(log.actions)}). Got {self._text!r}{f'; {question}' if question else '.'}"
             )
         return Fixed([label], [1.0], name=self.name)
 

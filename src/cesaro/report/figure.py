@@ -8,7 +8,7 @@ from cesaro.comparison import Comparison
 from cesaro.evaluation import Evaluation
 from cesaro.passes.standard_errors import Estimate
 from cesaro.report.style import DIFFERENCE, INK, LOG, NARROW, TARGET, WIDE, clean, drawing, figure, label
-from cesaro.report.words import common_decimals, numbers, percent, reward_noun
+from cesaro.report.words import common_decimals, numbers, outcome, percent, spoken, spoken_differences
 
 _ROW_HEIGHT = 0.55
 
@@ -17,6 +17,7 @@ Row = tuple[str, Estimate, str]
 
 def evaluation_rates(evaluation: Evaluation, *, wide: bool = True) -> Any:
     """The target against the log; `wide`: side by side, else one above the other."""
+    evaluation = spoken(evaluation)
     rates: list[Row] = [
         (evaluation.name, evaluation.target, TARGET),
         ("the log itself", evaluation.behavior, LOG),
@@ -28,11 +29,11 @@ def evaluation_rates(evaluation: Evaluation, *, wide: bool = True) -> Any:
 
 def comparison_rates(comparison: Comparison, *, wide: bool = True) -> Any:
     """All policies, best first and those without a rank last, and their paired differences."""
-    evaluations = comparison.listed
+    evaluations = [spoken(one) for one in comparison.listed]
     rates: list[Row] = [(one.name, one.target, LOG if one.is_logged else TARGET) for one in evaluations]
     if not any(one.is_logged for one in evaluations):
         rates.append(("the log itself", evaluations[0].behavior, LOG))
-    differences = [(f"{a} − {b}", found, DIFFERENCE) for (a, b), found in comparison.ranked_differences().items()]
+    differences = [(f"{a} − {b}", found, DIFFERENCE) for (a, b), found in spoken_differences(comparison).items()]
     return _draw(rates, differences, evaluations[0], wide)
 
 
@@ -48,11 +49,12 @@ def _draw(rates: Sequence[Row], differences: Sequence[Row], first: Evaluation, w
             axes = made.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
         per = first.unit or "per step"
         decimals = common_decimals(estimate for _, estimate, _ in rates)
-        _panel(axes[0], rates, first.confidence, f"{reward_noun(first)} in the long run, {per}", decimals)
+        _panel(axes[0], rates, first.confidence, f"{outcome(first)} in the long run, {per}", decimals)
         if differences:
+            difference = "difference" if first.cost is None else "difference of costs"
             if any(math.isfinite(estimate.standard_error) for _, estimate, _ in differences):
                 decimals = common_decimals(estimate for _, estimate, _ in differences)
-            _panel(axes[1], differences, first.confidence, f"difference, {per}", decimals, signed=True)
+            _panel(axes[1], differences, first.confidence, f"{difference}, {per}", decimals, signed=True)
             axes[1].axvline(0, color=INK, linewidth=0.8, zorder=0)
     return made
 

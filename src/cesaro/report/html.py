@@ -59,7 +59,7 @@ def comparison_fragment(comparison: Comparison) -> str:
 def comparison_picture(comparison: Comparison) -> Picture:
     """All rates and differences."""
     alt = " ".join(
-        f"{said}: {', '.join(f'{one.name} {numbers(one.target, one.confidence)[0]}' for one in found)}."
+        f"{said}: {', '.join(f'{one.name} {numbers(words.spoken(one).target, one.confidence)[0]}' for one in found)}."
         for said, found in (("From best to worst", comparison.ranking), ("Without a rank", comparison.unranked))
         if found
     )
@@ -138,6 +138,7 @@ def _evaluation(evaluation: Evaluation, drawn: Sequence[Picture]) -> dict[str, A
 
 
 def _cards(evaluation: Evaluation) -> Iterable[dict[str, str]]:
+    evaluation = words.spoken(evaluation)
     decimals = words.decimals_of(evaluation)
     rows = [("log", "the log itself", evaluation.behavior, decimals, False)]
     if not evaluation.is_logged:
@@ -149,7 +150,7 @@ def _cards(evaluation: Evaluation) -> Iterable[dict[str, str]]:
         ]
     for kind, name, estimate, places, signed in rows:
         value, interval = _value_and_interval(estimate, evaluation.confidence, places, signed)
-        noun = "" if evaluation.cost is None else f"{words.reward_noun(evaluation)} "
+        noun = "" if evaluation.cost is None else f"{words.outcome(evaluation)} "
         per = f"{noun}{evaluation.unit or 'per step'}"
         yield {"kind": kind, "name": name, "value": value, "interval": f"{interval}, {per}"}
 
@@ -161,7 +162,7 @@ def _value_and_interval(estimate: Estimate, confidence: float, decimals: int | N
 
 
 def _comparison(comparison: Comparison, drawn: Sequence[Picture]) -> dict[str, Any]:
-    listed = comparison.listed
+    listed = [words.spoken(one) for one in comparison.listed]
     has_log = any(one.is_logged for one in listed)
     behavior = listed[0].behavior
     decimals = words.common_decimals([*(one.target for one in listed), *([] if has_log else [behavior])])
@@ -187,7 +188,7 @@ def _comparison(comparison: Comparison, drawn: Sequence[Picture]) -> dict[str, A
             {"rank": "", "name": "the log itself", "value": value, "interval": interval, "against": "", "verdict": ""}
         )
     differences = []
-    for (a, b), found in comparison.ranked_differences().items():
+    for (a, b), found in words.spoken_differences(comparison).items():
         value, interval = _value_and_interval(found, comparison.confidence, None, True)
         differences.append(
             {
@@ -208,7 +209,7 @@ def _comparison(comparison: Comparison, drawn: Sequence[Picture]) -> dict[str, A
             "ranking_columns": [
                 ("rank", "rank", False),
                 ("name", "policy", False),
-                ("value", "rate" if listed[0].cost is None else words.reward_noun(listed[0]), True),
+                ("value", "rate" if listed[0].cost is None else words.outcome(listed[0]), True),
                 ("interval", f"{level} interval", True),
                 ("against", "against the log", True),
                 ("verdict", "verdict", False),
@@ -241,12 +242,13 @@ def _policy(evaluation: Evaluation, drawn: Sequence[Picture], number: int) -> di
     others = [entry for entry in evaluation.diagnostics if entry.is_about_others]
     chosen = extremes(evaluation.views.places) if any(picture.name == "gains" for picture in drawn) else []
     largest = max((abs(place.gain) for place in chosen), default=1.0)
-    has_actions = any(place.logged for place in chosen)
+    has_actions, shown = any(place.logged for place in chosen), words.sign(evaluation)
     decimals = max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
     return {
         "name": evaluation.name,
         "verdict": evaluation.verdict,
         "warnings": list(evaluation.warnings),
+        "findings_note": words.findings_note(evaluation),
         "wrong": [entry for entry in own if entry.verdict != "ok"],
         "fine": [entry for entry in own if entry.verdict == "ok"],
         "others": others,
@@ -257,7 +259,7 @@ def _policy(evaluation: Evaluation, drawn: Sequence[Picture], number: int) -> di
                 "share": share_text(place.share),
                 "logged": place.logged,
                 "target": place.target,
-                "gain": f"{place.gain:+.{decimals}f}" if decimals <= 8 else f"{place.gain:+.3g}",
+                "gain": f"{shown * place.gain:+.{decimals}f}" if decimals <= 8 else f"{shown * place.gain:+.3g}",
             }
             for place in chosen
         ],

@@ -4,6 +4,7 @@ Each is a `Picture` with a title, a caption that says how to read it, and an alt
 """
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from cesaro.report.style import (
     figure,
     label,
 )
-from cesaro.report.words import decimals_of, headline, numbers, percent, reward_noun, share_text
+from cesaro.report.words import decimals_of, headline, numbers, outcome, percent, share_text, sign, spoken
 from cesaro.views import ActionShares, Along, OverTime, Place, StateTable
 
 KINDS = ("rates", "reward", "values", "gains", "influence", "support")
@@ -36,6 +37,8 @@ _MOST_ACTIONS = 12
 _MOST_STATES, _MOST_LEVELS, _MOST_PANELS = 24, 24, 4
 # Places where the target gains or loses.
 _MOST_PLACES = 6
+# Letters of a line above the axes, which stands there because a unit may be long.
+_TITLE = 40
 
 
 class Picture(NamedTuple):
@@ -99,15 +102,15 @@ def _order(views: OverTime) -> str:
 
 
 def _reward(evaluation: Evaluation, view: OverTime) -> Picture:
+    evaluation, earned = spoken(evaluation), sign(evaluation) * view.reward
+    noun = "reward" if evaluation.cost is None else "cost"
     with drawing():
-        made = figure(NARROW, 3.2)
+        made = figure(NARROW, 3.4)
         axes = made.subplots()
         rates = [("the log itself", evaluation.behavior, LOG)]
         if not evaluation.is_logged:
             rates.append((evaluation.name, evaluation.target, TARGET))
-        axes.stairs(
-            view.reward, view.edges, color=MUTED, linewidth=1.2, baseline=None, label="mean reward of a stretch"
-        )
+        axes.stairs(earned, view.edges, color=MUTED, linewidth=1.2, baseline=None, label=f"mean {noun} of a stretch")
         for name, estimate, color in rates:
             low, high = estimate.interval(evaluation.confidence)
             if math.isfinite(low) and math.isfinite(high):
@@ -122,17 +125,17 @@ def _reward(evaluation: Evaluation, view: OverTime) -> Picture:
         for border in view.borders:
             axes.axvline(border, color=MUTED, linewidth=0.8, linestyle=":")
         _rows_axis(axes, view)
-        axes.set_ylabel(f"{reward_noun(evaluation)}, {per(evaluation)}")
+        axes.set_title(label(f"{outcome(evaluation)}, {evaluation.unit or 'per step'}", _TITLE))
         clean(axes, grid="y")
         made.legend(loc="outside upper left", fontsize=10, ncols=1)
     size = int(np.median(np.diff(view.edges)))
     return Picture(
         "reward",
-        "Reward over time",
-        f"Mean reward of stretches of about {size:,} rows; horizontal lines are rates with their intervals. A trend or a jump "
+        f"{noun.capitalize()} over time",
+        f"Mean {noun} of stretches of about {size:,} rows; horizontal lines are rates with their intervals. A trend or a jump "
         f"says that the system changed{'; a step at a dotted line, that another trajectory begins' if view.borders else ''}.",
-        f"Mean logged reward in {len(view.reward)} stretches, between {np.nanmin(view.reward):.4g} and "
-        f"{np.nanmax(view.reward):.4g}, beside the log's rate of {evaluation.behavior.value:.4g}"
+        f"Mean logged {noun} in {len(earned)} stretches, between {np.nanmin(earned):.4g} and "
+        f"{np.nanmax(earned):.4g}, beside the log's rate of {evaluation.behavior.value:.4g}"
         + ("." if evaluation.is_logged else f" and the target's of {evaluation.target.value:.4g}."),
         made,
     )
@@ -151,15 +154,16 @@ def _influence(evaluation: Evaluation, view: OverTime) -> Picture:
     with drawing():
         made = figure(NARROW, 2.6)
         axes = made.subplots()
-        up = view.influence >= 0
+        up, pulls = view.influence >= 0, sign(evaluation) * view.influence
         middles, widths = (view.edges[1:] + view.edges[:-1]) / 2, np.diff(view.edges)
         for chosen, color in ((up, DIFFERENCE), (~up, LOSS)):
-            axes.bar(middles[chosen], view.influence[chosen], width=0.9 * widths[chosen], color=color)
+            axes.bar(middles[chosen], pulls[chosen], width=0.9 * widths[chosen], color=color)
         axes.axhline(0, color=INK, linewidth=0.8)
         for border in view.borders:
             axes.axvline(border, color=MUTED, linewidth=0.8, linestyle=":")
         _rows_axis(axes, view)
-        axes.set_ylabel(f"pull on the rate,\n{per(evaluation)}")
+        pulled = "rate" if evaluation.cost is None else "cost"
+        axes.set_title(label(f"pull on the {pulled}, {evaluation.unit or 'per step'}", _TITLE))
         clean(axes, grid="y")
     most = int(np.argmax(np.abs(view.influence)))
     return Picture(
@@ -168,7 +172,7 @@ def _influence(evaluation: Evaluation, view: OverTime) -> Picture:
         "By how much each stretch of the log pulls the estimate up or down. A single tall bar says that the answer rests on "
         "a few rows.",
         f"The strongest stretch, rows {view.edges[most]:,} to {view.edges[most + 1]:,}, pulls the rate by "
-        f"{view.influence[most]:+.2g}"
+        f"{pulls[most]:+.2g}"
         + (
             f"; the standard error is {evaluation.standard_error:.2g}."
             if math.isfinite(evaluation.standard_error)
@@ -273,6 +277,8 @@ def _limits(values: Any) -> float:
 
 
 def table_values(evaluation: Evaluation, table: StateTable) -> Picture:
+    is_cost = evaluation.cost is not None
+    table, colors = replace(table, values=sign(evaluation) * table.values), DIVERGING + ("_r" if is_cost else "")
     levels = [sorted({state[j] for state in table.states}, key=_natural) for j in range(len(table.columns))]
     gridded = (
         len(levels) == 2
@@ -281,7 +287,7 @@ def table_values(evaluation: Evaluation, table: StateTable) -> Picture:
         and len(table.actions) <= _MOST_PANELS
     )
     with drawing():
-        made = _grid(table, levels) if gridded else _rows(table)
+        made = _grid(table, levels, colors) if gridded else _rows(table, colors)
     known = np.where(np.isfinite(table.values), table.values, -np.inf)
     best, worst = (
         np.unravel_index(int(np.argmax(part)), part.shape)
@@ -295,7 +301,8 @@ def table_values(evaluation: Evaluation, table: StateTable) -> Picture:
     return Picture(
         "values",
         "Values by state",
-        "How much more (blue) or less (red) than average the target earns over the whole future after this action in this state. "
+        f"How much {'less (blue) or more' if is_cost else 'more (blue) or less'} (red) than average the target "
+        f"{'costs' if is_cost else 'earns'} over the whole future after this action in this state. "
         f"Empty cells: the log says nothing.{shown}",
         f"The highest value is {table.values[best]:.3g}, {table.actions[best[1]]} at {_state(table, int(best[0]))}; the lowest "
         f"is {table.values[worst]:.3g}, {table.actions[worst[1]]} at {_state(table, int(worst[0]))}.",
@@ -312,7 +319,7 @@ def _natural(entry: Any) -> tuple[int, Any]:
     return (0, entry) if isinstance(entry, int | float) else (1, str(entry))
 
 
-def _grid(table: StateTable, levels: list[list[Any]]) -> Any:
+def _grid(table: StateTable, levels: list[list[Any]], colors: str) -> Any:
     """A panel per action, a column of the observation on each axis."""
     across, down = (0, 1) if len(levels[0]) >= len(levels[1]) else (1, 0)
     columns, rows = levels[across], levels[down]
@@ -325,7 +332,7 @@ def _grid(table: StateTable, levels: list[list[Any]]) -> Any:
         cells = np.full((len(rows), len(columns)), np.nan)
         for k, state in enumerate(table.states):
             cells[rows.index(state[down]), columns.index(state[across])] = table.values[k, action]
-        image = axes.pcolormesh(cells, cmap=DIVERGING, vmin=-most, vmax=most, edgecolors="none")
+        image = axes.pcolormesh(cells, cmap=colors, vmin=-most, vmax=most, edgecolors="none")
         axes.set_yticks(np.arange(len(rows)) + 0.5, [label(entry, 14) for entry in rows])
         axes.invert_yaxis()
         axes.set_title(label(f"action: {table.actions[action]}", 22))
@@ -338,7 +345,7 @@ def _grid(table: StateTable, levels: list[list[Any]]) -> Any:
     return made
 
 
-def _rows(table: StateTable) -> Any:
+def _rows(table: StateTable, colors: str) -> Any:
     """A row per state, a column per action."""
     often = np.sort(np.argsort(-table.share, kind="stable")[:_MOST_STATES])
     count = min(len(table.actions), _MOST_ACTIONS)
@@ -346,7 +353,7 @@ def _rows(table: StateTable) -> Any:
     made = figure(NARROW, 1.1 + max(0.26, 0.19 * max(name.count("\n") + 1 for name in names)) * len(often))
     axes = made.subplots()
     most = _limits(table.values)
-    image = axes.pcolormesh(table.values[often, :count], cmap=DIVERGING, vmin=-most, vmax=most)
+    image = axes.pcolormesh(table.values[often, :count], cmap=colors, vmin=-most, vmax=most)
     axes.set_yticks(np.arange(len(often)) + 0.5, names)
     axes.invert_yaxis()
     axes.set_xticks(np.arange(count) + 0.5, [label(entry, 10) for entry in table.actions[:count]])
@@ -359,6 +366,9 @@ def _rows(table: StateTable) -> Any:
 
 
 def along_values(evaluation: Evaluation, along: tuple[Along, ...]) -> Picture:
+    earns = "earns"
+    if evaluation.cost is not None:
+        earns, along = "costs", tuple(replace(one, value=-one.value, low=-one.high, high=-one.low) for one in along)
     with drawing():
         made = figure(NARROW, 0.4 + 1.9 * len(along))
         panels = made.subplots(len(along), 1, squeeze=False)[:, 0]
@@ -379,7 +389,7 @@ def along_values(evaluation: Evaluation, along: tuple[Along, ...]) -> Picture:
     return Picture(
         "values",
         "Values along the leading columns",
-        "How much more or less than average the target earns over the whole future from states with this entry: the mean, and "
+        f"How much more or less than average the target {earns} over the whole future from states with this entry: the mean, and "
         "the range of 80 % of the rows. The columns that tell most about the value come first.",
         f"Column {first.column} matters most: its bins explain {percent(first.explains)} of the variance of the value, from "
         f"{first.value.min():.3g} to {first.value.max():.3g}.",
@@ -388,12 +398,12 @@ def along_values(evaluation: Evaluation, along: tuple[Along, ...]) -> Picture:
 
 
 def gains(evaluation: Evaluation, places: tuple[Place, ...]) -> Picture:
-    chosen = extremes(places)
+    chosen, shown = extremes(places), sign(evaluation)
     with drawing():
         made = figure(NARROW, 1.0 + 0.5 * len(chosen))
         axes = made.subplots()
-        gains = [place.gain for place in chosen]
-        axes.barh(range(len(chosen)), gains, color=[DIFFERENCE if gain >= 0 else LOSS for gain in gains], height=0.7)
+        colors = [DIFFERENCE if place.gain >= 0 else LOSS for place in chosen]
+        axes.barh(range(len(chosen)), [shown * place.gain for place in chosen], color=colors, height=0.7)
         axes.axvline(0, color=INK, linewidth=0.8)
         axes.set_yticks(range(len(chosen)), [label(place.where, 24) for place in chosen], fontsize=10)
         axes.invert_yaxis()
@@ -402,13 +412,14 @@ def gains(evaluation: Evaluation, places: tuple[Place, ...]) -> Picture:
         axes.locator_params(axis="x", nbins=5)
         clean(axes, grid="x", left=False)
     best, worst = places[0], places[-1]
-    share = f"{best.gain:+.2g}, {share_text(best.share)} of the log's rows"
+    share = f"{shown * best.gain:+.2g}, {share_text(best.share)} of the log's rows"
     gained = f"Most gained at {best.where} ({share})" if best.gain > 0 else "Nothing is gained anywhere"
-    losing = f"; most lost at {worst.where} ({worst.gain:+.2g})" if worst.gain < 0 else ""
+    losing = f"; most lost at {worst.where} ({shown * worst.gain:+.2g})" if worst.gain < 0 else ""
     return Picture(
         "gains",
         "Where the target gains and loses",
-        "Where the target acts differently from the log, and what that adds to the difference between the two rates.",
+        "Where the target acts differently from the log, and what that adds to the difference between the two rates."
+        + ("" if evaluation.cost is None else " What lowers the cost is a gain."),
         f"{gained}{losing}.",
         made,
     )

@@ -18,14 +18,18 @@ from cesaro.report.words import (
     comparison_sentences,
     comparison_title,
     decimals_of,
+    findings_note,
     headline,
     noise_note,
     number,
     numbers,
     once,
+    outcome,
     percent,
-    reward_noun,
+    reasons,
     settings_of,
+    spoken,
+    spoken_differences,
 )
 from cesaro.text import visible
 
@@ -49,12 +53,12 @@ def render_evaluation(evaluation: Evaluation, *, full: bool = False) -> Iterable
     yield _verdict(evaluation)
     yield from _first_remedy(evaluation)
     yield ""
-    rates = _rates_table(evaluation)
-    decimals = decimals_of(evaluation)
-    _row(rates, f"target: {evaluation.name}", evaluation.target, evaluation.confidence, decimals)
-    _row(rates, "the log itself", evaluation.behavior, evaluation.confidence, decimals)
-    own = None if math.isfinite(evaluation.difference.standard_error) else decimals
-    _row(rates, "difference", evaluation.difference, evaluation.confidence, own, signed=True)
+    rates, shown = _rates_table(evaluation), spoken(evaluation)
+    decimals = decimals_of(shown)
+    _row(rates, f"target: {shown.name}", shown.target, shown.confidence, decimals)
+    _row(rates, "the log itself", shown.behavior, shown.confidence, decimals)
+    own = None if math.isfinite(shown.difference.standard_error) else decimals
+    _row(rates, "difference", shown.difference, shown.confidence, own, signed=True)
     yield rates
     yield ""
     yield from _findings([evaluation], full)
@@ -76,9 +80,9 @@ def render_comparison(comparison: Comparison, *, full: bool = False) -> Iterable
     decimals = common_decimals([*(one.target for one in evaluations), *([] if has_log else [first.behavior])])
     for evaluation in listed:
         verdict = Text(evaluation.verdict, style=_STYLE[evaluation.verdict])
-        _row(rates, evaluation.name, evaluation.target, first.confidence, decimals, verdict)
+        _row(rates, evaluation.name, spoken(evaluation).target, first.confidence, decimals, verdict)
     if not has_log:
-        _row(rates, "the log itself", first.behavior, first.confidence, decimals)
+        _row(rates, "the log itself", spoken(first).behavior, first.confidence, decimals)
     yield rates
     yield ""
     paired = _table("Paired differences")
@@ -88,7 +92,7 @@ def render_comparison(comparison: Comparison, *, full: bool = False) -> Iterable
     paired.add_column("beyond noise?", overflow="fold")
     if any(math.isfinite(difference.standard_error) for difference in comparison.differences.values()):
         decimals = common_decimals(comparison.differences.values())
-    for (a, b), difference in comparison.ranked_differences().items():
+    for (a, b), difference in spoken_differences(comparison).items():
         _row(paired, f"{a} − {b}", difference, first.confidence, decimals, Text(beyond(comparison, a, b)), signed=True)
     yield paired
     yield _text(noise_note(comparison), style="italic")
@@ -100,9 +104,7 @@ def render_comparison(comparison: Comparison, *, full: bool = False) -> Iterable
 def _verdict(evaluation: Evaluation) -> Text:
     """One line that cannot be overlooked."""
     verdict = evaluation.verdict
-    names = ", ".join(
-        entry.name for entry in evaluation.diagnostics if entry.verdict == verdict and not entry.is_about_others
-    )
+    names = ", ".join(reasons(evaluation))
     line = Text("Verdict: ").append(verdict, style=_STYLE[verdict])
     if verdict == "ok":
         return line.append(visible(f" (checked: {names})" if names else " (nothing was checked)"))
@@ -134,6 +136,8 @@ def _findings(evaluations: Sequence[Evaluation], full: bool) -> Iterable[Rendera
             sentence = entry.sentence if entry.verdict == "ok" else f"{entry.sentence} {entry.remedy}".strip()
             table.add_row(Text(entry.verdict, style=_STYLE[entry.verdict]), _text(entry.name), _text(sentence))
         yield table
+        if note := findings_note(evaluation):
+            yield _text(note, style="italic")
         yield ""
 
 
@@ -151,10 +155,9 @@ def _footer(evaluations: Sequence[Evaluation]) -> Iterable[RenderableType]:
         yield _text(f"Columns: {listed}.{by_name}")
     for names, covers in once((one.name, one.covers) for one in evaluations):
         yield _text(f"{'' if len(names) == len(evaluations) else ', '.join(names) + ': '}{covers}", style="italic")
-    for evaluation in evaluations:
-        of = f" ({evaluation.name})" if len(evaluations) > 1 else ""
-        for warning in evaluation.warnings:
-            yield _text(f"Warning{of}: {warning}", style="yellow")
+    for names, warning in once((one.name, warning) for one in evaluations for warning in one.warnings):
+        of = "" if len(names) == len(evaluations) else f" ({', '.join(names)})"
+        yield _text(f"Warning{of}: {warning}", style="yellow")
 
 
 def _settings(evaluation: Evaluation) -> str:
@@ -162,11 +165,11 @@ def _settings(evaluation: Evaluation) -> str:
 
 
 def _rates_table(evaluation: Evaluation) -> Table:
-    noun, unit = reward_noun(evaluation), evaluation.unit
+    noun, unit = outcome(evaluation), evaluation.unit
     title = f"{noun[0].upper()}{noun[1:]} " + (
         "per step, in the long run" if unit is None else f"in the long run, {unit}"
     )
-    table = _table(title if evaluation.cost is None else f"{title} (higher is better)")
+    table = _table(title if evaluation.cost is None else f"{title} (lower is better)")
     table.add_column("", overflow="fold")
     for column in ("rate", "std. error", f"{percent(evaluation.confidence)} interval"):
         table.add_column(column, justify="right", overflow="fold")

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from cesaro.comparison import Comparison
-from cesaro.diagnostics import Diagnostic
 from cesaro.evaluation import Evaluation
 from cesaro.passes.standard_errors import Estimate
 
@@ -28,7 +27,7 @@ _EXACT = 1e-12
 
 def headline(evaluation: Evaluation) -> str:
     """The answer in a sentence."""
-    evaluation, verbs = _spoken(evaluation), _VERBS[evaluation.cost is not None]
+    evaluation, verbs = spoken(evaluation), _VERBS[evaluation.cost is not None]
     rate, low, high = numbers(evaluation.target, evaluation.confidence, decimals_of(evaluation))
     per = evaluation.unit or "per step"
     has_interval = math.isfinite(evaluation.standard_error)
@@ -42,7 +41,7 @@ def headline(evaluation: Evaluation) -> str:
 
 def title(evaluation: Evaluation) -> str:
     """The rate, as a heading."""
-    evaluation, verbs = _spoken(evaluation), _VERBS[evaluation.cost is not None]
+    evaluation, verbs = spoken(evaluation), _VERBS[evaluation.cost is not None]
     rate = numbers(evaluation.target, evaluation.confidence, decimals_of(evaluation))[0]
     per = evaluation.unit or "per step"
     if evaluation.is_logged:
@@ -52,7 +51,7 @@ def title(evaluation: Evaluation) -> str:
 
 def sentences(evaluation: Evaluation) -> Iterable[str]:
     """The interval, the log's rate, the difference and how sure it is."""
-    evaluation, verbs = _spoken(evaluation), _VERBS[evaluation.cost is not None]
+    evaluation, verbs = spoken(evaluation), _VERBS[evaluation.cost is not None]
     decimals, level = decimals_of(evaluation), percent(evaluation.confidence)
     _, low, high = numbers(evaluation.target, evaluation.confidence, decimals)
     known = math.isfinite(evaluation.standard_error)
@@ -66,18 +65,36 @@ def sentences(evaluation: Evaluation) -> Iterable[str]:
     yield _difference_sentence(evaluation, decimals, verbs)
 
 
-def reward_noun(evaluation: Evaluation) -> str:
-    """What tables and pictures show, whose rates are always to be as high as possible."""
-    return "reward" if evaluation.cost is None else f"minus '{evaluation.cost}'"
+def outcome(evaluation: Evaluation) -> str:
+    """What tables and pictures show."""
+    return "reward" if evaluation.cost is None else f"cost '{evaluation.cost}'"
 
 
-def _spoken(evaluation: Evaluation) -> Evaluation:
-    """The numbers that sentences speak of: costs where the log holds costs, which are minus the rewards."""
+def sign(evaluation: Evaluation) -> int:
+    """What turns a reward into what is shown: costs are minus the rewards that everything is computed with."""
+    return 1 if evaluation.cost is None else -1
+
+
+def spoken(evaluation: Evaluation) -> Evaluation:
+    """The evaluation with the rates that are shown: costs where the log holds costs."""
     if evaluation.cost is None:
         return evaluation
     negated = (rate.negative() for rate in (evaluation.target, evaluation.behavior, evaluation.difference))
     target, behavior, difference = negated
     return replace(evaluation, target=target, behavior=behavior, difference=difference)
+
+
+def spoken_differences(comparison: Comparison) -> dict[tuple[str, str], Estimate]:
+    """The paired differences that are shown, the better policy first: of costs where the log holds costs."""
+    found = comparison.ranked_differences()
+    if comparison.listed[0].cost is None:
+        return found
+    return {pair: difference.negative() for pair, difference in found.items()}
+
+
+def findings_note(evaluation: Evaluation) -> str:
+    """What findings speak of, where that is not what else is shown."""
+    return "" if evaluation.cost is None else f"Findings speak of rewards, which are minus '{evaluation.cost}'."
 
 
 def _difference_sentence(evaluation: Evaluation, decimals: int | None, verbs: "_Verbs") -> str:
@@ -114,7 +131,7 @@ def comparison_title(comparison: Comparison) -> str:
     ranked, unranked = comparison.ranking, comparison.unranked
     if not ranked:
         return "No ranking: the verdict on every policy is bad"
-    best = _spoken(ranked[0])
+    best = spoken(ranked[0])
     equal = [one.name for one in ranked if one.target.value == ranked[0].target.value]
     rate = numbers(best.target, best.confidence, decimals_of(best))[0]
     value = f"{rate} {best.unit or 'per step'} in the long run"
@@ -135,23 +152,25 @@ def comparison_sentences(comparison: Comparison) -> Iterable[str]:
         yield from _leads(comparison, ranked)
     if unranked:
         names = _listed([one.name for one in unranked])
-        wrong = dict.fromkeys(entry.name for one in unranked for entry in one.diagnostics if _is_bad(entry))
+        wrong = dict.fromkeys(name for one in unranked for name in reasons(one))
         yield (
             f"{names} {'has' if len(unranked) == 1 else 'have'} no rank, because the verdict is bad ({', '.join(wrong)}): do not "
             "rely on these numbers until the problems named below are fixed."
         )
     if not ranked:
-        log = _spoken(unranked[0])
+        log = spoken(unranked[0])
         logged, low, high = numbers(log.behavior, log.confidence, decimals_of(log))
         within = f" ({percent(log.confidence)} interval {low} to {high})" if log.behavior.standard_error >= 0 else ""
         past = _VERBS[log.cost is not None].past
         yield f"What is known is what the log itself {past}: {logged} {log.unit or 'per step'}{within}."
     if doubted := [one.name for one in ranked if one.verdict == "caution"]:
-        yield f"Noise is not the only doubt: read the cautions on {_listed(doubted)} below."
+        yield f"The intervals cover noise only: read the cautions on {_listed(doubted)} below, too."
 
 
-def _is_bad(entry: Diagnostic) -> bool:
-    return entry.verdict == "bad" and not entry.is_about_others
+def reasons(evaluation: Evaluation) -> list[str]:
+    """The names of the findings that the verdict comes from."""
+    own = (entry for entry in evaluation.diagnostics if not entry.is_about_others)
+    return [entry.name for entry in own if entry.verdict == evaluation.verdict]
 
 
 def _leads(comparison: Comparison, ranked: Sequence[Evaluation]) -> Iterable[str]:
@@ -196,10 +215,10 @@ def noise_note(comparison: Comparison) -> str:
 
 def places_note(evaluation: Evaluation) -> str:
     """What the contributions of places add up to."""
-    views, difference = evaluation.views, evaluation.difference.value
-    total = views.total_gain
-    if total is None:
+    views, difference = evaluation.views, spoken(evaluation).difference.value
+    if views.total_gain is None:
         return ""
+    total = sign(evaluation) * views.total_gain
     if views.table is not None and views.table.left_out:
         return (
             f"These are the {len(views.table.states):,} states with most rows, which hold "
@@ -214,7 +233,8 @@ def places_note(evaluation: Evaluation) -> str:
             f"{difference:+.3g}. The log may not be typical of its own long run, or the features may not fit.{overlap}"
         )
     return (
-        "How much more the target's actions are worth there than the logged ones, over the whole future. Over all logged states "
+        f"How much more the target's actions {'are worth' if evaluation.cost is None else 'cost'} there than the logged ones, "
+        "over the whole future. Over all logged states "
         f"this adds up to {total:+.3g}, which is the difference of the rates ({difference:+.3g}) apart from the ends of the log "
         f"and what features cannot express.{overlap}"
     )

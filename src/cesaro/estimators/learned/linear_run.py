@@ -105,6 +105,7 @@ class Tuned:
 
     @property
     def time_constant(self) -> float:
+        """Of the slowest direction, in steps."""
         return self.plug_in.time_constant(self.step_size)
 
 
@@ -135,10 +136,10 @@ def fit_linear(est: LearnedBase, data: Any, policy: Any, settings: LearnedSettin
     sample = data if isinstance(data, FeatureTransitions) else sampled(prepared, MOST_SAMPLED)
     problem = LogProblem(sample, moments.moments) if moments.moments.rows else problem_of(sample)
     tuned = _tuned(est, settings, problem, _analyzed(est, settings, form, most, problem), plan, running)
-    is_dense_log = isinstance(data, FeatureTransitions) or is_dense(prepared)
+    rows = data if isinstance(data, FeatureTransitions) else _rows(est, settings)
     automatic = automatic_steps(tuned.steps_needed, prepared.num_rows, est.seeds)
     ends = run(
-        data if isinstance(data, FeatureTransitions) else _rows(est, settings),
+        rows,
         settings,
         numbers=settings.numbers(step_size=tuned.step_size, ridge=tuned.ridge, lam=est.lam),
         steps=automatic if isinstance(est.steps, str) else est.steps,
@@ -147,7 +148,7 @@ def fit_linear(est: LearnedBase, data: Any, policy: Any, settings: LearnedSettin
     )
     report_divergence(settings.label, ends.diverged_at, _why(tuned))
     est._known = problem.c > 0 if isinstance(est._map, OneHot) else None
-    runs, estimate = _concluded(settings, tuned, ends, is_buffered=not is_dense_log)
+    runs, estimate = _concluded(settings, tuned, ends, is_buffered=isinstance(rows, Feed))
     est._conclude(runs, estimate, _used(est, settings, form, runs))
     est._end()
 

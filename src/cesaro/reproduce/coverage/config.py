@@ -43,9 +43,9 @@ class Config:
     trajectories: tuple[int, ...] = (1, 5, 50)
     stay: float = 0.85
     ridge: float = 0.1
-    rows: tuple[int, ...] = (2_500, 10_000)
-    rows_logs: tuple[int, ...] = (20, 20)
-    limits: tuple[int, ...] = (4, 2)
+    rows: tuple[int, ...] = (2_500, 10_000, 100_000)
+    rows_logs: tuple[int, ...] = (20, 20, 3)
+    limits: tuple[int, ...] = (4, 2, 1)
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import findings_page
-
 from cesaro.diagnostics import SECTIONS
 
 ROOT = Path(__file__).parents[1]

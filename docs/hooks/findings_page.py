@@ -23,9 +23,12 @@ def with_tables(page: str) -> str:
     """The page with the tables of today; raises where a section of the code has no heading in it."""
     for heading, checks in SECTIONS.items():
         pattern = re.compile(rf"(^### {re.escape(heading)}\n(?:(?!^#).*\n)*?)(^\|.*\n)+", re.MULTILINE)
-        page, count = pattern.subn(lambda found, made=table(checks): found[1] + made, page)
-        if count != 1:
-            raise ValueError(f'{PAGE.name} must have one table under the heading "### {heading}". Got {count}.')
+        tables = pattern.findall(page)
+        if len(tables) != 1:
+            raise ValueError(f'{PAGE.name} must have one table under the heading "### {heading}". Got {len(tables)}.')
+        found = pattern.search(page)
+        assert found is not None
+        page = page[: found.end(1)] + table(checks) + page[found.end() :]
     return page
 
 

@@ -1,15 +1,34 @@
 """What could be wrong with an estimate: each finding has a value, a verdict, one sentence and a remedy."""
 
 from cesaro.checks import decomposing
-from cesaro.diagnostics.description import description
-from cesaro.diagnostics.equations import equations
-from cesaro.diagnostics.finding import OTHERS, SEVERITY, Diagnostic, Verdict, widened, worst
-from cesaro.diagnostics.maps import agreement, learned_methods
-from cesaro.diagnostics.rows import over_rows
+from cesaro.diagnostics import description, equations, learned, maps, rows, support
+from cesaro.diagnostics.finding import OTHERS, SEVERITY, Check, Diagnostic, Verdict, widened, worst
 from cesaro.diagnostics.subject import Subject
-from cesaro.diagnostics.support import support
 
 __all__ = ["OTHERS", "SEVERITY", "Diagnostic", "Subject", "Verdict", "diagnose", "widened", "worst"]
+
+
+# What is looked at, in this order.
+LOOKS = (
+    description.description,
+    equations.equations,
+    support.support,
+    maps.agreement,
+    rows.over_rows,
+    maps.learned_methods,
+    learned.learned,
+)
+# By the headings of the page on diagnostics, whose tables are made from them (docs/hooks/findings_page.py).
+SECTIONS: dict[str, tuple[Check, ...]] = {
+    "Was the log described as it is?": description.CHECKS,
+    "Do the equations have a clear answer?": equations.CHECKS,
+    "Does the log reach where the target goes?": support.CHECKS,
+    "Would other features say the same?": (maps.AGREEMENT_OF_FEATURES,),
+    "Are the rows as standard errors assume?": rows.CHECKS,
+    "Learned methods with linear functions": learned.LINEAR_CHECKS,
+    "Networks": learned.NETWORK_CHECKS,
+    "About methods that were not used": (maps.LEARNING_BY_METHOD, maps.LEARNED_METHODS),
+}
 
 
 @decomposing("A finding about the estimate")
@@ -19,6 +38,5 @@ def diagnose(subject: Subject) -> tuple[Diagnostic, ...]:
     What needs a log is left out after a fit on ready features; of the policy `logged` only the rows are looked at.
     """
     if subject.prepared.is_logged:
-        return tuple(over_rows(subject))
-    checks = (description, equations, support, agreement, over_rows, learned_methods)
-    return tuple(found for check in checks for found in check(subject))
+        return tuple(rows.over_rows(subject))
+    return tuple(found for look in LOOKS for found in look(subject))

@@ -87,6 +87,13 @@ KIND_OF_THE_ACTION = Check(
     remedy="`--kind COLUMN=number`, or `=category` to say that they are labels",
 )
 
+CHECKS = (
+    SEQUENCE_OF_ROWS,
+    ROW_OF_THE_REWARD,
+    UNUSED_COLUMNS,
+    KIND_OF_THE_ACTION,
+)
+
 
 def description(subject: Subject) -> Iterator[Diagnostic]:
     """The order of rows, the row of the reward, unused columns, the kind of the action."""

@@ -107,6 +107,15 @@ CONSTANT_IN_THE_SPAN = Check(
     remedy="add a feature that is one everywhere, or take features of ours (`--features polynomial:2`)",
 )
 
+CHECKS = (
+    IDENTIFICATION,
+    ROWS_PER_PAIR,
+    RIDGE,
+    RANK_AND_CONDITIONING,
+    CONTRADICTION,
+    CONSTANT_IN_THE_SPAN,
+)
+
 
 def equations(subject: Subject) -> Iterator[Diagnostic]:
     """Identification; rank and conditioning, or rows per pair; the constant; the ridge."""

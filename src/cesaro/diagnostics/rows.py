@@ -186,6 +186,21 @@ MEMORY = Check(
     ),
 )
 
+CHECKS = (
+    DROPPED_ROWS,
+    COPIED_ROWS,
+    ORDER_OF_ROWS,
+    STANDARD_ERROR,
+    TINY_REWARDS,
+    DRIFT,
+    REWARD_DRIFT,
+    REWARD_OUTLIERS,
+    INFLUENTIAL_ROWS,
+    AUTOCORRELATION,
+    TRAJECTORIES,
+    MEMORY,
+)
+
 
 def over_rows(subject: Subject) -> Iterator[Diagnostic]:
     """Dropped and copied rows, tiny rewards, drift, outliers, dependence, trajectories, memory."""

@@ -1,8 +1,9 @@
 """What the diagnostics look at: a fitted estimator, and at most 100,000 of its rows as features."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.closed_forms import dense, tabular
+from cesaro.closed_forms.plug_in import PlugIn
 from cesaro.data import Log
 from cesaro.features import OneHot, sample_rows
+from cesaro.features.networks import Members
 from cesaro.passes.influence import Series, Solution, Totals, influence
 from cesaro.passes.moments import Facts, Moments, MomentsPass
 from cesaro.passes.prepare import Prepared, Rows
@@ -24,6 +27,93 @@ SAMPLE_NUMBERS = 2**24
 CHUNK = 8_192
 
 
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """The runs of all seeds. The attribute `NAME_` of a fitted `Learned` is the field `NAME`, which it says the meaning of.
+
+    Attributes:
+        seed_rates: `[seeds]`; NaN where a run diverged.
+        diverged_at: the step at which a run diverged, `[seeds]`; −1 where it did not.
+        spread, learning_error: over runs that did not diverge.
+        step_size, steps, ridge, batch_size: what was used.
+        limit, reached, steps_needed, time_constant: of linear functions; NaN, False, None and NaN where they are not known.
+        level: the mean of values under the target.
+        is_buffered: whether runs drew from a shuffle buffer.
+        weights, ratio_weights: of linear functions, of values or of a density ratio, `[K]`; None where there are none.
+        plug_in: convergence and stable steps of linear functions; files do not keep it.
+        members: the networks; None for linear functions, and then so is everything below.
+        levels: the mean of each network over pairs, in its own units, `[seeds]`.
+        scale: what the rewards of networks were divided by.
+        earlier_rates: of each run, the mean rate over the quarter before the last, `[seeds]`.
+        offline_rates: `mean R + q(x') − q(x)` over all rows, `[seeds]`; None for a density ratio.
+        ratio_rates: `mean τR` over all rows, `[seeds]`; None for values.
+        rows_digest: which rows the networks were fitted on.
+    """
+
+    seed_rates: Array
+    diverged_at: NDArray[np.int64]
+    spread: float
+    learning_error: float
+    step_size: float
+    steps: int
+    ridge: float
+    batch_size: int
+    limit: float = float("nan")
+    reached: bool = False
+    steps_needed: int | None = None
+    time_constant: float = float("nan")
+    level: float = 0.0
+    is_buffered: bool = False
+    weights: Array | None = None
+    ratio_weights: Array | None = None
+    plug_in: PlugIn | None = None
+    members: Members | None = None
+    levels: Array | None = None
+    scale: float | None = None
+    earlier_rates: Array | None = None
+    offline_rates: Array | None = None
+    ratio_rates: Array | None = None
+    rows_digest: NDArray[np.uint64] | None = None
+
+    @property
+    def diverged(self) -> NDArray[np.bool_]:
+        """Which runs diverged, `[seeds]`."""
+        return self.diverged_at >= 0
+
+    @property
+    def learns_ratio(self) -> bool:
+        """Whether runs learned a density ratio and no values."""
+        return self.ratio_weights is not None or self.ratio_rates is not None
+
+    @classmethod
+    def of_attributes(cls, attributes: dict[str, Any]) -> Self:
+        """From the attributes of a fitted estimator, as files keep them."""
+        names = {field.name for field in fields(cls)}
+        return cls(**{name[:-1]: value for name, value in attributes.items() if name[:-1] in names})
+
+
+@dataclass(frozen=True)
+class NetworkFeatures:
+    """Networks whose last hidden layers are the features, one closed form per seed.
+
+    Attributes:
+        shared: the share of the log's rows that the networks were fitted on.
+        repeated: whether most rows of the log equal others.
+        rates: of each seed, `[seeds]`; NaN where it has no answer.
+        spread: their standard deviation.
+    """
+
+    shared: float
+    repeated: bool
+    rates: Array
+    spread: float
+
+
+def nearly(share: float) -> str:
+    """Never "0 %" of some, nor "100 %" of not quite all."""
+    return f"{100 * share:.3g} %" if share == 1 or share < 0.999 else "99.9 %"
+
+
 @dataclass(frozen=True)
 class Subject:
     """A fitted estimator as the checks see it.
@@ -32,8 +122,10 @@ class Subject:
         totals: what the second pass added up.
         ridge, lam: the settings of learned methods.
         solution, moments: of the closed form; None where the estimator has none.
-        is_linear: whether values are linear in the features; networks are not.
         most: rows of the sample, at most.
+        runs: of a learned method; None for the closed form and for the policy `logged`.
+        label: what answers call that method.
+        networks: whose last hidden layers are the features; None for other features.
     """
 
     prepared: Prepared
@@ -47,8 +139,15 @@ class Subject:
     moments: Moments | None
     ridge: float
     lam: float
-    is_linear: bool
     most: int = 100_000
+    runs: Runs | None = None
+    label: str = ""
+    networks: NetworkFeatures | None = None
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether values are linear in the features; networks are not."""
+        return self.runs is None or self.runs.members is None
 
     @property
     def log(self) -> Log | None:

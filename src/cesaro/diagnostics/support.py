@@ -107,6 +107,15 @@ NEGATIVE_DENSITY_RATIO = Check(
     remedy="compare `--features polynomial:2` and `--features fourier`; the target may be far from the log",
 )
 
+CHECKS = (
+    SUPPORT,
+    LEVELS_SEEN_ONLY_AFTER,
+    DETERMINISTIC_TARGET,
+    EFFECTIVE_SAMPLE_SIZE,
+    MIXING,
+    NEGATIVE_DENSITY_RATIO,
+)
+
 
 def support(subject: Subject) -> Iterator[Diagnostic]:
     """Never-logged pairs or leverage; levels seen only at next states; effective sample size; negative ratio."""

@@ -186,12 +186,8 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
         """What could be wrong with the estimate, one finding each."""
         self._fitted()
         if self._diagnostics is None:
-            self._diagnostics = (*diagnose(self.subject_), *self._own_findings())
+            self._diagnostics = diagnose(self.subject_)
         return self._diagnostics
-
-    def _own_findings(self) -> tuple[Diagnostic, ...]:
-        """What could be wrong with this kind of estimator."""
-        return ()
 
     @property
     def subject_(self) -> Subject:
@@ -209,7 +205,6 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
             moments=None,
             ridge=0.0,
             lam=1.0,
-            is_linear=True,
         )
 
     @property

@@ -11,7 +11,8 @@ import numpy as np
 from cesaro import checks
 from cesaro.closed_forms import dense, tabular
 from cesaro.closed_forms.growth import grown
-from cesaro.diagnostics import Diagnostic, Subject
+from cesaro.diagnostics import Subject
+from cesaro.diagnostics.subject import NetworkFeatures
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators.base import Estimator
 from cesaro.estimators.hidden_features import RELATIVE_RIDGE, Fit, NetworkMaps, network_maps, over_seeds
@@ -198,12 +199,16 @@ class DiffLSTD(Estimator):
     def subject_(self) -> Subject:
         if self.prepared_.is_logged:
             return super().subject_
-        return replace(super().subject_, solution=self.solution_, moments=self.moments_, ridge=self.ridge_)
-
-    def _own_findings(self) -> tuple[Diagnostic, ...]:
-        if self._networks is None:
-            return ()
-        return self._networks.findings(self.estimate_, self.seed_rates_, self.spread_)
+        maps = self._networks
+        return replace(
+            super().subject_,
+            solution=self.solution_,
+            moments=self.moments_,
+            ridge=self.ridge_,
+            networks=None
+            if maps is None
+            else NetworkFeatures(maps.shared, maps.repeated, self.seed_rates_, self.spread_),
+        )
 
 
 def _solve(prepared: Prepared, moments: Moments, ridge: float, chosen: bool) -> Solution:

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from cesaro.checks import Array
 from cesaro.closed_forms.tabular import NotIdentified
 from cesaro.data import FeatureTransitions, Log
-from cesaro.diagnostics import Diagnostic, Verdict
+from cesaro.diagnostics.subject import nearly
 from cesaro.errors import InputError
 from cesaro.estimators.inputs import Inputs, Role
 from cesaro.features import FeatureMap
@@ -20,15 +20,10 @@ from cesaro.passes.influence import Solution
 from cesaro.passes.moments import Facts, Moments
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.row_hashes import distinct, overlap, row_hashes
-from cesaro.passes.standard_errors import Estimate
 
 # The ridge of hidden units, relative to their mean square: some are dead, others nearly alike.
 RELATIVE_RIDGE = 1e-6
 DEAD = "Every unit of the networks' last hidden layer is zero on all rows; train other networks, with a smaller step_size, say."
-# A spread over seeds beyond so many standard errors is outside of the interval.
-SPREAD_CAUTION, SPREAD_BAD = 1.0, 3.0
-# A share of rows that networks were fitted on from which the interval is in doubt.
-SHARED_CAUTION = 0.01
 # Rows of which fewer are different repeat: equal ones may have been logged apart.
 REPEATED = 0.5
 
@@ -74,52 +69,11 @@ class NetworkMaps:
     def words(self, rates: Array, spread: float) -> dict[str, Any]:
         """For the summary."""
         used = int(np.isfinite(rates).sum())
-        rows = {0.0: "other rows", 1.0: "these rows"}.get(self.shared, f"{_percent(self.shared)} of these rows")
+        rows = {0.0: "other rows", 1.0: "these rows"}.get(self.shared, f"{nearly(self.shared)} of these rows")
         return {
             "networks": f"{self.method} on {rows}; the answer is that of the median rate of {used} seeds",
             "spread_over_seeds": spread,
         }
-
-    def _learned(self) -> Diagnostic:
-        if not self.shared:
-            return Diagnostic("learned features", 0.0, "ok", "Features were learned from other rows.")
-        said = f"Features were learned from {_percent(self.shared)} of the same rows"
-        if self.shared <= SHARED_CAUTION:
-            return Diagnostic("learned features", self.shared, "ok", f"{said}, too few to matter.")
-        return Diagnostic(
-            "learned features",
-            self.shared,
-            "caution",
-            f"{said}, and the interval does not cover that choice."
-            + (" Rows of this log repeat, so equal ones may be separate events." if self.repeated else ""),
-            "Fit the networks on one part of the log's trajectories, and DiffLSTD on the other.",
-        )
-
-    def findings(self, estimate: Estimate, rates: Array, spread: float) -> tuple[Diagnostic, ...]:
-        """Whose features, and do seeds agree? `rates` and `spread`: of all seeds."""
-        learned = self._learned()
-        if not np.isfinite(spread):
-            return (learned,)
-        error = estimate.standard_error
-        errors = spread / error if error > 0 else np.inf * spread
-        verdict: Verdict = "ok" if errors <= SPREAD_CAUTION else "caution" if errors <= SPREAD_BAD else "bad"
-        if spread <= 1e-6 * abs(estimate.value):
-            verdict = "ok"
-        lost = int((~np.isfinite(rates)).sum())
-        without = f" ({lost} of {len(rates)} without an answer)" if lost else ""
-        return (
-            learned,
-            Diagnostic(
-                "spread over seeds",
-                spread,
-                verdict,
-                f"Between the features of different seeds the rate has a standard deviation of {spread:.2g}{without}, "
-                f"against a standard error of {error:.2g}.",
-                ""
-                if verdict == "ok"
-                else "Train the networks longer, or wider ones; the interval covers one seed's features.",
-            ),
-        )
 
 
 class GivesFeatures(ABC):
@@ -164,11 +118,6 @@ def network_maps(features: Any, data: Any, dual_features: Any) -> NetworkMaps | 
     hashes = row_hashes(log)
     repeated = len(distinct(hashes)) < REPEATED * len(hashes)
     return NetworkMaps(maps, features.label, overlap(hashes, features.rows_digest_), repeated)
-
-
-def _percent(share: float) -> str:
-    """Never "0 %" of some, nor "100 %" of not quite all."""
-    return f"{100 * share:.3g} %" if share == 1 or share < 0.999 else "99.9 %"
 
 
 def _check_columns(fitted: Inputs, found: Inputs) -> None:

@@ -12,9 +12,9 @@ from cesaro.algorithms.saddle_point import Target
 from cesaro.approximators import MLP
 from cesaro.checks import Array
 from cesaro.closed_forms.plug_in import PlugIn
+from cesaro.diagnostics.subject import Runs
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators.base import Estimator
-from cesaro.estimators.learned.runs import Runs
 from cesaro.estimators.run import Run
 from cesaro.features.networks import Members
 from cesaro.learning.arguments import Method, label_of

@@ -6,11 +6,10 @@ from typing import Any, Self
 import numpy as np
 
 from cesaro.checks import Array
-from cesaro.diagnostics import Diagnostic, Subject
+from cesaro.diagnostics import Subject
 from cesaro.errors import InputError
 from cesaro.estimators.hidden_features import GivesFeatures
 from cesaro.estimators.learned.base import LearnedBase
-from cesaro.estimators.learned.findings import linear_findings, network_findings
 from cesaro.estimators.learned.linear_run import fit_linear
 from cesaro.estimators.learned.network_run import fit_networks, hidden_maps, network_inputs, over_members
 from cesaro.estimators.learned.settings import check, is_network
@@ -104,12 +103,7 @@ class Learned(LearnedBase, GivesFeatures):
         found = replace(super().subject_, lam=self.lam)
         if self.runs_ is None:
             return found
-        return replace(found, ridge=self.runs_.ridge, is_linear=self.runs_.members is None)
-
-    def _own_findings(self) -> tuple[Diagnostic, ...]:
-        if self.runs_ is None:
-            return ()
-        return linear_findings(self) if self.runs_.members is None else network_findings(self)
+        return replace(found, ridge=self.runs_.ridge, runs=self.runs_, label=self.label)
 
     @property
     def has_values(self) -> bool:

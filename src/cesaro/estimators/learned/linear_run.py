@@ -12,6 +12,7 @@ from cesaro.algorithms.dynamics import NoDynamicsError
 from cesaro.checks import Array
 from cesaro.closed_forms.plug_in import PlugIn, plug_in, problem_of
 from cesaro.data import FeatureTransitions
+from cesaro.diagnostics.subject import Runs
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators.learned.base import LearnedBase, report_divergence, seed_numbers, spread_over_runs
 from cesaro.estimators.learned.limit import LogProblem, MethodLimit, MethodPass
@@ -25,7 +26,6 @@ from cesaro.estimators.learned.rows import (
     is_dense,
     sampled,
 )
-from cesaro.estimators.learned.runs import Runs
 from cesaro.estimators.learned.settings import LearnedSettings
 from cesaro.features import OneHot
 from cesaro.learning import affine_form, sweep

@@ -22,10 +22,10 @@ from cesaro.algorithms import FOR_NETWORKS
 from cesaro.approximators import MLP, Network, squared_norm
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions, Log
+from cesaro.diagnostics.subject import Runs
 from cesaro.errors import InputError
 from cesaro.estimators.learned.base import LearnedBase, report_divergence, seed_numbers, spread_over_runs
 from cesaro.estimators.learned.rows import DRAWN_FROM, buffered, dense, draws_as_rows, is_dense, sampled
-from cesaro.estimators.learned.runs import Runs
 from cesaro.estimators.learned.settings import MIXING, NETWORK_STEP, NETWORK_STEPS, LearnedSettings, with_actions
 from cesaro.features import FeatureMap
 from cesaro.features.networks import Matrix, Members, NetworkInputs

@@ -104,7 +104,7 @@ def test_runs_of_a_method_of_ones_own(dual_ridge: Build, file: Path, tmp_path: P
     assert np.isnan(found.standard_error_)
     own = {entry.name: entry for entry in found.diagnostics_}
     assert own["interval"].sentence.startswith(
-        "There is no interval: the influence of rows on where dual_ridge ends is not"
+        "There is no interval, because the influence of rows on where dual_ridge ends is not"
     )
     assert found.summary_()["method"] == "dual_ridge (learned, linear)"
     assert clone(found).get_params() == found.get_params()

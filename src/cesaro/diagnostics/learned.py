@@ -39,7 +39,7 @@ MOVED_FROM_ITS_START = Check(
     ),
     bad="less than half of the way is done",
     meaning="runs start at zero and may still be near it",
-    remedy="`--set steps=N`, a larger `--ridge`, `--features linear`, or the closed form (`--method diff-lstd`)",
+    remedy=f"`--set steps=N`, a larger `--ridge`, `--features linear`, or the closed form (`--method {methods.CLOSED_FORM}`)",
 )
 
 DIVERGED_RUNS = Check(
@@ -63,7 +63,7 @@ INTERVAL = Check(
     "interval",
     number="none",
     caution="always",
-    meaning="there is no interval for networks",
+    meaning="there is no interval for networks, nor for a method of one's own",
     remedy="`DiffLSTD` with the fitted networks as features",
 )
 

@@ -12,7 +12,7 @@ from cesaro.diagnostics.subject import Subject, solved
 from cesaro.engines.threads import ONE_THREAD
 from cesaro.errors import InputError
 from cesaro.features import ROWS_PER_COMPONENT, ROWS_PER_FEATURE, FeatureMap, OneHot, build
-from cesaro.linear import METHODS
+from cesaro.linear.methods import ALWAYS_CONVERGE, METHODS
 from cesaro.passes.standard_errors import Estimate
 from cesaro.passes.support import pair_table
 from cesaro.text import Sentence, Wording, argument
@@ -54,7 +54,7 @@ LEARNING_BY_METHOD = Check(
     "learning by <method>",
     number="the largest stable step",
     caution="the method would not converge",
-    meaning="one finding for each learned method, such as `learning by diff-gq1`",
+    meaning=f"one finding for each learned method, such as `learning by {ALWAYS_CONVERGE[0]}`",
     remedy="do not use that method here",
 )
 

@@ -32,8 +32,8 @@ from cesaro.learning import affine_form, sweep
 from cesaro.learning.arguments import as_objective
 from cesaro.learning.feed import Feed
 from cesaro.linear import EmpiricalProblem
-from cesaro.linear.mean_update import MeanUpdate, MethodSettings
-from cesaro.linear.methods import FORMS, AffineForm
+from cesaro.linear.mean_update import MeanUpdate
+from cesaro.linear.methods import ALWAYS_CONVERGE, AffineForm
 from cesaro.linear.stability import limit_point
 from cesaro.passes.influence import InfluencePass, Plan
 from cesaro.passes.moments import MomentsPass
@@ -45,8 +45,6 @@ from cesaro.passes.standard_errors import Estimate
 MAX_ANALYZED = 1_024
 # The same of a method without a closed form, whose step is evaluated once per row and variable.
 MAX_EVALUATED = 100
-# Methods that converge on every log, to where the closed form is.
-ALWAYS = [name for name, form in FORMS.items() if form.is_saddle(MethodSettings()) and form.ends_at_td_fixed_point]
 # Rows whose single updates are looked at; everything else about the limit is known from all of them.
 MOST_SAMPLED = 20_000
 # Fourier features by default: with many that nearly depend on each other, learned methods do not reach their limits.
@@ -105,6 +103,7 @@ class Tuned:
 
     @property
     def time_constant(self) -> float:
+        """Of the slowest direction, in steps."""
         return self.plug_in.time_constant(self.step_size)
 
 
@@ -135,10 +134,10 @@ def fit_linear(est: LearnedBase, data: Any, policy: Any, settings: LearnedSettin
     sample = data if isinstance(data, FeatureTransitions) else sampled(prepared, MOST_SAMPLED)
     problem = LogProblem(sample, moments.moments) if moments.moments.rows else problem_of(sample)
     tuned = _tuned(est, settings, problem, _analyzed(est, settings, form, most, problem), plan, running)
-    is_dense_log = isinstance(data, FeatureTransitions) or is_dense(prepared)
+    rows = data if isinstance(data, FeatureTransitions) else _rows(est, settings)
     automatic = automatic_steps(tuned.steps_needed, prepared.num_rows, est.seeds)
     ends = run(
-        data if isinstance(data, FeatureTransitions) else _rows(est, settings),
+        rows,
         settings,
         numbers=settings.numbers(step_size=tuned.step_size, ridge=tuned.ridge, lam=est.lam),
         steps=automatic if isinstance(est.steps, str) else est.steps,
@@ -147,7 +146,7 @@ def fit_linear(est: LearnedBase, data: Any, policy: Any, settings: LearnedSettin
     )
     report_divergence(settings.label, ends.diverged_at, _why(tuned))
     est._known = problem.c > 0 if isinstance(est._map, OneHot) else None
-    runs, estimate = _concluded(settings, tuned, ends, is_buffered=not is_dense_log)
+    runs, estimate = _concluded(settings, tuned, ends, is_buffered=isinstance(rows, Feed))
     est._conclude(runs, estimate, _used(est, settings, form, runs))
     est._end()
 
@@ -178,7 +177,7 @@ def _analyzed(
     check_identified(problem, prepared, est.ridge)
     if not found.converges:
         raise InputError(
-            f"{label} does not converge on this log: {found.reason.rstrip('.')}; take {' or '.join(ALWAYS)}, which "
+            f"{label} does not converge on this log: {found.reason.rstrip('.')}; take {' or '.join(ALWAYS_CONVERGE)}, which "
             "converge on every log, or the closed form (DiffLSTD)."
         )
     if not found.stability.determined["reward_rate"]:

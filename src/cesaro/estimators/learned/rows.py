@@ -11,20 +11,20 @@ from cesaro.closed_forms.tabular import NotIdentified
 from cesaro.data import Block, FeatureTransitions
 from cesaro.data.blocks import SAMPLE, sample_rows
 from cesaro.data.shuffled import ShuffleBuffer
+from cesaro.diagnostics.learned import CLOSED_FORM
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.features.encoder import MAX_DENSE
 from cesaro.features.maps import Joint, PerAction
 from cesaro.features.networks import NetworkInputs
 from cesaro.fingerprints import fingerprint
 from cesaro.learning.feed import Feed
-from cesaro.linear import EmpiricalProblem, methods
+from cesaro.linear import EmpiricalProblem
 from cesaro.linear.fixed_point import feature_scale, reduce
 from cesaro.passes.moments import Facts
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.support import REMEDY, not_identified
-from cesaro.text import Sentence, Wording, argument
+from cesaro.text import Sentence, argument
 
-CLOSED_FORM = Wording("DiffLSTD", f"--method {methods.CLOSED_FORM}")
 # The ridge of features of our own, relative to their mean square.
 RELATIVE_RIDGE = 1e-6
 # Numbers of one feature matrix that is kept whole, and of one of sampled rows; bytes of a buffer, both matrices together.

@@ -7,6 +7,7 @@ influence of rows.
 from typing import Any
 
 from cesaro.errors import InputError
+from cesaro.linear.mean_update import MethodSettings
 from cesaro.linear.methods.base import AffineForm, LimitPoint, RowInfluence
 from cesaro.linear.methods.diff_gq1 import DiffGQ1
 from cesaro.linear.methods.diff_gq2 import DiffGQ2
@@ -15,12 +16,16 @@ from cesaro.linear.methods.diff_gq4 import DiffGQ4
 from cesaro.linear.methods.diff_sgq import DiffSGQ
 from cesaro.linear.methods.gradient_dice import GradientDICE
 
-__all__ = ["CLOSED_FORM", "FORMS", "METHODS", "AffineForm", "LimitPoint", "RowInfluence", "form_of"]
+__all__ = ["ALWAYS_CONVERGE", "CLOSED_FORM", "FORMS", "METHODS", "AffineForm", "LimitPoint", "RowInfluence", "form_of"]
 
 FORMS: dict[str, AffineForm] = {
     form.name: form for form in (DiffSGQ(), DiffGQ1(), DiffGQ2(), DiffGQ3(), DiffGQ4(), GradientDICE())
 }
 METHODS = tuple(FORMS)
+# Those that converge on every log, to where the closed form is.
+ALWAYS_CONVERGE = tuple(
+    name for name, form in FORMS.items() if form.is_saddle(MethodSettings()) and form.ends_at_td_fixed_point
+)
 # What solves the equations at once and does not learn; `cesaro.DiffLSTD`.
 CLOSED_FORM = "diff-lstd"
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import cesaro
 from cesaro.cli import app
-from cesaro.data.columns import Place, kind_argument
+from cesaro.data.columns import ColumnPlace, kind_argument
 from cesaro.data.roles import find_roles, ignored
 from cesaro.errors import InputError
 from cesaro.text import GIVE, Sentence, Wording, argument, for_command_line, option
@@ -186,7 +186,7 @@ def test_column_names_with_braces() -> None:
     assert for_command_line(caught.value.message).endswith(
         "repeat the option: --observation '{load}' --observation '{}'."
     )
-    error = Place("{log}", "{load}", (("{log}", 3),)).error("must be {clear}", "{0}", "mend {it}")
+    error = ColumnPlace("{log}", "{load}", (("{log}", 3),)).error("must be {clear}", "{0}", "mend {it}")
     assert str(error) == '{log}: column "{load}" must be {clear}. Got {0}; mend {it}.'
 
 

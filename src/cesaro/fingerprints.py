@@ -49,7 +49,7 @@ def fingerprint(thing: Any) -> str:
         >>> fingerprint({"idle": [0.5, 0.5]}) == fingerprint({"idle": [0.5, 0.25]})
         False
     """
-    walk = _Walk()
+    walk = _ObjectWalk()
     walk.add(thing)
     return walk.digest.hexdigest()
 
@@ -60,7 +60,7 @@ def file_fingerprint(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-class _Walk:
+class _ObjectWalk:
     """Goes through everything that a thing is made of, once."""
 
     def __init__(self) -> None:

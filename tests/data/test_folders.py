@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cesaro.data import folders, read
-from cesaro.data.addresses import Place
+from cesaro.data.addresses import Location
 from cesaro.data.files import open_path
 from cesaro.data.folders import EVERYTHING, Selection
 from cesaro.errors import InputError
@@ -396,7 +396,7 @@ class Store:
 
 
 def stored(entries: list[pa.fs.FileInfo] | Exception) -> Any:
-    found = Place("logs", "bucket/logs", "", Store(entries))
+    found = Location("logs", "bucket/logs", "", Store(entries))
     return folders.in_store(found, "s3://bucket/logs", EVERYTHING, lambda name: name.endswith(".parquet"))
 
 

@@ -24,7 +24,7 @@ from cesaro.algorithms import REGISTRY, Batch, Objective
 from cesaro.algorithms.saddle_point import copied, tracked
 from cesaro.approximators import Function, linear
 from cesaro.learning import checkpoints, engine
-from cesaro.learning.run import Shape, rows
+from cesaro.learning.run import RunShape, rows
 from cesaro.learning.source import source
 
 Array = NDArray[np.float64]
@@ -339,7 +339,7 @@ def test_diverged_runs_are_flagged_at_the_right_sample_and_leave_no_number_behin
     space = problem.sample_space
     with jax.enable_x64(True):
         keys = jax.vmap(jax.random.key)(jnp.arange(4, dtype=jnp.uint32))
-        drawn = np.asarray(rows(source(problem, "float64"), keys, 0, Shape(600, 600, 1, 1), 1)).reshape(600, 4)
+        drawn = np.asarray(rows(source(problem, "float64"), keys, 0, RunShape(600, 600, 1, 1), 1)).reshape(600, 4)
     for s in range(4):
         w, r, rates, diverged = 0.0, 0.0, [], -1
         for k, row in enumerate(drawn[:, s], start=1):
@@ -587,7 +587,7 @@ def chi_square(counts: NDArray[np.int64], probability: Array) -> float:
 def draws(data: Any, count: int, seeds: int) -> NDArray[np.int32]:
     """Row numbers, `[count, seeds]`."""
     keys = jax.vmap(jax.random.key)(jnp.arange(seeds, dtype=jnp.uint32))
-    return np.asarray(rows(source(data, "float32"), keys, 0, Shape(count, count, 1, 1), 1)).reshape(count, seeds)
+    return np.asarray(rows(source(data, "float32"), keys, 0, RunShape(count, count, 1, 1), 1)).reshape(count, seeds)
 
 
 def test_rows_of_a_known_problem_come_with_their_probabilities() -> None:
@@ -635,7 +635,7 @@ def test_no_random_number_leads_to_a_row_of_weight_zero(bits: int, monkeypatch: 
     keys = jax.vmap(jax.random.key)(jnp.arange(1, dtype=jnp.uint32))
     origin = source(data, "float32")
     with jax.disable_jit():
-        drawn = np.asarray(rows(origin, keys, 0, Shape(3, 3, 1, 1), 1))
+        drawn = np.asarray(rows(origin, keys, 0, RunShape(3, 3, 1, 1), 1))
     assert set(drawn.ravel().tolist()) <= {2, 4}
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cesaro.data import Transitions
 from cesaro.errors import InputError
 from cesaro.policies import attach, policy
-from cesaro.policies.tables import States
+from cesaro.policies.tables import TableStates
 
 
 def log(observations: Any, actions: Any, next_observations: Any = None) -> Transitions:
@@ -175,7 +175,7 @@ def test_states_of_several_columns_in_a_mapping() -> None:
 def test_states_of_several_columns_are_found_as_in_a_dict(states: list[tuple[int, ...]], seed: int) -> None:
     rows = {state: row for row, state in enumerate(states)}
     seen = np.random.default_rng(seed).integers(0, 5, (30, 3))
-    assert States(states).codes(list(seen.T)).tolist() == [rows.get(tuple(one), -1) for one in seen.tolist()]
+    assert TableStates(states).codes(list(seen.T)).tolist() == [rows.get(tuple(one), -1) for one in seen.tolist()]
 
 
 def test_frames() -> None:

@@ -175,8 +175,8 @@ def test_fragments_show_the_answer(answer: cs.Evaluation, log: cs.Transitions) -
 
 def test_a_page_of_costs_has_one_sign(answer: cs.Evaluation) -> None:
     """The log is said to cost 2 and the target 1: the difference is −1 in the sentence, in its card and below its picture."""
-    rates = (Estimate(value, 0.1, 100.0) for value in (-1.0, -2.0, 1.0))
-    shown = replace(answer, cost="bill", **dict(zip(("target", "behavior", "difference"), rates)))
+    target, behavior, difference = (Estimate(value, 0.1, 100.0) for value in (-1.0, -2.0, 1.0))
+    shown = replace(answer, cost="bill", target=target, behavior=behavior, difference=difference)
     drawn = [rates_picture(shown), *pictures(shown)]
     page = Page(evaluation_page(shown, drawn)).text
     assert page.count("-1.00") >= 3

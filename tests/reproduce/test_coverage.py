@@ -130,7 +130,7 @@ def test_estimates_are_those_of_a_log_and_a_policy(problem: Known, trajectories:
             assert default.value == batches.value == naive.value == pytest.approx(estimate.value, abs=1e-9)
             assert default.standard_error == pytest.approx(estimate.standard_error, rel=1e-6)
             assert default.degrees_of_freedom == estimate.degrees_of_freedom
-        plain = independent(one.reward_rate, project(one.estimator.sampling_.layout, 0, one.influence))
+        plain = independent(one.reward_rate, project(one.estimator.sampling_.spans, 0, one.influence))
         assert found[kind, "rate"][2].standard_error == pytest.approx(plain.standard_error, rel=1e-6)
         assert found["none", "behavior"][0].standard_error == pytest.approx(one.behavior.standard_error)
 

@@ -7,7 +7,7 @@ import numpy as np
 from cesaro.checks import Array, decomposing
 from cesaro.errors import InputError
 from cesaro.linear.fixed_point import least_norm
-from cesaro.passes.influence import Solution
+from cesaro.passes.influence import ClosedForm
 from cesaro.passes.moments import Moments
 
 # The rate counts as identified while at most this much of its unit vector lies in the null space, features scaled to unit size.
@@ -22,7 +22,7 @@ SINGLE = 1e-10
 
 
 @decomposing("The closed form")
-def solve(moments: Moments, ridge: float) -> Solution:
+def solve(moments: Moments, ridge: float) -> ClosedForm:
     """Whiten the dual features, then one singular value decomposition; units of features do not matter."""
     single = moments.precision > SINGLE
     A, b, C = moments.A, moments.b, moments.C
@@ -60,7 +60,7 @@ def solve(moments: Moments, ridge: float) -> Solution:
     else:
         unidentified = bare.null[0]
     share = float(np.linalg.norm(unidentified))
-    return Solution(
+    return ClosedForm(
         reward_rate=float(solution[0]),
         weights=solution[1:],
         residual=residual,

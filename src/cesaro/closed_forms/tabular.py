@@ -23,7 +23,7 @@ from cesaro.checks import Array
 from cesaro.data.columns import kind_argument
 from cesaro.errors import InputError
 from cesaro.mdp import TabularMDP
-from cesaro.passes.influence import Solution
+from cesaro.passes.influence import ClosedForm
 from cesaro.passes.moments import Moments
 from cesaro.solvers.pinned_lu import has_low_fill
 from cesaro.text import Sentence, Wording, argument
@@ -65,7 +65,7 @@ class NotIdentified(InputError):
     """The log does not determine the rate of this policy."""
 
 
-def attempt(moments: Moments, label: Callable[[int], str]) -> Solution | NotIdentified:
+def attempt(moments: Moments, label: Callable[[int], str]) -> ClosedForm | NotIdentified:
     """The solution without ridge, or the reason why there is none."""
     try:
         return solve(moments, 0.0, label)
@@ -73,7 +73,7 @@ def attempt(moments: Moments, label: Callable[[int], str]) -> Solution | NotIden
         return problem
 
 
-def solve(moments: Moments, ridge: float, label: Callable[[int], str]) -> Solution:
+def solve(moments: Moments, ridge: float, label: Callable[[int], str]) -> ClosedForm:
     """Without ridge the closed class of the empirical chain, with ridge the sparse normal equations."""
     shares = np.asarray(moments.mean("v"))
     logged = np.flatnonzero(shares > 0)
@@ -103,7 +103,7 @@ def solve(moments: Moments, ridge: float, label: Callable[[int], str]) -> Soluti
     answer = exact.solve(process, np.ones((len(pairs), 1)))
     weights[pairs], known[pairs] = answer.state_values, True
     ratio[pairs] = answer.state_distribution / shares[pairs]
-    return Solution(
+    return ClosedForm(
         reward_rate=answer.reward_rate,
         weights=weights,
         residual=np.zeros(1 + size),
@@ -116,7 +116,9 @@ def solve(moments: Moments, ridge: float, label: Callable[[int], str]) -> Soluti
     )
 
 
-def _with_ridge(step: sp.csr_array, rewards: Array, shares: Array, logged: NDArray[np.intp], ridge: float) -> Solution:
+def _with_ridge(
+    step: sp.csr_array, rewards: Array, shares: Array, logged: NDArray[np.intp], ridge: float
+) -> ClosedForm:
     """The rate and the weights, and what their influence needs; `step` is `P̂ − I` on logged pairs, `[logged, K]`."""
     size, root = len(shares), np.sqrt(shares[logged])
     equations = sp.csr_array(sp.diags_array(root) @ sp.hstack([-np.ones((len(logged), 1)), step]))
@@ -131,7 +133,7 @@ def _with_ridge(step: sp.csr_array, rewards: Array, shares: Array, logged: NDArr
     residual, dual = np.zeros(1 + size), np.zeros(1 + size)
     residual[1 + logged] = (equations @ solution) / root + rewards
     dual[1 + logged] = -(equations @ primal) / root
-    return Solution(float(solution[0]), solution[1:], residual, (dual, primal), 0.0, 1 + size, float("nan"), ridge)
+    return ClosedForm(float(solution[0]), solution[1:], residual, (dual, primal), 0.0, 1 + size, float("nan"), ridge)
 
 
 def _is_banded(step: sp.csr_array, logged: NDArray[np.intp]) -> bool:
@@ -182,7 +184,7 @@ def _factored(equations: sp.csr_array, penalty: Array) -> Callable[[Array], Arra
     return lambda right: np.asarray(sparse.solve(right))
 
 
-def _leaking(chain: sp.csr_array, rewards: Array, shares: Array, logged: NDArray[np.intp]) -> Solution | None:
+def _leaking(chain: sp.csr_array, rewards: Array, shares: Array, logged: NDArray[np.intp]) -> ClosedForm | None:
     """The least-‖w‖ solution where the target seldom leaves the data; None where it does so often, or the solve is too large.
 
     With `T` the expected steps and `V` the expected rewards until the target meets a pair without data, all solutions are
@@ -207,7 +209,7 @@ def _leaking(chain: sp.csr_array, rewards: Array, shares: Array, logged: NDArray
     ratio[logged] = factors.solve(steps, trans="T") / (steps @ steps) / shares[logged]
     nothing = np.zeros(1 + size)
     row = (np.concatenate([[0.0], ratio]), nothing)
-    return Solution(rate, weights, nothing, row, share, count, float("nan"), 0.0, known=known)
+    return ClosedForm(rate, weights, nothing, row, share, count, float("nan"), 0.0, known=known)
 
 
 def _structure(

@@ -79,7 +79,7 @@ class File:
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """What an address leads to.
 
     Attributes:
@@ -95,7 +95,7 @@ class Place(NamedTuple):
     filesystem: pa.fs.FileSystem | None
 
 
-def place(address: str) -> Place:
+def place(address: str) -> Location:
     """The file system and the path of an address. What Arrow says about a wrong one may quote it."""
     start, _, query = address.partition("?")
     scheme, _, rest = start.partition("://")
@@ -110,7 +110,7 @@ def place(address: str) -> Place:
     if not path:
         raise ValueError("no bucket or folder")
     local = isinstance(system, pa.fs.LocalFileSystem)
-    return Place((pattern or path).split("/")[-1] or path, path, pattern, None if local else system)
+    return Location((pattern or path).split("/")[-1] or path, path, pattern, None if local else system)
 
 
 def _user(scheme: str, query: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from cesaro.data import columns as numbers
 from cesaro.data import labels
 from cesaro.data.account import Tally, account, reject_empty, reject_nothing_left
 from cesaro.data.blocks import Array, Parts, Rows
-from cesaro.data.columns import Place, basic_type, first_true, is_list, is_text, reject_missing, unwrapped
+from cesaro.data.columns import ColumnPlace, basic_type, first_true, is_list, is_text, reject_missing, unwrapped
 from cesaro.data.continuing import (
     DisorderError,
     Ordered,
@@ -171,7 +171,7 @@ def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def no_weight(outline: Outline) -> InputError:
-    place = Place(outline.name, outline.roles.weight or "", outline.files)
+    place = ColumnPlace(outline.name, outline.roles.weight or "", outline.files)
     remedy = Sentence("leave {weight} out", weight=argument("weight"))
     return place.error("must not be zero in every row", "no positive weight", remedy)
 
@@ -200,7 +200,7 @@ def _ordered(outline: Outline, rows: "Assembly", terminated: Any, truncated: Any
 
 def disorder(outline: Outline, error: DisorderError) -> InputError:
     """Two rows of a trajectory that time cannot order."""
-    place = Place(outline.name, outline.roles.time or "", outline.files)
+    place = ColumnPlace(outline.name, outline.roles.time or "", outline.files)
     both = " and ".join(place.row(row) for row in error.rows)
     if error.kind == "flag":
         rule, got = "must put the flagged row of an episode last", f"{both} in the other order"
@@ -243,10 +243,10 @@ class Assembly:
         self._columns = {name: table[name] for name in table.column_names}
         self._uses = [column for _, columns in outline.roles.items() for column in columns]
 
-    def place(self, column: str) -> Place:
+    def place(self, column: str) -> ColumnPlace:
         outline = self.outline
         missing = None if outline.missing is None else partial(outline.missing, column)
-        return Place(outline.name, column, outline.files, first=self.first, missing=missing)
+        return ColumnPlace(outline.name, column, outline.files, first=self.first, missing=missing)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """A column's data; let go of at the last use, so that at most one column is in memory twice."""
@@ -321,7 +321,7 @@ class Assembly:
         )
         return parts, bool(linked[-1])
 
-    def _optional(self, column: str | None, reader: Callable[[pa.ChunkedArray, Place], Any]) -> Any:
+    def _optional(self, column: str | None, reader: Callable[[pa.ChunkedArray, ColumnPlace], Any]) -> Any:
         return None if column is None else reader(self._single(column), self.place(column))
 
     def _single(self, name: str) -> pa.ChunkedArray:
@@ -425,7 +425,7 @@ def _freeze(*roles: Values | None) -> None:
 
 
 def available_actions(
-    columns: Sequence[pa.ChunkedArray], places: Sequence[Place], actions: Categories
+    columns: Sequence[pa.ChunkedArray], places: Sequence[ColumnPlace], actions: Categories
 ) -> NDArray[np.bool_]:
     """`[n, A]` in the order of the action's levels; the action that was taken must be among them."""
     if len(columns) == 1 and is_list(basic_type(columns[0].type)):
@@ -444,7 +444,7 @@ def available_actions(
     return result
 
 
-def _from_lists(column: pa.ChunkedArray, place: Place, levels: NDArray[Any]) -> NDArray[np.bool_]:
+def _from_lists(column: pa.ChunkedArray, place: ColumnPlace, levels: NDArray[Any]) -> NDArray[np.bool_]:
     reject_missing(column, place)
     result = np.zeros((len(column), len(levels)), dtype=np.bool_)
     mask = pa.types.is_boolean(basic_type(column.type.value_type)) and levels.dtype != np.bool_
@@ -469,7 +469,7 @@ def _from_lists(column: pa.ChunkedArray, place: Place, levels: NDArray[Any]) -> 
     return result
 
 
-def _positions(entries: pa.ChunkedArray, rows: NDArray[Any], place: Place, levels: NDArray[Any]) -> NDArray[Any]:
+def _positions(entries: pa.ChunkedArray, rows: NDArray[Any], place: ColumnPlace, levels: NDArray[Any]) -> NDArray[Any]:
     """Which level each listed label is."""
     kind = pa.bool_() if levels.dtype == np.bool_ else pa.int64() if levels.dtype.kind == "i" else pa.large_string()
     found = entries.type
@@ -494,7 +494,9 @@ def _positions(entries: pa.ChunkedArray, rows: NDArray[Any], place: Place, level
     return positions.to_numpy()
 
 
-def _from_flags(columns: Sequence[pa.ChunkedArray], places: Sequence[Place], levels: NDArray[Any]) -> NDArray[np.bool_]:
+def _from_flags(
+    columns: Sequence[pa.ChunkedArray], places: Sequence[ColumnPlace], levels: NDArray[Any]
+) -> NDArray[np.bool_]:
     position = {_text(level): i for i, level in enumerate(levels)}
     result = np.zeros((len(columns[0]), len(levels)), dtype=np.bool_)
     for column, place in zip(columns, places):

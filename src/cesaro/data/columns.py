@@ -21,7 +21,7 @@ _CHECKED = 1 << 18  # entries per pass of a check
 
 
 @dataclass(frozen=True)
-class Place:
+class ColumnPlace:
     """Where a column comes from, for messages; rows are counted from 0 within their file.
 
     Attributes:
@@ -57,7 +57,7 @@ def kind_argument(column: str, kind: str) -> Wording:
 
 
 @dataclass(frozen=True)
-class _Entries(Place):
+class _Entries(ColumnPlace):
     """The same, for the flattened entries of lists."""
 
     width: int
@@ -78,7 +78,7 @@ def basic_type(kind: pa.DataType) -> pa.DataType:
             return kind
 
 
-def unwrapped(column: pa.ChunkedArray, place: Place) -> pa.ChunkedArray:
+def unwrapped(column: pa.ChunkedArray, place: ColumnPlace) -> pa.ChunkedArray:
     """The column without dictionary, run-end, view or extension encoding."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -129,7 +129,9 @@ def is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
-def cast(column: pa.ChunkedArray, kind: pa.DataType, place: Place, what: str, remedy: str = "") -> pa.ChunkedArray:
+def cast(
+    column: pa.ChunkedArray, kind: pa.DataType, place: ColumnPlace, what: str, remedy: str = ""
+) -> pa.ChunkedArray:
     """An exact cast; a value that does not survive it is named with its row."""
     if column.type == kind:
         return column
@@ -181,7 +183,7 @@ def shown(value: pa.Scalar) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def example(column: pa.ChunkedArray, place: Place) -> str:
+def example(column: pa.ChunkedArray, place: ColumnPlace) -> str:
     """The first entry, for a column whose type is wrong as a whole."""
     if column.null_count == len(column):
         return f"no entry at all (type {column.type})"
@@ -193,7 +195,7 @@ def first_true(mask: pa.ChunkedArray) -> int:
     return int(pc.index(mask, pa.scalar(True)).as_py())
 
 
-def reject_missing(column: pa.ChunkedArray, place: Place) -> None:
+def reject_missing(column: pa.ChunkedArray, place: ColumnPlace) -> None:
     if column.null_count:
         row = first_true(pc.is_null(column))
         count = column.null_count if place.missing is None else place.missing()
@@ -214,7 +216,7 @@ def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
     return column.to_numpy()
 
 
-def floats(column: pa.ChunkedArray, place: Place, *, missing: bool = False, exact: bool = True) -> NDArray[Any]:
+def floats(column: pa.ChunkedArray, place: ColumnPlace, *, missing: bool = False, exact: bool = True) -> NDArray[Any]:
     """Numbers as float32 (from float16 and float32) or float64 (all others).
 
     `missing` allows gaps; without `exact` integers over 2⁵³ are rounded.
@@ -242,7 +244,12 @@ def floats(column: pa.ChunkedArray, place: Place, *, missing: bool = False, exac
 
 
 def vectors(
-    column: pa.ChunkedArray, place: Place, *, missing: bool = False, width: int | None = None, rule: str | None = None
+    column: pa.ChunkedArray,
+    place: ColumnPlace,
+    *,
+    missing: bool = False,
+    width: int | None = None,
+    rule: str | None = None,
 ) -> NDArray[Any]:
     """Lists of numbers of one length as `[n, d]`; `width`: what it must be, by a `rule`, where that is known."""
     column = unwrapped(column, place)
@@ -270,7 +277,7 @@ def vectors(
     return result
 
 
-def list_width(column: pa.ChunkedArray, place: Place, known: int | None = None, rule: str | None = None) -> int:
+def list_width(column: pa.ChunkedArray, place: ColumnPlace, known: int | None = None, rule: str | None = None) -> int:
     """The common length of all lists; `known`: what it must be, by a `rule`, else that of the first row."""
     lengths = None
     if pa.types.is_fixed_size_list(column.type):
@@ -303,7 +310,7 @@ def unusable_rows(array: NDArray[Any], largest: float = LARGEST) -> NDArray[np.b
     return wrong
 
 
-def reject_unusable(array: NDArray[Any], place: Place, largest: float = LARGEST) -> None:
+def reject_unusable(array: NDArray[Any], place: ColumnPlace, largest: float = LARGEST) -> None:
     wrong = unusable_rows(array, largest)
     if wrong is not None:
         row = int(np.argmax(wrong))

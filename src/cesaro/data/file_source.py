@@ -55,7 +55,7 @@ class FilesSource(Source):
         self._skip = skip_bad_files
         self._files = list(files)
         self._told = tuple(notes)
-        self._constants: dict[str, Constant] = {}
+        self._constants: dict[str, ConstantColumn] = {}
         self._unshared: list[str] = []  # keys of folders that are no columns
         self._places = {file.path: place for place, file in enumerate(files)}  # before any was left out
         self._rows: dict[str, int] = {}
@@ -367,7 +367,7 @@ def _width(kind: pa.DataType) -> float | None:
     return 0.0 if pa.types.is_null(kind) else None
 
 
-class Constant(NamedTuple):
+class ConstantColumn(NamedTuple):
     """A column with one value in every file: whole numbers, or text as a dictionary.
 
     Attributes:
@@ -387,7 +387,7 @@ class Constant(NamedTuple):
         return pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), [value])
 
 
-def partitions(files: Sequence[File], names: Sequence[str]) -> tuple[dict[str, Constant], list[str]]:
+def partitions(files: Sequence[File], names: Sequence[str]) -> tuple[dict[str, ConstantColumn], list[str]]:
     """By name the columns that all folders have and no file, and the keys of folders that some files lack."""
     found = [_keys(file) for file in files]
     every = dict.fromkeys(key for keys in found for key in keys if key not in names)
@@ -403,7 +403,7 @@ def _keys(file: File) -> dict[str, str | None]:
     }
 
 
-def _constant(texts: Mapping[str, str | None]) -> Constant:
+def _constant(texts: Mapping[str, str | None]) -> ConstantColumn:
     if all(text is None or _WHOLE.fullmatch(text) for text in texts.values()):
-        return Constant(pa.int64(), {path: None if text is None else int(text) for path, text in texts.items()})
-    return Constant(pa.dictionary(pa.int32(), pa.string()), texts)
+        return ConstantColumn(pa.int64(), {path: None if text is None else int(text) for path, text in texts.items()})
+    return ConstantColumn(pa.dictionary(pa.int32(), pa.string()), texts)

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 import pyarrow.fs
 
-from cesaro.data.addresses import File, Place, retried
+from cesaro.data.addresses import File, Location, retried
 
 # Entries of a hidden folder that are looked at.
 MOST_HIDDEN = 1_000
@@ -95,7 +95,7 @@ class Listing(NamedTuple):
     repeated: list[str]
 
 
-def in_store(found: Place, address: str, selection: Selection, is_log: Callable[[str], bool]) -> Listing | File:
+def in_store(found: Location, address: str, selection: Selection, is_log: Callable[[str], bool]) -> Listing | File:
     """What is wanted of a place in an object store, or the one file that lies there."""
     system = found.filesystem
     assert system is not None
@@ -132,7 +132,7 @@ def _sorted(listing: Listing) -> Listing:
 
 def on_this_machine(folder: str, selection: Selection, is_log: Callable[[str], bool]) -> Listing:
     """What is wanted of a folder. Links are followed, and a folder is read once: by its own name if it has one here."""
-    return _Walk(is_log).run(folder, selection)
+    return _FolderWalk(is_log).run(folder, selection)
 
 
 class _Folder(NamedTuple):
@@ -142,7 +142,7 @@ class _Folder(NamedTuple):
     is_linked: bool = False
 
 
-class _Walk:
+class _FolderWalk:
     """One walk over folders of this machine."""
 
     def __init__(self, is_log: Callable[[str], bool]) -> None:

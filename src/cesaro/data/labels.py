@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cesaro.data.columns import (
     EXACT,
-    Place,
+    ColumnPlace,
     cast,
     example,
     floats,
@@ -36,7 +36,7 @@ class Encoded(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Coded(Place):
+class _Coded(ColumnPlace):
     """The same, for the values of a dictionary: the first row that has the value."""
 
     codes: NDArray[Any]
@@ -52,19 +52,19 @@ class Levels:
         self._found: list[pa.Array] = []
         self._known = 0  # labels after the last union
 
-    def add(self, columns: Sequence[pa.ChunkedArray], places: Sequence[Place]) -> None:
+    def add(self, columns: Sequence[pa.ChunkedArray], places: Sequence[ColumnPlace]) -> None:
         self._found += [part.values for part in _encoded_alike(columns, places)]
         if sum(map(len, self._found)) > 2 * self._known + _UNITED:
             self._found = [pa.concat_arrays(self._found).unique()]
             self._known = len(self._found[0])
 
-    def sorted(self, place: Place) -> NDArray[Any]:
+    def sorted(self, place: ColumnPlace) -> NDArray[Any]:
         union = pa.concat_arrays(self._found).unique()
         return _decoded(union, place)[pc.sort_indices(union).to_numpy()]
 
 
 def labels(
-    columns: Sequence[pa.ChunkedArray], places: Sequence[Place], levels: NDArray[Any] | None = None
+    columns: Sequence[pa.ChunkedArray], places: Sequence[ColumnPlace], levels: NDArray[Any] | None = None
 ) -> tuple[list[NDArray[np.int32]], NDArray[Any]]:
     """Codes of every column in one common set of sorted levels; only columns after the first may have gaps (−1).
 
@@ -85,13 +85,13 @@ def labels(
     return [_mapped(part.codes, own) for part, own in zip(encoded, np.split(ranks, ends))], levels
 
 
-def _encoded_alike(columns: Sequence[pa.ChunkedArray], places: Sequence[Place]) -> list[Encoded]:
+def _encoded_alike(columns: Sequence[pa.ChunkedArray], places: Sequence[ColumnPlace]) -> list[Encoded]:
     encoded = [_encoded(columns[0], places[0], None)]
     kind = encoded[0].values.type
     return encoded + [_encoded(column, place, kind) for column, place in zip(columns[1:], places[1:])]
 
 
-def _decoded(values: pa.Array, place: Place) -> NDArray[Any]:
+def _decoded(values: pa.Array, place: ColumnPlace) -> NDArray[Any]:
     try:
         return values.to_numpy(zero_copy_only=False)
     except (UnicodeDecodeError, pa.ArrowException) as error:
@@ -100,7 +100,7 @@ def _decoded(values: pa.Array, place: Place) -> NDArray[Any]:
         raise place.error("must hold text in UTF-8", "other bytes", "write the file again as UTF-8") from None
 
 
-def _ranks(values: pa.Array, place: Place, levels: NDArray[Any]) -> NDArray[np.int32]:
+def _ranks(values: pa.Array, place: ColumnPlace, levels: NDArray[Any]) -> NDArray[np.int32]:
     """The place of every value among known levels."""
     if levels.dtype == object:
         found = pc.index_in(values, value_set=pa.array(levels, values.type)).fill_null(-1).to_numpy()
@@ -120,7 +120,7 @@ def _mapped(codes: NDArray[Any], ranks: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.append(ranks, np.int32(-1)).take(codes)
 
 
-def _encoded(column: pa.ChunkedArray, place: Place, kind: pa.DataType | None) -> Encoded:
+def _encoded(column: pa.ChunkedArray, place: ColumnPlace, kind: pa.DataType | None) -> Encoded:
     """Codes and the values that occur; `kind`: the type they must have, for a column that may have gaps."""
     if kind is None:
         reject_missing(column, place)
@@ -162,7 +162,7 @@ def _dense(values: NDArray[np.int64]) -> Encoded | None:
     return Encoded(codes, pa.array(np.flatnonzero(used) + low))
 
 
-def _as_labels(column: pa.ChunkedArray, place: Place, kind: pa.DataType | None) -> pa.ChunkedArray:
+def _as_labels(column: pa.ChunkedArray, place: ColumnPlace, kind: pa.DataType | None) -> pa.ChunkedArray:
     """Labels as bool, int64 or text."""
     found = column.type
     if pa.types.is_null(found) and kind is not None:
@@ -188,7 +188,7 @@ def _as_labels(column: pa.ChunkedArray, place: Place, kind: pa.DataType | None) 
     return column
 
 
-def _whole(column: pa.ChunkedArray, place: Place) -> pa.ChunkedArray:
+def _whole(column: pa.ChunkedArray, place: ColumnPlace) -> pa.ChunkedArray:
     """Whole floats as int64: what pandas makes of integers with gaps."""
     values = column.cast(pa.float64()).to_numpy()
     gaps = np.isnan(values)
@@ -204,7 +204,7 @@ def _whole(column: pa.ChunkedArray, place: Place) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(np.where(gaps, 0, values).astype(np.int64), mask=gaps)])
 
 
-def flags(column: pa.ChunkedArray, place: Place) -> NDArray[np.bool_]:
+def flags(column: pa.ChunkedArray, place: ColumnPlace) -> NDArray[np.bool_]:
     column = unwrapped(column, place)
     reject_missing(column, place)
     if pa.types.is_boolean(column.type):
@@ -220,7 +220,7 @@ def flags(column: pa.ChunkedArray, place: Place) -> NDArray[np.bool_]:
     return values == 1
 
 
-def identities(column: pa.ChunkedArray, place: Place) -> Encoded:
+def identities(column: pa.ChunkedArray, place: ColumnPlace) -> Encoded:
     """Codes of ids in order of first appearance, and the ids."""
     if pa.types.is_dictionary(column.type) and is_text(column.type.value_type):
         coded = _encoded(column, place, None)
@@ -243,7 +243,7 @@ def identities(column: pa.ChunkedArray, place: Place) -> Encoded:
     return Encoded(whole.indices.to_numpy(), whole.dictionary)
 
 
-def times(column: pa.ChunkedArray, place: Place) -> NDArray[Any]:
+def times(column: pa.ChunkedArray, place: ColumnPlace) -> NDArray[Any]:
     """Sortable times: int64 (exact, for integers, dates and timestamps) or float64."""
     column = unwrapped(column, place)
     kind, types = column.type, pa.types

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from cesaro.checks import LARGEST
 from cesaro.data import columns as numbers
-from cesaro.data.columns import Place, basic_type, is_list
+from cesaro.data.columns import ColumnPlace, basic_type, is_list
 from cesaro.data.labels import labels
-from cesaro.data.schema import Role, ambiguous
+from cesaro.data.schema import SchemaRole, ambiguous
 from cesaro.data.values import Categories, Column, Values
 
 _STACKED = 4096  # rows at a time when columns become rows, so that both stay in the cache
@@ -25,11 +25,11 @@ class Known(NamedTuple):
 
 
 NOTHING_KNOWN = Known({}, {})
-Pair = Sequence[tuple[pa.ChunkedArray, Place]]  # a column and, where there is one, its next column
+Pair = Sequence[tuple[pa.ChunkedArray, ColumnPlace]]  # a column and, where there is one, its next column
 
 
 def role_values(
-    role: Role,
+    role: SchemaRole,
     pairs: list[Pair],
     asked: Sequence[bool],
     order: NDArray[np.int64] | None,
@@ -117,7 +117,7 @@ def _converted(
     return [(f"{name}_{j}", [array[:, j] for array in arrays]) for j in range(arrays[0].shape[1])]
 
 
-def _reject_gaps(column: Column, place: Place, needed: NDArray[np.bool_]) -> None:
+def _reject_gaps(column: Column, place: ColumnPlace, needed: NDArray[np.bool_]) -> None:
     wrong = column.codes < 0 if isinstance(column, Categories) else numbers.unusable_rows(column)
     if wrong is not None and (wrong & needed).any():
         raise place.error(
@@ -127,7 +127,7 @@ def _reject_gaps(column: Column, place: Place, needed: NDArray[np.bool_]) -> Non
         )
 
 
-def unlisted(column: pa.ChunkedArray, place: Place) -> pa.ChunkedArray:
+def unlisted(column: pa.ChunkedArray, place: ColumnPlace) -> pa.ChunkedArray:
     """Labels out of lists of one entry; other columns as they are."""
     if not is_list(basic_type(column.type)):
         return column

@@ -16,7 +16,7 @@ from cesaro.text import GIVE, Sentence
 Kind = Literal["number", "category"]
 
 
-class Role(NamedTuple):
+class SchemaRole(NamedTuple):
     """The columns of one role; `form` and `kinds` (one per column) are set for observations and actions."""
 
     columns: tuple[str, ...]
@@ -28,15 +28,15 @@ class Role(NamedTuple):
 class Schema:
     """Role → columns, form and kinds, and how rows become transitions."""
 
-    roles: Mapping[str, Role]
+    roles: Mapping[str, SchemaRole]
     settings: Settings
 
     @property
-    def observation(self) -> Role:
+    def observation(self) -> SchemaRole:
         return self.roles["observation"]
 
     @property
-    def action(self) -> Role:
+    def action(self) -> SchemaRole:
         return self.roles["action"]
 
     def __repr__(self) -> str:
@@ -60,13 +60,13 @@ def describe(log: str, roles: Roles, types: pa.Schema, kinds: Mapping[str, str],
                 f'Got labels in "{column}"; join the action columns into one column of labels.'
             )
         action = action._replace(form="vector")
-    found = {role: Role(columns) for role, columns in roles.items()}
+    found = {role: SchemaRole(columns) for role, columns in roles.items()}
     found["observation"] = _role(log, "observation", roles.observation, types, kinds)
     found["action"] = action
     return Schema(found, settings)
 
 
-def _role(log: str, role: str, chosen: Chosen, types: pa.Schema, kinds: Mapping[str, str]) -> Role:
+def _role(log: str, role: str, chosen: Chosen, types: pa.Schema, kinds: Mapping[str, str]) -> SchemaRole:
     lone = len(chosen.columns) == 1
     found: list[Kind] = []
     vector = False
@@ -89,7 +89,7 @@ def _role(log: str, role: str, chosen: Chosen, types: pa.Schema, kinds: Mapping[
         form = "vector"
     else:
         form = "named"
-    return Role(chosen.columns, form, tuple(found))
+    return SchemaRole(chosen.columns, form, tuple(found))
 
 
 def _kind(log: str, role: str, column: str, kind: pa.DataType, lone: bool, asked: str | None, how: str) -> Kind:

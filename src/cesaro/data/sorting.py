@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from cesaro.data import addresses, blocks, labels
 from cesaro.data.account import reject_empty
 from cesaro.data.blocks import Rows
-from cesaro.data.columns import Place, shown
+from cesaro.data.columns import ColumnPlace, shown
 from cesaro.data.continuing import sorting
 from cesaro.data.file_source import FilesSource
 from cesaro.data.files import open_path
@@ -219,9 +219,9 @@ class _Sorter:
         self._folder.appear(result)
         return self._rows
 
-    def _place(self, column: str, first: int) -> Place:
+    def _place(self, column: str, first: int) -> ColumnPlace:
         missing = partial(self._windows.missing, column)
-        return Place(self._source.name, column, self._files, first=first, missing=missing)
+        return ColumnPlace(self._source.name, column, self._files, first=first, missing=missing)
 
     def _changed(self, what: str) -> InputError:
         return InputError(

@@ -17,7 +17,7 @@ from cesaro.data import blocks
 from cesaro.data.account import NO_GAPS, Tally, account, reject_empty, reject_nothing_left
 from cesaro.data.assemble import Assembly, Outline, disorder, no_weight
 from cesaro.data.blocks import Block, Parts, Rows, Stretch, joined
-from cesaro.data.columns import Place, basic_type, is_list, list_width, unwrapped
+from cesaro.data.columns import ColumnPlace, basic_type, is_list, list_width, unwrapped
 from cesaro.data.continuing import (
     DisorderError,
     Structure,
@@ -345,7 +345,7 @@ def index_blocks(outline: Outline, windows: Windows, *, quiet: bool) -> BlockInd
 
 
 def _many_steps(outline: Outline) -> InputError:
-    place = Place(outline.name, outline.roles.time or "", outline.files)
+    place = ColumnPlace(outline.name, outline.roles.time or "", outline.files)
     return place.error(
         "must have at most 2**20 different steps in a trajectory, for gaps to be found in a log of this size",
         "more",
@@ -433,7 +433,7 @@ class _Labels:
     def levels(self) -> LevelsOfRoles:
         log, files = self._outline.name, self._outline.files
         return {
-            role: {name: levels.sorted(Place(log, name, files)) for name, levels in found.items()}
+            role: {name: levels.sorted(ColumnPlace(log, name, files)) for name, levels in found.items()}
             for role, found in self._levels.items()
         }
 
@@ -523,7 +523,7 @@ class _Order:
         if outline.roles.time is not None:
             words += ["--time", outline.roles.time]
         words += ["--skip-bad-files"] * outline.skips
-        place = Place(outline.name, column, outline.files)
+        place = ColumnPlace(outline.name, column, outline.files)
         return place.error(
             f"must {rule}, where the log is too large to be sorted in memory",
             f"{got} at {place.row(row)}",

@@ -11,7 +11,7 @@ from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most, perc
 from cesaro.diagnostics.subject import Subject, spectrum
 from cesaro.errors import InputError
 from cesaro.features import OneHot
-from cesaro.passes.influence import Solution
+from cesaro.passes.influence import ClosedForm
 from cesaro.passes.moments import Moments
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.support import without_data
@@ -138,7 +138,7 @@ def equations(subject: Subject) -> Iterator[Diagnostic]:
     yield constant(subject, moments)
 
 
-def identification(solution: Solution, moments: Moments) -> Diagnostic:
+def identification(solution: ClosedForm, moments: Moments) -> Diagnostic:
     value = solution.unidentified
     most = IDENTIFIED_SINGLE if moments.precision > SINGLE else IDENTIFIED
     if solution.is_identified:
@@ -156,7 +156,7 @@ def identification(solution: Solution, moments: Moments) -> Diagnostic:
     )
 
 
-def identification_of_pairs(prepared: Prepared, solution: Solution, moments: Moments) -> Diagnostic:
+def identification_of_pairs(prepared: Prepared, solution: ClosedForm, moments: Moments) -> Diagnostic:
     if isinstance(solution.bare, InputError):
         return IDENTIFICATION.found(
             1.0,
@@ -200,7 +200,7 @@ def _collect(prepared: Prepared, moments: Moments) -> str:
     return f"Collect data where the log has none: at (s', a') = {', '.join(pairs)}." if pairs else "Collect more data."
 
 
-def rows_per_pair(solution: Solution, moments: Moments) -> Diagnostic:
+def rows_per_pair(solution: ClosedForm, moments: Moments) -> Diagnostic:
     """How much of the target's time is spent on pairs that were logged a few times only."""
     shares = np.asarray(moments.mean("v"))
     time = np.abs(solution.rate_row[0][1:] * shares)
@@ -220,7 +220,7 @@ def rows_per_pair(solution: Solution, moments: Moments) -> Diagnostic:
     )
 
 
-def contradiction(subject: Subject, solution: Solution, moments: Moments) -> Diagnostic:
+def contradiction(subject: Subject, solution: ClosedForm, moments: Moments) -> Diagnostic:
     """Equations that no rate solves: the target falls into parts that never meet, each with a rate of its own."""
     left, totals = solution.residual, subject.totals
     noise = totals.plan.unit**2 * totals.sums["errors2"] / subject.num_rows if subject.has_series else 0.0
@@ -241,7 +241,7 @@ def contradiction(subject: Subject, solution: Solution, moments: Moments) -> Dia
     )
 
 
-def conditioning(subject: Subject, solution: Solution, moments: Moments) -> Diagnostic:
+def conditioning(subject: Subject, solution: ClosedForm, moments: Moments) -> Diagnostic:
     """Whether directions that the log barely determines decide, or the ridge does: other ridges, none among them, tell."""
     tiny = TINY_SINGLE if moments.precision > SINGLE else TINY
     more = 10 * solution.ridge if solution.ridge > 0 else tiny * float(np.mean(moments.mean("xx")))
@@ -299,12 +299,12 @@ def first_moments(subject: Subject, moments: Moments | None) -> tuple[Array, Arr
     return weighted.sum(axis=0, dtype=np.float64), (weighted.T @ x).astype(np.float64)
 
 
-def ridge(subject: Subject, one_hot: OneHot, solution: Solution, moments: Moments) -> Diagnostic:
+def ridge(subject: Subject, one_hot: OneHot, solution: ClosedForm, moments: Moments) -> Diagnostic:
     """What ten times the ridge would answer, and what none (or a thousandth, where there must be one)."""
     more, what = 10 * solution.ridge, f"Ten times the ridge ({10 * solution.ridge:.2g})"
     move = tabular.solve(moments, more, one_hot.label).reward_rate - solution.reward_rate
     less, label = solution.bare, "No ridge"
-    if not isinstance(less, Solution):
+    if not isinstance(less, ClosedForm):
         less, label = tabular.solve(moments, solution.ridge / 1_000, one_hot.label), "A thousandth of the ridge"
     if abs(less.reward_rate - solution.reward_rate) > abs(move):
         move, what = less.reward_rate - solution.reward_rate, label
@@ -320,7 +320,7 @@ def ridge(subject: Subject, one_hot: OneHot, solution: Solution, moments: Moment
     )
 
 
-def _other_ridge(solution: Solution) -> Wording:
+def _other_ridge(solution: ClosedForm) -> Wording:
     """To compare with: a smaller one, or a small one where there is none."""
     ridge = f"{solution.ridge / 100:.2g}" if solution.ridge > 0 else "1e-6"
     return Wording(f"ridge={ridge}", f"--ridge {ridge}")

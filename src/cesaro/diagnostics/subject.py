@@ -15,7 +15,7 @@ from cesaro.closed_forms.plug_in import PlugIn
 from cesaro.data import Log
 from cesaro.features import OneHot, sample_rows
 from cesaro.features.networks import Members
-from cesaro.passes.influence import Series, Solution, Totals, influence
+from cesaro.passes.influence import ClosedForm, Series, Totals, influence
 from cesaro.passes.moments import Facts, Moments, MomentsPass
 from cesaro.passes.prepare import Prepared, Rows
 from cesaro.passes.run import Running, run_pass
@@ -135,7 +135,7 @@ class Subject:
     facts: Facts
     totals: Totals
     features: object
-    solution: Solution | None
+    solution: ClosedForm | None
     moments: Moments | None
     ridge: float
     lam: float
@@ -208,7 +208,7 @@ def _dense(features: NDArray[np.floating] | sp.csr_array) -> NDArray[np.floating
     return np.asarray(features.toarray()) if isinstance(features, sp.csr_array) else features
 
 
-def solved(prepared: Prepared, per_weight: float, relative_ridge: float = 0.0) -> tuple[Solution, Series]:
+def solved(prepared: Prepared, per_weight: float, relative_ridge: float = 0.0) -> tuple[ClosedForm, Series]:
     """The closed form of some rows and the series of each; the ridge is relative to the features' mean square."""
     moments = run_pass(MomentsPass(), prepared, Running(quiet=True)).moments
     if isinstance(prepared.map, OneHot):

@@ -21,7 +21,7 @@ from cesaro.features import OneHot
 from cesaro.files import holding
 from cesaro.fingerprints import fingerprint
 from cesaro.passes.checkpoint import PassCheckpoint, identity
-from cesaro.passes.influence import InfluencePass, Solution
+from cesaro.passes.influence import ClosedForm, InfluencePass
 from cesaro.passes.moments import Moments, MomentsPass
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.run import Running, run_pass
@@ -211,7 +211,7 @@ class DiffLSTD(Estimator):
         )
 
 
-def _solve(prepared: Prepared, moments: Moments, ridge: float, chosen: bool) -> Solution:
+def _solve(prepared: Prepared, moments: Moments, ridge: float, chosen: bool) -> ClosedForm:
     """The closed form, or the reason why there is none."""
     if isinstance(prepared.map, OneHot):
         return _tabular(prepared.map, moments, ridge)
@@ -225,7 +225,7 @@ def _solve(prepared: Prepared, moments: Moments, ridge: float, chosen: bool) -> 
     raise tabular.NotIdentified(Sentence("{problem}; {remedy}.", problem=problem, remedy=REMEDY))
 
 
-def _tabular(one_hot: OneHot, moments: Moments, ridge: float) -> Solution:
+def _tabular(one_hot: OneHot, moments: Moments, ridge: float) -> ClosedForm:
     if ridge == 0:
         return tabular.solve(moments, 0.0, one_hot.label)
     bare = tabular.attempt(moments, one_hot.label)

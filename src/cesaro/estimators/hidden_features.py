@@ -16,7 +16,7 @@ from cesaro.diagnostics.subject import nearly
 from cesaro.errors import InputError
 from cesaro.estimators.inputs import Inputs, Role
 from cesaro.features import FeatureMap
-from cesaro.passes.influence import Solution
+from cesaro.passes.influence import ClosedForm
 from cesaro.passes.moments import Facts, Moments
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.row_hashes import distinct, overlap, row_hashes
@@ -34,7 +34,7 @@ class Fit(NamedTuple):
     prepared: Prepared
     moments: Moments
     facts: Facts
-    solution: Solution
+    solution: ClosedForm
     ridge: float
 
 

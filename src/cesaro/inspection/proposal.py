@@ -105,7 +105,7 @@ def propose(source: Source, table: pa.Table, profiles: Mapping[str, Profile]) ->
 
 
 @dataclass(frozen=True)
-class _Order:
+class _Ordering:
     """One way to order rows: its columns, and how well the next state is predicted by it and in the order of the file."""
 
     trajectory: str | None
@@ -394,7 +394,7 @@ class _Proposer:
                     f"by it. If it is what a policy sees, give {option('observation', name)} --ignore trajectory."
                 )
 
-    def _may_be_state(self, order: _Order) -> bool:
+    def _may_be_state(self, order: _Ordering) -> bool:
         """Whether an order has no trajectory, or one that tells as much where it is seen."""
         name = order.trajectory
         if name is None or order.after is None:
@@ -412,7 +412,7 @@ class _Proposer:
         codes = pc.dictionary_encode(self.table[name].combine_chunks()).indices.to_numpy()
         return int((np.diff(codes) != 0).sum()) >= (self.profiles[name].levels or 1)
 
-    def _best(self, ids: Sequence[str], times: Sequence[str], without: str | None) -> "_Order | None":
+    def _best(self, ids: Sequence[str], times: Sequence[str], without: str | None) -> "_Ordering | None":
         """Of all ways to order rows the one that predicts next states best; `without`: a column that is no observation then."""
         roles = self.found.as_roles()
         if without is not None:
@@ -420,7 +420,7 @@ class _Proposer:
             if not kept:
                 return None
             roles = replace(roles, observation=_chosen(kept))
-        tried: list[_Order] = []
+        tried: list[_Ordering] = []
         plain = None
         for time in (None, *times):
             for trajectory in (None, *ids):
@@ -433,7 +433,7 @@ class _Proposer:
                 errors = evidence.followed(log, 0) if roles.next_observation is None else None
                 if trajectory is None and time is None:
                     plain = errors
-                tried.append(_Order(trajectory, time, repeated, errors, plain, log))
+                tried.append(_Ordering(trajectory, time, repeated, errors, plain, log))
         if not tried:
             return None
         top = max(one.explained for one in tried)

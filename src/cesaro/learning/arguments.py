@@ -15,7 +15,7 @@ from cesaro.algorithms import REGISTRY, Algorithm, Objective, State
 from cesaro.algorithms.saddle_point import SCHEDULE_DEFAULTS, SCHEDULES, Target
 from cesaro.approximators import APPROXIMATORS, Approximator
 from cesaro.errors import InputError
-from cesaro.learning.run import Recorder, Shape
+from cesaro.learning.run import Recorder, RunShape
 from cesaro.learning.settings import complete, grid
 from cesaro.policies import python_file
 
@@ -113,7 +113,9 @@ def all_settings(
     return chosen
 
 
-def as_shape(objective: Objective, budget: int, record_every: int, window: int, batch_size: int) -> tuple[Shape, int]:
+def as_shape(
+    objective: Objective, budget: int, record_every: int, window: int, batch_size: int
+) -> tuple[RunShape, int]:
     numbers = {"budget": budget, "record_every": record_every, "window": window, "batch_size": batch_size}
     numbers = {name: checks.count(name, value, high=2**31 - 1) for name, value in numbers.items()}
     budget, record_every, window, batch_size = numbers.values()
@@ -125,7 +127,7 @@ def as_shape(objective: Objective, budget: int, record_every: int, window: int, 
         raise InputError(f"budget must be a multiple of record_every = {record_every}. Got {budget}.")
     if window > record_every and window % record_every:
         raise InputError(f"window must be at most record_every = {record_every} or a multiple of it. Got {window}.")
-    shape = Shape(record_every // per_step, min(window, record_every) // per_step, objective.minibatches, batch_size)
+    shape = RunShape(record_every // per_step, min(window, record_every) // per_step, objective.minibatches, batch_size)
     return shape, max(1, window // record_every)
 
 

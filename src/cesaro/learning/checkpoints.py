@@ -12,9 +12,9 @@ from cesaro.approximators import MLP
 from cesaro.errors import InputError
 from cesaro.files import read_values, reject_older, write_values
 from cesaro.fingerprints import fingerprint
-from cesaro.learning.job import Job, Recipe, first_setting, keys
+from cesaro.learning.job import Recipe, SweepJob, first_setting, keys
 from cesaro.learning.run import Records
-from cesaro.learning.source import Source
+from cesaro.learning.source import SampleSource
 
 SCHEMA = "cesaro-sweep-checkpoint/3"
 _OLDER = "cesaro-sweep-checkpoint/2"
@@ -68,7 +68,9 @@ def _is_whole(chunk: Any, structure: Any) -> bool:
     return isinstance(carry, list) and len(carry) == structure.num_leaves and {"reward_rate", "extra"} <= set(chunk)
 
 
-def identity(job: Job, recipe: Recipe, origin: Source, log: str, label: str, radius: float | None) -> dict[str, Any]:
+def identity(
+    job: SweepJob, recipe: Recipe, origin: SampleSource, log: str, label: str, radius: float | None
+) -> dict[str, Any]:
     """What a checkpoint must agree on to be continued; `log`: a fingerprint of rows that come after those of `origin`."""
     approximator = recipe.approximator
     return {
@@ -94,7 +96,7 @@ def identity(job: Job, recipe: Recipe, origin: Source, log: str, label: str, rad
     }
 
 
-def _digest(job: Job, origin: Source) -> str:
+def _digest(job: SweepJob, origin: SampleSource) -> str:
     """Of the traced program: what names cannot tell (objectives, optimizers, targets, recorders)."""
     hyper = first_setting(job)
     carry = jax.eval_shape(job.program.start, keys(job.seeds[:1]), hyper)
@@ -104,7 +106,7 @@ def _digest(job: Job, origin: Source) -> str:
     return fingerprint((str(traced), [np.asarray(const) for const in traced.consts]))
 
 
-def _start_digest(job: Job) -> str:
+def _start_digest(job: SweepJob) -> str:
     """Of where the first run starts: what an approximator or an objective of one's own begins with has no name."""
     carry = job.program.start(keys(job.seeds[:1]), first_setting(job))
     return fingerprint([np.asarray(leaf) for leaf in jax.tree.leaves(carry)])

@@ -18,9 +18,9 @@ from cesaro.errors import ClusterError
 from cesaro.learning import checkpoints
 from cesaro.learning.arguments import as_recorders
 from cesaro.learning.feed import Feed
-from cesaro.learning.job import Chunk, Job, Recipe, advanced, first_setting, keys, start
+from cesaro.learning.job import Chunk, Recipe, SweepJob, advanced, first_setting, keys, start
 from cesaro.learning.run import Program, Records, program, rows
-from cesaro.learning.source import Source
+from cesaro.learning.source import SampleSource
 from cesaro.progress import progress
 
 # On a CPU, XLA compiles a step of few parameters to tight vector loops as long as no array of it exceeds about this many
@@ -40,7 +40,7 @@ Advance: TypeAlias = Callable[[list[Any], list[int], int, int], Iterator[tuple[i
 
 
 def run(
-    job: Job,
+    job: SweepJob,
     feed: Feed,
     chunks: list[Chunk],
     advance: Advance,
@@ -90,7 +90,7 @@ def run(
     return carries, stored
 
 
-def on_threads(job: Job, feed: Feed, chunks: list[Chunk]) -> Advance:
+def on_threads(job: SweepJob, feed: Feed, chunks: list[Chunk]) -> Advance:
     """On a CPU as many chunks at a time as there are workers; on an accelerator one."""
 
     def advance(carries: list[Any], todo: list[int], first: int, count: int) -> Iterator[tuple[int, Any, Records]]:
@@ -109,18 +109,18 @@ def on_threads(job: Job, feed: Feed, chunks: list[Chunk]) -> Advance:
     return advance
 
 
-def structure(job: Job, chunks: list[Chunk]) -> Any:
+def structure(job: SweepJob, chunks: list[Chunk]) -> Any:
     """Of what a chunk carries."""
     return jax.tree.structure(jax.eval_shape(lambda: start(job, chunks[0])))
 
 
-def _cuts(job: Job, feed: Feed, done: list[int]) -> list[int]:
+def _cuts(job: SweepJob, feed: Feed, done: list[int]) -> list[int]:
     """Records at which all chunks meet: where rows change, or every so many, not to draw row numbers too far ahead."""
     per_segment = 1 if feed.changes else max(1, DRAWN_AHEAD // (job.shape.samples * len(job.seeds)))
     return sorted({*range(min(done), job.records, per_segment), *done, job.records})
 
 
-def divided(job: Job) -> list[Chunk]:
+def divided(job: SweepJob) -> list[Chunk]:
     """The lanes in chunks of one size."""
     start = jax.eval_shape(job.program.start, keys(job.seeds[:1]), first_setting(job))
     largest = max(leaf.size for leaf in jax.tree.leaves(start.state))
@@ -145,7 +145,7 @@ def _split(count: int, size: int) -> list[NDArray[np.intp]]:
     return [np.concatenate([part, np.full(size - len(part), part[0])]) for part in parts]
 
 
-def _drawn(job: Job, origin: Source, chunks: list[Chunk], first: int, count: int) -> dict[bytes, Any]:
+def _drawn(job: SweepJob, origin: SampleSource, chunks: list[Chunk], first: int, count: int) -> dict[bytes, Any]:
     """Row numbers of a segment for every group of seeds; settings share them."""
     return {
         chunk.seeds.tobytes(): rows(origin, keys(job.seeds[chunk.seeds]), first, job.shape, count)

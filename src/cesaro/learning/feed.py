@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cesaro.data import FeatureTransitions
-from cesaro.learning.source import Source, check_numbers, source
+from cesaro.learning.source import SampleSource, check_numbers, source
 from cesaro.linear import LinearProblem
 
 
@@ -24,9 +24,9 @@ class Feed:
 
     def __init__(self, after: Callable[[int], Any], identity: Callable[[], str] = str) -> None:
         self._after, self.identity = after, identity
-        self._sent: tuple[int, str, Source] | None = None
+        self._sent: tuple[int, str, SampleSource] | None = None
 
-    def source(self, record: int, dtype: str) -> Source:
+    def source(self, record: int, dtype: str) -> SampleSource:
         """The rows of a record on the device; those of the record before are given up."""
         if self._sent is not None and self._sent[:2] == (record, dtype):
             return self._sent[2]
@@ -35,7 +35,7 @@ class Feed:
         for name, values in (("rewards", rewards), ("features", pairs)):
             check_numbers(name, values, dtype)
         rows = len(rewards)
-        sent = Source(
+        sent = SampleSource(
             jnp.asarray(np.minimum(np.arange(1, rows + 1) * (2.0**32 / rows), 2.0**32 - 1).astype(np.uint32)),
             jnp.arange(0, 2 * rows, 2, dtype=jnp.int32),
             jnp.arange(1, 2 * rows, 2, dtype=jnp.int32),
@@ -56,7 +56,7 @@ class Still(Feed):
         self._data = data
         self._sent = None
 
-    def source(self, record: int, dtype: str) -> Source:
+    def source(self, record: int, dtype: str) -> SampleSource:
         if self._sent is None:
             self._sent = 0, dtype, source(self._data, dtype)
         return self._sent[2]

@@ -13,8 +13,8 @@ from cesaro import checks
 from cesaro.algorithms.saddle_point import Target
 from cesaro.approximators import Approximator
 from cesaro.learning.arguments import Method
-from cesaro.learning.run import Program, Recorder, Shape
-from cesaro.learning.source import Source
+from cesaro.learning.run import Program, Recorder, RunShape
+from cesaro.learning.source import SampleSource
 
 
 class Recipe(NamedTuple):
@@ -30,11 +30,11 @@ class Recipe(NamedTuple):
     record: Sequence[str] | Mapping[str, Recorder]
 
 
-class Job(NamedTuple):
+class SweepJob(NamedTuple):
     """Everything a run needs, checked."""
 
     program: Program
-    shape: Shape
+    shape: RunShape
     hyper: dict[str, checks.Array]  # [settings] each
     seeds: NDArray[np.int64]
     records: int
@@ -54,20 +54,20 @@ def keys(seeds: NDArray[np.int64]) -> Any:
     return jax.vmap(jax.random.key)(jnp.asarray(seeds, jnp.uint32))
 
 
-def first_setting(job: Job) -> dict[str, Any]:
+def first_setting(job: SweepJob) -> dict[str, Any]:
     return {name: jnp.asarray(values[:1], job.dtype) for name, values in job.hyper.items()}
 
 
-def settings_of(job: Job, chunk: Chunk) -> dict[str, Any]:
+def settings_of(job: SweepJob, chunk: Chunk) -> dict[str, Any]:
     return {name: jnp.asarray(values[chunk.settings], job.dtype) for name, values in job.hyper.items()}
 
 
-def start(job: Job, chunk: Chunk) -> Any:
+def start(job: SweepJob, chunk: Chunk) -> Any:
     """What the runs of a chunk begin with."""
     return job.program.start(keys(job.seeds[chunk.seeds]), settings_of(job, chunk))
 
 
-def advanced(job: Job, origin: Source, chunk: Chunk, carry: Any, drawn: Any) -> tuple[Any, Any]:
+def advanced(job: SweepJob, origin: SampleSource, chunk: Chunk, carry: Any, drawn: Any) -> tuple[Any, Any]:
     """The chunk after the drawn rows, and its records."""
     bound = jnp.asarray(job.bound, job.dtype)
     result = job.program.advance(origin, carry, drawn, settings_of(job, chunk), bound, job.shape)

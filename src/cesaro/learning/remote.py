@@ -16,9 +16,9 @@ from cesaro.errors import InputError
 from cesaro.learning.arguments import as_objective
 from cesaro.learning.engine import Advance, built, structure
 from cesaro.learning.feed import Feed
-from cesaro.learning.job import Chunk, Job, Recipe, advanced, keys, start
-from cesaro.learning.run import Records, Shape, rows
-from cesaro.learning.source import Source
+from cesaro.learning.job import Chunk, Recipe, SweepJob, advanced, keys, start
+from cesaro.learning.run import Records, RunShape, rows
+from cesaro.learning.source import SampleSource
 
 # What changes numbers although it is no argument.
 _CONFIGURATION = ("jax_default_prng_impl", "jax_threefry_partitionable", "jax_default_matmul_precision")
@@ -26,7 +26,7 @@ _CONFIGURATION = ("jax_default_prng_impl", "jax_threefry_partitionable", "jax_de
 Leaves = list[NDArray[Any]]
 
 
-def on_cluster(job: Job, recipe: Recipe, feed: Feed, chunks: list[Chunk], address: str | None) -> Advance:
+def on_cluster(job: SweepJob, recipe: Recipe, feed: Feed, chunks: list[Chunk], address: str | None) -> Advance:
     """Tasks, each on a core, or on a GPU where this process computes on one."""
     if feed.changes:
         raise InputError("engine must be 'local' where the rows change from record to record. Got 'ray'.")
@@ -64,7 +64,7 @@ class _Work:
 
     recipe: Recipe
     origin: tuple[NDArray[Any], ...]
-    shape: Shape
+    shape: RunShape
     hyper: dict[str, checks.Array]
     seeds: NDArray[np.int64]
     records: int
@@ -87,10 +87,10 @@ class _Work:
             return [np.asarray(leaf) for leaf in jax.tree.leaves(carry)], jax.tree.map(np.asarray, records)
 
     @cached_property
-    def _built(self) -> tuple[Job, Source]:
+    def _built(self) -> tuple[SweepJob, SampleSource]:
         for name, value in self.configuration.items():
             jax.config.update(name, value)
         objective, _ = as_objective(self.recipe.method, self.recipe.approximator, self.recipe.inputs)
         program = built(self.recipe, objective)
-        job = Job(program, self.shape, self.hyper, self.seeds, self.records, self.bound, self.dtype, 1)
-        return job, Source(*map(jnp.asarray, self.origin))
+        job = SweepJob(program, self.shape, self.hyper, self.seeds, self.records, self.bound, self.dtype, 1)
+        return job, SampleSource(*map(jnp.asarray, self.origin))

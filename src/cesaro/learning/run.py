@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, UInt32
 
 from cesaro.algorithms.base import Algorithm, Batch, Hyper, Objective, State
-from cesaro.learning.source import Source, draw, gather
+from cesaro.learning.source import SampleSource, draw, gather
 
 # Transitions gathered at a time inside the program: numbers per block, on a CPU and on an accelerator.
 BLOCK_NUMBERS, ACCELERATOR_BLOCK_NUMBERS = 2**20, 2**24
@@ -23,7 +23,7 @@ BLOCK_NUMBERS, ACCELERATOR_BLOCK_NUMBERS = 2**20, 2**24
 BLOCK_STEPS = 128
 
 
-class Shape(NamedTuple):
+class RunShape(NamedTuple):
     """The static part of a run.
 
     Attributes:
@@ -76,7 +76,7 @@ class Program(NamedTuple):
     final: Callable[[Carry], Any]
 
 
-def rows(origin: Source, keys: Array, first: int, shape: Shape, records: int) -> Int[Array, "..."]:
+def rows(origin: SampleSource, keys: Array, first: int, shape: RunShape, records: int) -> Int[Array, "..."]:
     """Row numbers for `records` records from record number `first` on, `[records, steps, k, b, seeds]`."""
     drawn = _streams(origin.cumulative, keys, jnp.int32(first * shape.samples), records * shape.samples)
     return drawn.reshape(records, shape.steps, shape.minibatches, shape.batch_size, len(keys))
@@ -126,7 +126,12 @@ def program(algorithm: Algorithm, objective: Objective, recorders: dict[str, Rec
 
     @partial(jax.jit, static_argnames=("shape",), donate_argnames=("carry",))
     def advance(
-        origin: Source, carry: Carry, drawn: Int[Array, "..."], hyper: Hyper, bound: Float[Array, ""], shape: Shape
+        origin: SampleSource,
+        carry: Carry,
+        drawn: Int[Array, "..."],
+        hyper: Hyper,
+        bound: Float[Array, ""],
+        shape: RunShape,
     ) -> tuple[Carry, Records]:
         def one_step(carried: tuple[Carry, Array], inputs: tuple[Batch, Array]) -> tuple[tuple[Carry, Array], None]:
             (carry, total), (batch, weight) = carried, inputs

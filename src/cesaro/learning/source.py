@@ -16,7 +16,7 @@ from cesaro.errors import InputError
 from cesaro.linear import LinearProblem
 
 
-class Source(NamedTuple):
+class SampleSource(NamedTuple):
     """Rows to draw from, as arguments of a compiled program: problems of one size share it.
 
     Attributes:
@@ -35,10 +35,10 @@ class Source(NamedTuple):
 
 
 # Rows that were sent to the device once stay there as long as the transitions live: methods share them.
-_SENT: WeakKeyDictionary[FeatureTransitions, dict[str, Source]] = WeakKeyDictionary()
+_SENT: WeakKeyDictionary[FeatureTransitions, dict[str, SampleSource]] = WeakKeyDictionary()
 
 
-def source(data: "LinearProblem | FeatureTransitions", dtype: str) -> Source:
+def source(data: "LinearProblem | FeatureTransitions", dtype: str) -> SampleSource:
     """The rows of a known problem (every tuple with its probability) or of transitions (each with its weight)."""
     if not isinstance(data, FeatureTransitions):
         return _send(data, dtype)
@@ -48,7 +48,7 @@ def source(data: "LinearProblem | FeatureTransitions", dtype: str) -> Source:
     return sent[dtype]
 
 
-def _send(data: "LinearProblem | FeatureTransitions", dtype: str) -> Source:
+def _send(data: "LinearProblem | FeatureTransitions", dtype: str) -> SampleSource:
     here, there, probability, rewards, features = _table(data)
     for name, values in (("rewards", rewards), ("features", features)):
         check_numbers(name, values, dtype)
@@ -56,7 +56,7 @@ def _send(data: "LinearProblem | FeatureTransitions", dtype: str) -> Source:
     last = int(np.flatnonzero(probability)[-1])
     cumulative = np.minimum(np.cumsum(probability) * 2.0**32, 2.0**32 - 1).astype(np.uint32)
     cumulative[last:] = 2**32 - 1
-    return Source(
+    return SampleSource(
         jnp.asarray(cumulative),
         jnp.asarray(here, jnp.int32),
         jnp.asarray(there, jnp.int32),
@@ -112,6 +112,6 @@ def draw(cumulative: UInt32[Array, " rows"], key: Array, first: Int[Array, ""], 
     return jnp.minimum(rows, last).astype(jnp.int32)
 
 
-def gather(origin: Source, rows: Int[Array, "..."]) -> Batch:
+def gather(origin: SampleSource, rows: Int[Array, "..."]) -> Batch:
     """The transitions of these rows."""
     return Batch(origin.features[origin.here[rows]], origin.rewards[rows], origin.features[origin.there[rows]])

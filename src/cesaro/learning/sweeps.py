@@ -33,7 +33,7 @@ from cesaro.learning.arguments import (
 from cesaro.learning.checkpoints import identity
 from cesaro.learning.engine import built, divided, on_threads, run
 from cesaro.learning.feed import Feed, Still
-from cesaro.learning.job import Chunk, Job, Recipe
+from cesaro.learning.job import Chunk, Recipe, SweepJob
 from cesaro.learning.remote import on_cluster
 from cesaro.learning.result import Sweep
 from cesaro.learning.run import Recorder, Records
@@ -131,7 +131,7 @@ def sweep(
         bound = min(DIVERGED * (1 + float(jnp.max(jnp.abs(origin.rewards)))), float(np.finfo(dtype).max))
         records, threads = int(budget // record_every), workers or os.cpu_count() or 1
         check_records(len(next(iter(chosen.values()))), len(seed_numbers), records)
-        job = Job(compiled, shape, chosen, seed_numbers, records, bound, dtype, threads)
+        job = SweepJob(compiled, shape, chosen, seed_numbers, records, bound, dtype, threads)
         mine = {} if checkpoint is None else identity(job, recipe, origin, feed.identity(), label, radius)
         del origin  # of the first record alone, where rows change
         chunks = divided(job)
@@ -152,7 +152,7 @@ def sweep(
 
 
 def _assembled(
-    job: Job,
+    job: SweepJob,
     chunks: list[Chunk],
     label: str,
     settings: Sequence[Mapping[str, float]],
@@ -191,7 +191,7 @@ def _assembled(
     return Sweep(label, shown, job.seeds, samples, rates, diverged_at, extra)
 
 
-def _final(job: Job, chunks: list[Chunk], carries: list[Any]) -> Any:
+def _final(job: SweepJob, chunks: list[Chunk], carries: list[Any]) -> Any:
     """The primal that every run ended at, `[settings, seeds, …]`."""
     count, seeds = len(job.hyper["step_size"]), len(job.seeds)
     parts = [job.program.final(carry) for carry in carries]

@@ -88,7 +88,7 @@ def robust(rewards: Array) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Solution:
+class ClosedForm:
     """The estimate and what its influence series needs.
 
     Attributes:
@@ -117,7 +117,7 @@ class Solution:
     jitter: float = 0.0
     known: NDArray[np.bool_] | None = None
     is_identified: bool = True
-    bare: "Solution | InputError | None" = None
+    bare: "ClosedForm | InputError | None" = None
 
 
 class Series(NamedTuple):
@@ -386,7 +386,7 @@ class InfluencePass:
     """
 
     plan: Plan
-    solution: Solution | None
+    solution: ClosedForm | None
     label = "influence"
 
     def zero(self) -> Totals:
@@ -412,13 +412,13 @@ class InfluencePass:
 
 
 def influence(
-    prepared: Prepared, solution: Solution, part: Block | ReadyBlock, number: int, per_weight: float
+    prepared: Prepared, solution: ClosedForm, part: Block | ReadyBlock, number: int, per_weight: float
 ) -> tuple[Series, float]:
     """The series of some rows, and their sum of weight times ratio times value; `per_weight`: rows per unit of weight."""
     return influence_of(prepared.features_of(part, piece=number), solution, per_weight)
 
 
-def influence_of(rows: Rows, solution: Solution, per_weight: float) -> tuple[Series, float]:
+def influence_of(rows: Rows, solution: ClosedForm, per_weight: float) -> tuple[Series, float]:
     """The same of rows as features."""
     (dual, primal), residual, weights = solution.rate_row, solution.residual, solution.weights
     exact = not residual.any()

@@ -30,7 +30,7 @@ class Table(Policy):
     actions: tuple[Any, ...]
 
     def __init__(
-        self, states: "States", actions: tuple[Any, ...], table: Array, *, name: str, columns: tuple[str, ...] = ()
+        self, states: "TableStates", actions: tuple[Any, ...], table: Array, *, name: str, columns: tuple[str, ...] = ()
     ) -> None:
         self.name, self.states, self.actions, self.table, self.columns = name, states, actions, table, columns
 
@@ -104,7 +104,7 @@ class Table(Policy):
         )
 
 
-class States:
+class TableStates:
     """The states of a table, all different: a label, or one label for each of several columns."""
 
     def __init__(self, states: Sequence[tuple[Any, ...]]) -> None:
@@ -316,7 +316,7 @@ def from_array(values: ArrayLike, *, name: str) -> Table:
     table = checks.float_array(f"Policy table {name!r}", values, axes, (None, None))
     tolerance = checks.row_sum_tolerance(np.asarray(values).dtype)
     table = checks.distributions(f"Policy table {name!r}", table, axes, tolerance, over=1)
-    states = States([(state,) for state in range(len(table))])
+    states = TableStates([(state,) for state in range(len(table))])
     return Table(states, tuple(range(table.shape[1])), checks.frozen(table), name=name)
 
 
@@ -434,7 +434,7 @@ def _build(
             f"Got {sums[row_number, 0]:.12g}; add what is missing or divide by the sum."
         )
     frozen = checks.frozen(table / sums)
-    return Table(States(state_labels), tuple(action_labels), frozen, name=name, columns=columns)
+    return Table(TableStates(state_labels), tuple(action_labels), frozen, name=name, columns=columns)
 
 
 def _is_text(label: Any) -> bool:

@@ -14,7 +14,7 @@ from cesaro import problems
 from cesaro.algorithms import REGISTRY, State, saddle_point
 from cesaro.approximators import linear
 from cesaro.checks import Array
-from cesaro.learning.source import Source, draw, gather, source
+from cesaro.learning.source import SampleSource, draw, gather, source
 from cesaro.linear import LinearProblem
 from cesaro.linear.stability import Stability
 from cesaro.reproduce.counterexample.config import Config, minibatches
@@ -65,7 +65,7 @@ def _program(method: str) -> tuple[Callable[..., _Flow], Callable[..., _Flow], C
         return _Flow(jax.vmap(initial)(keys), jnp.zeros(len(keys)))
 
     @jax.jit
-    def advance(origin: Source, keys: jax.Array, flow: _Flow, alpha: jax.Array, first: Any, last: Any) -> _Flow:
+    def advance(origin: SampleSource, keys: jax.Array, flow: _Flow, alpha: jax.Array, first: Any, last: Any) -> _Flow:
         hyper = {"step_size": alpha, "rate_step_size": alpha, "ridge": jnp.zeros_like(alpha)}
 
         def one(state: State, key: jax.Array, number: Any) -> State:

@@ -26,7 +26,7 @@ from cesaro.data import FeatureTransitions
 from cesaro.files import Arrays
 from cesaro.learning import Sweep, sweep
 from cesaro.learning.settings import Setting
-from cesaro.learning.source import Source, gather, source
+from cesaro.learning.source import SampleSource, gather, source
 from cesaro.reproduce.mujoco.config import BASELINE, BATCH_SIZE, COPIED, RECORD, WINDOW
 
 _NETWORK = MLP()
@@ -126,7 +126,7 @@ def _block_sums(method: str, inputs: int) -> Callable[..., Float[Array, "blocks 
         return batch.reward + values(primal, batch.x_next) - values(primal, batch.x)
 
     @jax.jit
-    def sums(primal: Any, origin: Source, numbers: Array, inside: Array) -> Array:
+    def sums(primal: Any, origin: SampleSource, numbers: Array, inside: Array) -> Array:
         def block(rows: tuple[Array, Array]) -> Array:
             batch = gather(origin, rows[0])
             return jax.vmap(lambda run: estimates(run, batch) @ rows[1])(primal)

@@ -63,6 +63,13 @@ def test_every_module_imports_from_above() -> None:
     assert wrong == ALLOWED
 
 
+def test_the_report_computes_nothing() -> None:
+    """It takes answers and their views: no log, no policy, no features, no estimator."""
+    used = {package_of(found.imported) for found in IMPORTS if package_of(found.importer) == "report"}
+    shown = {"evaluation", "comparison", "views", "diagnostics", "passes", "learning"}  # of the last two, result types
+    assert used <= shown | {"report", *LAYERS[0].split()}
+
+
 def test_no_imports_go_in_circles() -> None:
     assert cycles(graph((found.importer, found.imported) for found in IMPORTS)) == []
 

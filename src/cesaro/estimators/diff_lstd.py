@@ -51,7 +51,10 @@ class DiffLSTD(Estimator):
         standard_errors: "auto", "independent", "clustered" or "long-run".
         draws: actions drawn per next state where the policy only samples.
         random_state: seed of random features, samples and draws.
-        checkpoint, engine, address, quiet: the same as in `run`, one by one.
+        checkpoint: as in `run`.
+        engine: as in `run`.
+        address: as in `run`.
+        quiet: as in `run`.
         run: how the fit is run, which changes nothing about its answer; progress is kept once a minute.
 
     Attributes:

@@ -58,7 +58,10 @@ class Learned(LearnedBase, GivesFeatures):
         random_state: seed of random features, samples and draws.
         dtype: "float64", or "float32" for speed where steps are not tiny (small updates of a large number are lost there);
             "auto" is the first, for networks the second.
-        checkpoint, engine, address, quiet: the same as in `run`, one by one.
+        checkpoint: as in `run`.
+        engine: as in `run`.
+        address: as in `run`.
+        quiet: as in `run`.
         run: how the fit is run, which changes nothing about its answer; a cluster makes the passes over the log, and runs stay
             here.
 

@@ -57,6 +57,18 @@ TRIALS = [
         for name in ("op_cost_ct", "totalCostEur", "Kosten", "Betriebskosten")
     ),
     inspect(
+        "a cost that is now and then a gain",
+        log(reward=None, cost=["-1.5", "2.5"] * 12),
+        "--cost cost",
+        code=0,
+    ),
+    inspect(
+        "a cost that was written as a negative reward",
+        log(reward=None, cost=["-1.5", "0"] * 12),
+        '"cost" sounds like a cost, but nearly all entries are negative; if less is better, use --cost instead of --reward.',
+        code=0,
+    ),
+    inspect(
         "a reward that no name tells",
         log(reward=None, x1=walk()["reward"]),
         '"x1" is a guess; if less of it is better, take --cost x1 in place of --reward x1.',

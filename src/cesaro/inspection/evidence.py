@@ -17,7 +17,7 @@ from cesaro.checks import Array
 from cesaro.data import Block, Log, Transitions
 from cesaro.data.columns import basic_type, is_list, is_number, is_text
 from cesaro.data.log import Origin
-from cesaro.data.names import CALENDAR, TIMES, folded, is_id, means
+from cesaro.data.names import CALENDAR, TIMES, folded, is_id, means, sounds_like_cost
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import Settings
 from cesaro.data.sources import Source, TableSource
@@ -67,6 +67,8 @@ UNEVEN = 4.0
 # second to what is known of its groups, or tells the third of its numbers: one that a policy acts by may be told by half. One of
 # which the action alone tells less than the last part is not looked at any further.
 KNOWN, MADE, DETERMINED, HINT = 0.5, 0.3, 0.9, 0.05
+# Of costs that were written as rewards, at most this part of the entries is above zero.
+ABOVE_ZERO = 0.02
 
 
 class Order(NamedTuple):
@@ -89,6 +91,11 @@ class Order(NamedTuple):
 def is_material(gain: Gain, tried: int = 1) -> bool:
     """Whether one prediction explains clearly more than another, and so much that it matters."""
     return gain.value > MATERIAL and gain.clear > CLEAR + np.log2(tried)
+
+
+def are_costs(name: str, entries: Array) -> bool:
+    """Whether less of a column is better: by its name it is a cost, and its entries are not written as negative rewards."""
+    return sounds_like_cost(name) and float((entries > 0).mean()) > ABOVE_ZERO
 
 
 def unused_columns(origin: Origin) -> list[str]:

@@ -236,13 +236,14 @@ class _Proposer:
                     f'"{visible(named[0])}" was taken as the reward; {others} may be meant instead (--reward).'
                 )
             if sounds_like_cost(named[0]):
-                self.found.is_cost = not (self.profiles[named[0]].low or "").startswith(("-", "−"))
+                entries = self.table[named[0]].drop_null().cast(pa.float64(), safe=False).to_numpy()
+                self.found.is_cost = evidence.are_costs(named[0], entries)
                 self.found.doubts.append(
                     f'"{visible(named[0])}" sounds like a cost, '
                     + (
                         "so less is taken to be better; if more is better, use --reward instead of --cost."
                         if self.found.is_cost
-                        else "but some entries are negative; if less is better, use --cost instead of --reward."
+                        else "but nearly all entries are negative; if less is better, use --cost instead of --reward."
                     )
                 )
         else:

@@ -318,7 +318,7 @@ class _Proposer:
             self.found.reasons["observation"] = "by its name" if len(named) == 1 else "by their names"
             for name in rest:
                 if name not in ids:
-                    self.found.left_out[name] = f'by its name "{visible(named[0])}" is what the policy sees'
+                    self.found.left_out[name] = self._not_seen(named)
             self.found.roles["observation"] = tuple(named)
         else:
             seen = [name for name in rest if not (name in ids and is_id(name)) and self._may_be_seen(name)]
@@ -336,6 +336,12 @@ class _Proposer:
         if all(name is not None for name in after):
             self.found.roles["next_observation"] = tuple(name for name in after if name is not None)
             self.found.reasons["next_observation"] = "by their names"
+
+    def _not_seen(self, named: Sequence[str]) -> str:
+        """Why a column is no part of an observation that was found by its name."""
+        if len(named) > 1:
+            return "not used: numbered columns were taken for the whole observation, by their names"
+        return f'not used: the column "{visible(named[0])}" was taken for the whole observation, by its name'
 
     def _may_be_seen(self, name: str) -> bool:
         found = self.profiles[name]
@@ -382,7 +388,14 @@ class _Proposer:
             )
         for name in (*ids, *times):
             if name in self.free:
-                self.found.left_out[name] = "it does not order the rows better"
+                is_seen_by_name = (
+                    self.found.reasons["observation"].startswith("by ") and not is_id(name) and name in ids
+                )
+                self.found.left_out[name] = (
+                    self._not_seen(self.found.roles["observation"])
+                    if is_seen_by_name
+                    else "it does not order the rows better"
+                )
         for name in named:
             is_used = name == found.trajectory
             if (

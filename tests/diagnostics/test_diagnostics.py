@@ -1,7 +1,7 @@
 """Each finding on a log where nothing is wrong and on one with the problem it is there for."""
 
-import warnings
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

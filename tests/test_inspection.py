@@ -259,6 +259,20 @@ def test_results_that_tell_the_same_are_left_out_and_a_name_alone_is_in_doubt() 
     assert any("--observation device --ignore trajectory" in doubt for doubt in seen.doubts)
 
 
+def test_a_result_is_one_also_where_the_log_acts_by_the_state() -> None:
+    """What was known before then tells most of the action, and so of its result: the action tells what is left."""
+    rng = np.random.default_rng(0)
+    rows = 4_000
+    fill, feed = np.zeros(rows), np.zeros(rows, dtype=int)
+    for t in range(rows):
+        feed[t] = rng.choice(3, p=(0.04, 0.06, 0.9) if fill[t] < 0.6 else (0.9, 0.06, 0.04))
+        if t + 1 < rows:
+            fill[t + 1] = np.clip(0.7 * fill[t] + 0.2 * feed[t] + 0.1 * rng.standard_normal(), 0, 1)
+    eaten = (20 * feed * (1.2 - fill)).round(1)
+    table = {"fill": fill, "command": np.array(["stop", "half", "full"])[feed], "eaten": eaten}
+    assert cs.inspect(table | {"profit": eaten + rng.standard_normal(rows)}).arguments["observation"] == "fill"
+
+
 def test_what_repeats_the_calendar_explains_errors_and_what_a_row_makes_does_not() -> None:
     rng = np.random.default_rng(0)
     table = walk(rng, 3_000)

@@ -14,12 +14,12 @@ import numpy as np
 from cesaro import __version__
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions, Log, read
-from cesaro.data.names import sounds_like_cost
 from cesaro.devices import starting_jax
 from cesaro.diagnostics import Diagnostic, widened, worst
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.base import Estimator
+from cesaro.inspection.evidence import are_costs
 from cesaro.lazy import pandas
 from cesaro.linear.methods import CLOSED_FORM, METHODS
 from cesaro.passes.projection import Projection
@@ -274,7 +274,7 @@ def evaluate(
         )
     column = opened.schema.roles["reward"].columns[0]
     cost = column if opened.schema.settings.cost else None
-    if cost is None and facts.high > 0 and sounds_like_cost(column):
+    if cost is None and are_costs(column, estimator.prepared_.sample.rows.rewards):
         said.append(_as_cost(column))
     return Evaluation(
         name=target.name,

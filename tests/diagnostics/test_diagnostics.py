@@ -1,5 +1,6 @@
 """Each finding on a log where nothing is wrong and on one with the problem it is there for."""
 
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -418,6 +419,7 @@ def test_agreement_with_the_pairs_themselves() -> None:
     log = chain_log()
     policy = [[0.9, 0.1], [0.1, 0.9]] * 3
     exact = found(fit(log, policy, features="linear"), "agreement of features")  # one-hot in other words
+    assert not re.search(r"this one by [-+−]", exact.sentence)  # a cost has the other sign
     assert exact.verdict == "ok"
     assert exact.value == pytest.approx(0, abs=1e-4)
     apart = (
@@ -492,6 +494,16 @@ def test_reward_outliers() -> None:
     assert "transition 77" in entry.sentence
     wrong[77] = -99.0
     assert found(fit(chain_log(offset=wrong)), "reward outliers").verdict == "caution"
+
+
+def test_an_outlier_can_be_found_in_the_file() -> None:
+    rng = np.random.default_rng(0)
+    cost = rng.normal(size=600)
+    cost[310] = 999.0
+    table = {"pump": np.repeat(["p1", "p2", "p3"], 200), "day": np.tile(np.arange(200), 3)}
+    table |= {"state": rng.integers(0, 2, 600), "action": rng.integers(0, 2, 600), "cost": cost}
+    log = cs.read(table, cost="cost", trajectory="pump", time="day")
+    assert "-999 at transition 309 (pump p2, day 110);" in found(fit(log), "reward outliers").sentence
 
 
 def test_rare_rewards_are_no_outliers() -> None:

@@ -10,6 +10,7 @@ from cesaro.checks import Array
 from cesaro.data.values import Categories, Values
 from cesaro.features import build, sample_rows
 from cesaro.features.encoder import Encoder
+from cesaro.features.maps import fewer, other_kinds
 from cesaro.policies import Finite, attach
 
 
@@ -62,6 +63,20 @@ def state_function(observations: Any) -> Array:
 
 def pair_function(observations: Any, actions: Any) -> Array:
     return np.stack([observations["load"] * (actions == "go"), observations["hour"]], axis=1)
+
+
+def test_no_remedy_names_what_is_in_use(mixed: cs.Transitions) -> None:
+    for spec, others in {
+        "linear": ("polynomial:2", "fourier"),
+        "polynomial:2": ("fourier", "smooth"),
+        "polynomial:3": ("polynomial:2", "fourier"),
+        "fourier:9": ("polynomial:2", "smooth"),
+        "smooth:0": ("polynomial:2", "fourier"),
+        pair_function: ("polynomial:2", "fourier"),
+    }.items():
+        features = build(spec, mixed, random_state=0)
+        assert [one.python for one in other_kinds(features)] == [f'features="{name}"' for name in others]
+        assert ("linear" in fewer(features)) == (spec != "linear")
 
 
 @pytest.mark.parametrize("spec", ["linear", "fourier:9", "polynomial:2", state_function, pair_function])

@@ -57,6 +57,18 @@ TRIALS = [
         for name in ("op_cost_ct", "totalCostEur", "Kosten", "Betriebskosten")
     ),
     inspect(
+        "a cost that is now and then a gain",
+        log(reward=None, cost=["-1.5", "2.5"] * 12),
+        "--cost cost",
+        code=0,
+    ),
+    inspect(
+        "a cost that was written as a negative reward",
+        log(reward=None, cost=["-1.5", "0"] * 12),
+        '"cost" sounds like a cost, but nearly all entries are negative; if less is better, use --cost instead of --reward.',
+        code=0,
+    ),
+    inspect(
         "a reward that no name tells",
         log(reward=None, x1=walk()["reward"]),
         '"x1" is a guess; if less of it is better, take --cost x1 in place of --reward x1.',
@@ -72,6 +84,20 @@ TRIALS = [
     ),
     inspect("as a document", log(), '"schema": "cesaro-inspection/1"', code=0, options="--json"),
     inspect("a policy for the command", log(), "--policy 'a b.py:c'", code=0, options="--policy 'a b.py:c'"),
+    inspect(
+        "an action that only the policy tells",
+        log(action=None, mode=walk()["action"], zone=["n", "s", "w"] * 8),
+        "mode (the policy's actions are among its entries)",
+        code=0,
+        options="--policy \"rule:go if state == 'a' else stay\"",
+    ),
+    inspect(
+        "a policy that fits no column",
+        log(action=None, mode=walk()["action"], zone=["n", "s", "w"] * 8),
+        "The policy's actions fit no column that could be the action; compare its labels with those of the log.",
+        code=0,
+        options="--policy constant:fly",
+    ),
     inspect("control codes in names", log(**{"\x1b[31mx": walk()["state"]}), r"\x1b[31mx", code=0),
     inspect("no file", {"other.csv": ""}, "log.csv"),
     Trial("evaluated: an empty file", {"log.csv": ""}, "log.csv must hold a log. Got an empty file; write it again."),

@@ -455,6 +455,18 @@ RULES = [
         says="Got 'stat' at character 7 of the rule; write state",
         policy="rule:go if stat == 'a' else go",
     ),
+    Trial(
+        "a label that the log does not have",
+        log(state=["quiet", "busy"] * 12),
+        "\"state\" must be compared with a label that the log log.csv has: 'busy', 'quiet'. Got \"'quite'\" at character 16 "
+        "of the rule; did you mean 'quiet'? Else leave it out.",
+        policy="rule:go if state == 'quite' else stay",
+    ),
+    Trial(
+        "a label of a list that the log does not have",
+        says="must be compared with a label that the log log.csv has: … at character 22 of the rule; leave it out.",
+        policy="rule:go if state in ('a', 'zebra') else stay",
+    ),
     Trial("text and number", says="not of text and a number. Got 'state < 3'", policy="rule:go if state < 3 else stay"),
     Trial("code", says="a rule must consist of", policy="rule:open('ran', 'w').write('x')"),
     Trial("code in a name", says="put text in quotes", policy="rule:go if `__import__('os')` == 1 else stay"),

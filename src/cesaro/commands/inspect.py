@@ -13,7 +13,11 @@ from cesaro.commands.evaluate import LogPath
 def inspect(
     log: LogPath,
     policy: Annotated[
-        str, typer.Option(metavar="SPEC", help="The policy in the proposed command; logged is what the log did.")
+        str,
+        typer.Option(
+            metavar="SPEC",
+            help="The policy in the proposed command, tried where no name tells the action; logged is what the log did.",
+        ),
     ] = "logged",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+# What a shell says of a program that wrote to a pipe which nobody reads any more: 128 and the number of SIGPIPE.
+UNREAD = 141
+
+
 class _StandardOutput:
     """Whether this process may rearrange its standard output, and what leads there once it has."""
 
@@ -71,19 +75,29 @@ def stream() -> TextIO:
 
 def echo(line: str, *, aside: bool = False) -> None:
     """A line of the answer, or a line `aside`, on stderr."""
-    typer.echo(visible(line), file=None if aside else stream(), err=aside)
+    if aside:
+        typer.echo(visible(line), err=True)
+    else:
+        document(visible(line))
 
 
 def document(text: str) -> None:
     """The answer as one document of several lines."""
-    typer.echo(text, file=stream())
+    try:
+        typer.echo(text, file=stream())
+    except BrokenPipeError:
+        raise typer.Exit(UNREAD) from None
 
 
 def console() -> "Console":
     """Rich output, as wide and as colorful as standard output is."""
     from rich.console import Console
 
+    class Answer(Console):
+        def on_broken_pipe(self) -> None:
+            raise typer.Exit(UNREAD)
+
     width = None
     if _STANDARD.kept is not None and _STANDARD.kept.isatty() and not os.environ.get("COLUMNS", "").isdigit():
         width = os.get_terminal_size(_STANDARD.kept.fileno()).columns
-    return Console(file=stream(), highlight=False, width=width)
+    return Answer(file=stream(), highlight=False, width=width)

@@ -8,7 +8,9 @@ def _listed(text: str) -> tuple[str, ...]:
 
 
 _SEPARATORS = re.compile(r"[ \u00a0_\-.]+")
-_NUMBERED = ("id", "uuid", "key", "no", "nr", "number", "num", "name", "code")
+_NUMBERED = ("id", "uuid", "key", "no", "nr", "number", "num", "name")
+# A code may stand for anything, such as a command: it tells trajectories apart only behind what does.
+_CODE = "code"
 # What tells trajectories apart.
 _IDS = _listed(
     """store shop user customer client house home building room machine device session patient agent unit site sensor vehicle
@@ -17,7 +19,7 @@ _IDS = _listed(
 # What orders rows.
 TIMES = _listed(
     """time timestamp date datetime step steps day days tick seq sequence period epoch round ts t timestep stepindex stepid
-    seconds minutes hours ms index idx row rownumber when created createdat clock"""
+    seconds minutes hours index idx row rownumber when created createdat clock"""
 )
 # What repeats as the calendar does, and tells no trajectories apart; it orders rows only where it counts on.
 CALENDAR = _listed("weekday dayofweek dow week month hour hourofday timeofday holiday season quarter weekend daytype")
@@ -57,7 +59,13 @@ def words(name: str) -> list[str]:
 
 
 def means(name: str, known: tuple[str, ...]) -> bool:
-    """Whether a name, its first or its last word is one of the known ones."""
+    """Whether a name, its first or its last word is one of the known ones.
+
+    Example:
+        >>> from cesaro.data.names import TIMES, means
+        >>> [name for name in ("time_s", "log time", "wind_ms") if means(name, TIMES)]
+        ['time_s', 'log time']
+    """
     return folded(name) in known or bool(set(words(name)[:1] + words(name)[-1:]) & set(known))
 
 
@@ -74,8 +82,16 @@ def sounds_like_cost(name: str) -> bool:
 
 
 def is_id(name: str) -> bool:
-    """Whether a name is that of ids: `store`, `store_id`, `id`, but not `store_size`."""
+    """Whether a name is that of ids: `store`, `store_id`, `id`, but not `store_size`; `store_code`, but not `gate_code`.
+
+    Example:
+        >>> from cesaro.data.names import is_id
+        >>> [name for name in ("store", "storeId", "store_code", "store_size", "gate_code") if is_id(name)]
+        ['store', 'storeId', 'store_code']
+    """
     parts = words(name)
+    if len(parts) > 1 and parts[-1] == _CODE:
+        return parts[-2] in _IDS
     while len(parts) > 1 and parts[-1] in _NUMBERED:
         parts.pop()
         if parts[-1] not in _IDS:

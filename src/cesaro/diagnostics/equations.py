@@ -11,6 +11,7 @@ from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most, perc
 from cesaro.diagnostics.subject import Subject, spectrum
 from cesaro.errors import InputError
 from cesaro.features import OneHot
+from cesaro.features.maps import fewer
 from cesaro.passes.influence import ClosedForm
 from cesaro.passes.moments import Moments
 from cesaro.passes.prepare import Prepared
@@ -130,7 +131,7 @@ def equations(subject: Subject) -> Iterator[Diagnostic]:
         if solution.ridge > 0:
             yield ridge(subject, chosen, solution, moments)
         return
-    yield identification(solution, moments)
+    yield identification(subject, solution, moments)
     if moments.same and solution.ridge == 0:
         yield contradiction(subject, solution, moments)
     if len(solution.weights) <= MOST_FEATURES:
@@ -138,7 +139,7 @@ def equations(subject: Subject) -> Iterator[Diagnostic]:
     yield constant(subject, moments)
 
 
-def identification(solution: ClosedForm, moments: Moments) -> Diagnostic:
+def identification(subject: Subject, solution: ClosedForm, moments: Moments) -> Diagnostic:
     value = solution.unidentified
     most = IDENTIFIED_SINGLE if moments.precision > SINGLE else IDENTIFIED
     if solution.is_identified:
@@ -149,9 +150,8 @@ def identification(solution: ClosedForm, moments: Moments) -> Diagnostic:
         f"The log does not determine the rate in these features: a part of {value:.2g} is undetermined, where at most {most:g} "
         "may be. The number comes from the ridge, not from the data.",
         Sentence(
-            "Take fewer features ({fewer} has the fewest); collect data where the target goes; or evaluate a policy closer to "
-            "the log.",
-            fewer=argument("features", "linear"),
+            "Take {fewer}; collect data where the target goes; or evaluate a policy closer to the log.",
+            fewer=fewer(subject.prepared.map),
         ),
     )
 
@@ -258,9 +258,9 @@ def conditioning(subject: Subject, solution: ClosedForm, moments: Moments) -> Di
         f"The equations have rank {solution.rank:,} of {1 + len(solution.weights):,}, conditioning {solution.conditioning:.1e}; "
         f"{what} would move the rate by {move:+.2g}, against a standard error of {error:.2g}.",
         Sentence(
-            "The answer rests on combinations of features that the log barely determines: compare it with fewer features "
-            "({fewer} has the fewest) and with another ridge ({ridge}).",
-            fewer=argument("features", "linear"),
+            "The answer rests on combinations of features that the log barely determines: compare it with {fewer} "
+            "and with another ridge ({ridge}).",
+            fewer=fewer(subject.prepared.map),
             ridge=_other_ridge(solution),
         ),
     )

@@ -135,7 +135,7 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
     found = AGREEMENT_OF_FEATURES.found(
         moved.value,
         verdict,
-        f"Other features ({shown.what}) give a rate that differs from this one by {moved.value:+.3g} (standard error "
+        f"Other features ({shown.what}) give a rate that differs from this one by {abs(moved.value):.3g} (standard error "
         f"{moved.standard_error:.2g}), "
         + (
             f"which noise explains. Kinds of features compared: {len(compared)}."

@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from scipy.stats import t as student
 
 from cesaro.checks import SMALLEST
@@ -14,7 +15,7 @@ from cesaro.inspection import evidence
 from cesaro.passes.influence import OUTLIER
 from cesaro.passes.projection import Projection
 from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, FEW_CLUSTERS, Rule, by_rule, differences, within
-from cesaro.text import Sentence, Wording, argument
+from cesaro.text import Sentence, Wording, argument, visible
 
 # Two halves as different as these once in a thousand, or a million, logs without drift; and the size that matters.
 DRIFT_CAUTION, DRIFT_BAD = 1e-3, 1e-6
@@ -416,7 +417,8 @@ def reward_outliers(subject: Subject) -> Diagnostic:
         f"The reward farthest from the median is {largest:.3g} robust standard deviations away."
         if not far
         else f"{far:,} {'reward is' if far == 1 else 'rewards are'} more than {OUTLIER:g} robust standard deviations from the "
-        f"median, such as {reward:g} at transition {row:,}; {'it makes up' if far == 1 else 'they make up'} {percent(share)} of "
+        f"median, such as {reward:g} at transition {row:,}{_place_in_file(subject, reward)}; "
+        f"{'it makes up' if far == 1 else 'they make up'} {percent(share)} of "
         "the rewards' variance."
         + (
             " They come all along the log and with certain states and actions, as rare events do." if are_events else ""
@@ -424,6 +426,25 @@ def reward_outliers(subject: Subject) -> Diagnostic:
         ("Keep them if they are events; if not, check " if are_events else "Check ")
         + "these rows for wrong units, typing errors, and numbers that stand for a missing one (-999): correct or drop them.",
     )
+
+
+def _place_in_file(subject: Subject, reward: float) -> str:
+    """Trajectory and time of the row with a reward, where the log has them, is read as a whole, and has it once."""
+    origin = None if subject.log is None else subject.log.origin
+    names = (
+        [] if origin is None else [name for name in (origin.roles.trajectory, origin.roles.time) if name is not None]
+    )
+    table = evidence.excerpt(origin) if origin is not None and names else None
+    if origin is None or table is None or not len(table) < evidence.looked_at(origin.source):
+        return ""
+    try:
+        entries = table[origin.roles.reward].cast(pa.float64(), safe=False).to_numpy()
+    except pa.ArrowInvalid:
+        return ""
+    found = np.flatnonzero(entries == (-reward if origin.settings.cost else reward))
+    if len(found) != 1:
+        return ""
+    return f" ({', '.join(f'{visible(name)} {visible(str(table[name][int(found[0])].as_py()))}' for name in names)})"
 
 
 def _come_with_what_happens(subject: Subject) -> bool:

@@ -13,8 +13,9 @@ from cesaro.diagnostics.equations import first_moments
 from cesaro.diagnostics.finding import Check, Diagnostic, at_least, at_most, percent, worse
 from cesaro.diagnostics.subject import CHUNK, Subject, spectrum
 from cesaro.features import SAMPLE, OneHot
+from cesaro.features.maps import other_kinds
 from cesaro.passes.support import logged_weight, pair_table, unlogged
-from cesaro.text import Sentence, Wording, argument
+from cesaro.text import Sentence, Wording
 
 # Probability of the target where the log has nothing: a hundredth is a detail, a tenth decides the answer.
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.01, 0.1
@@ -313,6 +314,7 @@ def deterministic_target(subject: Subject) -> Iterator[Diagnostic]:
     if share(1e-6 * (np.abs(first) + logged.std(axis=0))) >= OWN_ACTIONS:  # up to the precision of stored numbers
         return
     near = share(NEAR_DISTANCE * noise)
+    one, another = other_kinds(subject.prepared.map)
     yield DETERMINISTIC_TARGET.found(
         near,
         at_least(near, NEAR_CAUTION, 0.0),
@@ -321,9 +323,9 @@ def deterministic_target(subject: Subject) -> Iterator[Diagnostic]:
         "every rate fits, for any method; only the smoothness of the features determines this one.",
         Sentence(
             "Log some of the target's own actions, or evaluate the target with noise on its actions; compare the answer with "
-            "features of other kinds, such as {polynomial} and {fourier}.",
-            polynomial=argument("features", "polynomial:2"),
-            fourier=argument("features", "fourier"),
+            "features of other kinds, such as {one} and {another}.",
+            one=one,
+            another=another,
         ),
     )
 
@@ -388,15 +390,16 @@ def negative_ratio(subject: Subject) -> Diagnostic:
     total = subject.totals.sums["ratio_size"]
     share = subject.totals.sums["ratio_negative"] / total if total > 0 else 0.0
     verdict = at_most(share, NEGATIVE_CAUTION, NEGATIVE_BAD)
+    one, another = other_kinds(subject.prepared.map)
     return NEGATIVE_DENSITY_RATIO.found(
         share,
         verdict,
         f"{percent(share)} of the weight that the estimate gives to rows is negative. No weight should be: it stands for how "
         "often the target is there, relative to the log (the density ratio).",
         Sentence(
-            "Compare the answer with features of other kinds, such as {polynomial} and {fourier}; the target may be far from the "
+            "Compare the answer with features of other kinds, such as {one} and {another}; the target may be far from the "
             "log.",
-            polynomial=argument("features", "polynomial:2"),
-            fourier=argument("features", "fourier"),
+            one=one,
+            another=another,
         ),
     )

@@ -25,7 +25,7 @@ from cesaro.passes.influence import ClosedForm, InfluencePass
 from cesaro.passes.moments import Moments, MomentsPass
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.run import Running, run_pass
-from cesaro.passes.support import REMEDY, not_identified
+from cesaro.passes.support import not_identified, remedy
 from cesaro.progress import stage
 from cesaro.text import Sentence
 
@@ -225,7 +225,7 @@ def _solve(prepared: Prepared, moments: Moments, ridge: float, chosen: bool) -> 
     if chosen and ridge > 0:
         _warn_ridge(problem)
         return solution
-    raise tabular.NotIdentified(Sentence("{problem}; {remedy}.", problem=problem, remedy=REMEDY))
+    raise tabular.NotIdentified(Sentence("{problem}; {remedy}.", problem=problem, remedy=remedy(prepared)))
 
 
 def _tabular(one_hot: OneHot, moments: Moments, ridge: float) -> ClosedForm:

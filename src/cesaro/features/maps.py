@@ -15,10 +15,10 @@ from cesaro import checks, user_code
 from cesaro.data.log import state_numbers, state_sizes
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
-from cesaro.features.base import Base, Smooth
+from cesaro.features.base import Base, Fourier, Linear, Polynomial, Smooth
 from cesaro.features.encoder import MAX_DENSE, Encoder
 from cesaro.policies import Attached
-from cesaro.text import Sentence, argument
+from cesaro.text import Sentence, Wording, argument
 
 Features: TypeAlias = NDArray[np.floating] | sp.csr_array
 
@@ -246,6 +246,28 @@ class Joint:
             drawn = self._base(np.concatenate([encoded, chosen], axis=1))
             total = drawn if total is None else np.add(total, drawn, out=total)
         return total if draws == 1 else np.divide(total, draws, out=total)
+
+
+def kind_of(features: FeatureMap | None) -> str:
+    """What to ask for to get features of this kind, such as "polynomial:2"; nothing for kinds that no remedy names."""
+    states = features.states if isinstance(features, PerAction) else features
+    base = states._base if isinstance(states, EncodedStates | Joint) else None
+    if isinstance(base, Polynomial):
+        return f"polynomial:{len(base.terms[-1])}"
+    return "linear" if isinstance(base, Linear) else "fourier" if isinstance(base, Fourier) else ""
+
+
+def other_kinds(features: FeatureMap | None) -> tuple[Wording, Wording]:
+    """Two kinds of features to compare with, neither of them the one in use."""
+    first, second = [kind for kind in ("polynomial:2", "fourier", "smooth") if kind != kind_of(features)][:2]
+    return argument("features", first), argument("features", second)
+
+
+def fewer(features: FeatureMap | None) -> Sentence:
+    """How to have fewer features than these."""
+    if kind_of(features) == "linear":
+        return Sentence("fewer columns in the observation")
+    return Sentence("fewer features ({linear} has the fewest)", linear=argument("features", "linear"))
 
 
 class PairFunction:

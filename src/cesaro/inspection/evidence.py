@@ -17,7 +17,7 @@ from cesaro.checks import Array
 from cesaro.data import Block, Log, Transitions
 from cesaro.data.columns import basic_type, is_list, is_number, is_text
 from cesaro.data.log import Origin
-from cesaro.data.names import CALENDAR, TIMES, folded, is_id, means
+from cesaro.data.names import CALENDAR, TIMES, folded, is_id, means, sounds_like_cost
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import Settings
 from cesaro.data.sources import Source, TableSource
@@ -65,8 +65,12 @@ EXPLAINS, FRESH = 0.01, 2.0
 UNEVEN = 4.0
 # A column is made by the action of its row if what was known before tells less than the first part of it, and the action adds the
 # second to what is known of its groups, or tells the third of its numbers: one that a policy acts by may be told by half. One of
-# which the action alone tells less than the last part is not looked at any further.
+# which the action alone tells less than the last part is not looked at any further. Whatever was known before, a column of more
+# levels than there are actions is made by them if they tell the third part of what was left: those of a policy that acts by it
+# cannot.
 KNOWN, MADE, DETERMINED, HINT = 0.5, 0.3, 0.9, 0.05
+# Of costs that were written as rewards, at most this part of the entries is above zero.
+ABOVE_ZERO = 0.02
 
 
 class Order(NamedTuple):
@@ -89,6 +93,11 @@ class Order(NamedTuple):
 def is_material(gain: Gain, tried: int = 1) -> bool:
     """Whether one prediction explains clearly more than another, and so much that it matters."""
     return gain.value > MATERIAL and gain.clear > CLEAR + np.log2(tried)
+
+
+def are_costs(name: str, entries: Array) -> bool:
+    """Whether less of a column is better: by its name it is a cost, and its entries are not written as negative rewards."""
+    return sounds_like_cost(name) and float((entries > 0).mean()) > ABOVE_ZERO
 
 
 def unused_columns(origin: Origin) -> list[str]:
@@ -551,11 +560,13 @@ def made_by_action(sample: Contiguous, place: int) -> float | None:
     if rest.columns:
         known = np.concatenate([known, as_inputs([rest], rest)], axis=1)
     before, after = held_out(known, targets, number), held_out(np.concatenate([known, more], axis=1), targets, number)
+    is_finer = actions.is_discrete and len(np.unique(numbers[0])) > len(actions.joint().levels)
     for chosen in (0, 1):
         of = np.arange(2) == chosen
         gain = Gain.of(before.of(of), after.of(of), paired=True)
-        is_made = gain.value > MADE if chosen == 0 else gain.after > DETERMINED
-        if gain.before < KNOWN and gain.clear > CLEAR and is_made:
+        is_made = gain.before < KNOWN and (gain.value > MADE if chosen == 0 else gain.after > DETERMINED)
+        is_told = chosen == 1 and is_finer and 1 - gain.after < (1 - DETERMINED) * (1 - gain.before)
+        if gain.clear > CLEAR and (is_made or is_told):
             return gain.after
     return None
 

@@ -196,7 +196,8 @@ def inspect(source: Any, *, policy: str = "logged") -> Inspection:
 
     Args:
         source: what `cesaro.read` takes: a path, a frame, a table or arrays.
-        policy: the policy in the proposed command; "logged" is what the log did.
+        policy: the policy in the proposed command, which is tried on the log where no name says what the action is; "logged" is
+            what the log did.
 
     Example:
         >>> import cesaro as cs
@@ -214,6 +215,6 @@ def inspect(source: Any, *, policy: str = "logged") -> Inspection:
     rows = opened.num_rows
     if rows is None and len(table) < most:
         rows = len(table)
-    proposal = propose(opened, table, {column.name: column for column in columns})
+    proposal = propose(opened, table, {column.name: column for column in columns}, policy)
     path = shown_address(os.fspath(source)) if isinstance(source, str | os.PathLike) else None
     return Inspection(opened.name, rows, len(table), columns, tuple(opened.notes), proposal, path, policy)

@@ -29,11 +29,13 @@ from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Chosen, Roles, find_roles
 from cesaro.data.settings import GAP, Settings
 from cesaro.data.sources import Source
 from cesaro.data.values import Categories
-from cesaro.errors import InputError
+from cesaro.errors import CesaroError, InputError
 from cesaro.inspection import evidence
 from cesaro.inspection.evidence import CLEAR, MADE, Contiguous
 from cesaro.inspection.prediction import ENOUGH, LEVELS, Errors, Gain, as_inputs, grouped, held_out
 from cesaro.inspection.profiles import Profile
+from cesaro.policies import Policy, attach, parse
+from cesaro.policies import policy as as_policy
 from cesaro.text import option, visible
 
 # Text with more levels is no label that a policy sees.
@@ -44,6 +46,8 @@ MOST_COLUMNS = 50
 FEW_LABELS, ROWS_PER_PAIR = 30, 20
 # Rows whose entry is that of another column on the next row, for the column to be what comes next.
 SAME = 0.99
+# Rows that a policy is tried on.
+TRIED = 2_000
 # Steps of times that are longer than the gap, as a part of all: more are irregular by nature.
 IRREGULAR = 0.2
 _DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
@@ -99,9 +103,9 @@ def _chosen(columns: tuple[str, ...]) -> Chosen:
     return Chosen(columns, "several" if len(columns) > 1 else "single")
 
 
-def propose(source: Source, table: pa.Table, profiles: Mapping[str, Profile]) -> Proposal:
-    """Roles by names and types, the order and the row of the reward by what predicts best."""
-    return _Proposer(source, table, profiles).run()
+def propose(source: Source, table: pa.Table, profiles: Mapping[str, Profile], policy: str = "logged") -> Proposal:
+    """Roles by names and types, the order and the row of the reward by what predicts best; `policy` is what will be evaluated."""
+    return _Proposer(source, table, profiles, policy).run()
 
 
 @dataclass(frozen=True)
@@ -140,8 +144,8 @@ class _Ordering:
 
 
 class _Proposer:
-    def __init__(self, source: Source, table: pa.Table, profiles: Mapping[str, Profile]) -> None:
-        self.source, self.table, self.profiles = source, table, profiles
+    def __init__(self, source: Source, table: pa.Table, profiles: Mapping[str, Profile], policy: str) -> None:
+        self.source, self.table, self.profiles, self.policy = source, table, profiles, policy
         self.found = Proposal()
 
     @property
@@ -236,13 +240,14 @@ class _Proposer:
                     f'"{visible(named[0])}" was taken as the reward; {others} may be meant instead (--reward).'
                 )
             if sounds_like_cost(named[0]):
-                self.found.is_cost = not (self.profiles[named[0]].low or "").startswith(("-", "−"))
+                entries = self.table[named[0]].drop_null().cast(pa.float64(), safe=False).to_numpy()
+                self.found.is_cost = evidence.are_costs(named[0], entries)
                 self.found.doubts.append(
                     f'"{visible(named[0])}" sounds like a cost, '
                     + (
                         "so less is taken to be better; if more is better, use --reward instead of --cost."
                         if self.found.is_cost
-                        else "but some entries are negative; if less is better, use --cost instead of --reward."
+                        else "but nearly all entries are negative; if less is better, use --cost instead of --reward."
                     )
                 )
         else:
@@ -287,7 +292,7 @@ class _Proposer:
                 self.found.doubts.append(
                     f'"{visible(named[0])}" was taken as the action; {others} may be meant instead (--action).'
                 )
-        else:
+        elif not self._action_of_policy(free):
             seen = set(map(folded, DEFAULTS["observation"]))
             rest = [name for name in free if not (means(name, TIMES + CALENDAR) or is_id(name) or folded(name) in seen)]
             few = [
@@ -306,6 +311,49 @@ class _Proposer:
             self._take("action", guess, f"it is the last column {why}")
             self.found.doubts.append(f'No name says which column is the action; "{visible(guess)}" is a guess.')
 
+    def _action_of_policy(self, names: Sequence[str]) -> bool:
+        """Take the only column of labels, or else of numbers, that the policy's actions fit; False where there is none."""
+        if self.policy in ("logged", "uniform"):
+            return False
+        try:
+            policy = as_policy(parse(self.policy)[1])
+        except CesaroError as error:
+            self.found.doubts.append(f"The policy could not be tried on the log: {error}")
+            return False
+        kinds = {name: self.profiles[name].kind for name in names if self._can_act(policy, name)}
+        numbers = [name for name, kind in kinds.items() if kind == "number"]
+        few = [name for name in kinds if name not in numbers and (self.profiles[name].levels or 0) <= FEW_LABELS]
+        found = few or numbers
+        if len(found) == 1:
+            self._take(
+                "action", found[0], "the policy's actions are among its entries" if few else "the policy gives numbers"
+            )
+            return True
+        which = ", ".join(f'"{visible(name)}"' for name in found)
+        self.found.doubts.append(
+            f"The policy's actions fit several columns: {which}; name the one that is meant (--action)."
+            if found
+            else "The policy's actions fit no column that could be the action; compare its labels with those of the log."
+        )
+        return False
+
+    def _can_act(self, policy: Policy, name: str) -> bool:
+        """Whether a policy gives actions of a column where it sees all others."""
+        seen = tuple(
+            one
+            for one in self.free
+            if one != name and not self.profiles[one].missing and self.profiles[one].kind != "date"
+        )
+        roles = Roles(_chosen(seen), _chosen((name,)), reward=self.found.roles["reward"][0])
+        log = evidence.transitions(self.table.slice(0, TRIED), roles, {}, Settings(gap=None)) if seen else None
+        if log is None:
+            return False
+        try:
+            attach(policy, log).sample(log.observations.plain(), np.random.default_rng(0))
+        except CesaroError:
+            return False
+        return True
+
     def _observation(self, ids: Sequence[str], times: Sequence[str]) -> None:
         for name in self.free:
             if self.profiles[name].missing and name not in times:
@@ -317,7 +365,7 @@ class _Proposer:
             self.found.reasons["observation"] = "by its name" if len(named) == 1 else "by their names"
             for name in rest:
                 if name not in ids:
-                    self.found.left_out[name] = f'by its name "{visible(named[0])}" is what the policy sees'
+                    self.found.left_out[name] = self._not_seen(named)
             self.found.roles["observation"] = tuple(named)
         else:
             seen = [name for name in rest if not (name in ids and is_id(name)) and self._may_be_seen(name)]
@@ -335,6 +383,12 @@ class _Proposer:
         if all(name is not None for name in after):
             self.found.roles["next_observation"] = tuple(name for name in after if name is not None)
             self.found.reasons["next_observation"] = "by their names"
+
+    def _not_seen(self, named: Sequence[str]) -> str:
+        """Why a column is no part of an observation that was found by its name."""
+        if len(named) > 1:
+            return "not used: numbered columns were taken for the whole observation, by their names"
+        return f'not used: the column "{visible(named[0])}" was taken for the whole observation, by its name'
 
     def _may_be_seen(self, name: str) -> bool:
         found = self.profiles[name]
@@ -381,7 +435,14 @@ class _Proposer:
             )
         for name in (*ids, *times):
             if name in self.free:
-                self.found.left_out[name] = "it does not order the rows better"
+                is_seen_by_name = (
+                    self.found.reasons["observation"].startswith("by ") and not is_id(name) and name in ids
+                )
+                self.found.left_out[name] = (
+                    self._not_seen(self.found.roles["observation"])
+                    if is_seen_by_name
+                    else "it does not order the rows better"
+                )
         for name in named:
             is_used = name == found.trajectory
             if (

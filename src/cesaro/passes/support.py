@@ -5,11 +5,11 @@ import numpy as np
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.features import OneHot
-from cesaro.features.maps import action_probabilities
+from cesaro.features.maps import action_probabilities, fewer
 from cesaro.inspection import evidence
 from cesaro.passes.moments import Moments
 from cesaro.passes.prepare import Prepared
-from cesaro.text import Sentence, Wording, argument, visible
+from cesaro.text import Sentence, Wording, visible
 
 # Columns of an observation that are looked at where the log does not identify a rate.
 MOST_COLUMNS = 20
@@ -59,13 +59,14 @@ def without_data(prepared: Prepared, moments: Moments | None = None, most: int =
     return [table.label(pair) for pair in np.argsort(-mass, kind="stable")[:most] if mass[pair] > 0]
 
 
-# What to do about it.
-REMEDY = Sentence(
-    "collect data where the target goes, use fewer features ({fewer} has the fewest), or evaluate a policy closer to the log; a "
-    "ridge of your own ({ridge}) gives a number anyway, with verdict bad",
-    fewer=argument("features", "linear"),
-    ridge=Wording("ridge=1e-6", "--ridge 1e-6"),
-)
+def remedy(prepared: Prepared) -> Sentence:
+    """What to do where the log does not identify the rate, without the last stop."""
+    return Sentence(
+        "collect data where the target goes, use {fewer}, or evaluate a policy closer to the log; a ridge of your own ({ridge}) "
+        "gives a number anyway, with verdict bad",
+        fewer=fewer(prepared.map),
+        ridge=Wording("ridge=1e-6", "--ridge 1e-6"),
+    )
 
 
 def not_identified(prepared: Prepared) -> str:

@@ -10,6 +10,7 @@ import operator
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from cesaro.errors import InputError
 from cesaro.policies import labels
 from cesaro.policies.base import LogInfo, Policy, count, place
 from cesaro.policies.observed import Observations, columns
-from cesaro.text import nearest
+from cesaro.text import nearest, visible
 
 PREFIX = "rule:"
 _LONGEST, _DEEPEST, _SHOWN = 10_000, 100, 100  # characters, levels, characters in a message
@@ -169,6 +170,7 @@ class Rule(Policy):
         """Find the labels among the results, and every name among the columns."""
         if isinstance(node, ast.IfExp):
             self._check_names(node.test)
+            self._check_texts(node.test, log)
             self._check_choice(node.body, log)
             self._check_choice(node.orelse, log)
             return
@@ -221,6 +223,27 @@ class Rule(Policy):
                     f"a name in a condition must be a column that the policy sees: {known}",
                     f"{meant}, or put text in quotes" if seen else _INSTEAD,
                 )
+
+    def _check_texts(self, condition: ast.expr, log: LogInfo) -> None:
+        """Refuse text that a column of labels is compared with and never holds; numbers may lie between logged ones."""
+        for part in ast.walk(condition):
+            if not isinstance(part, ast.Compare):
+                continue
+            sides = [part.left, *part.comparators]
+            for one, other in (pair for left, right in pairwise(sides) for pair in ((left, right), (right, left))):
+                name = self.column(one) if isinstance(one, ast.Name) else None
+                known = log.columns[name] if name is not None else np.empty(0)
+                if not len(known) or not _is_text(known):
+                    continue
+                for text in other.elts if isinstance(other, ast.Tuple | ast.List | ast.Set) else [other]:
+                    if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value not in known:
+                        question = labels.meant(text.value, known)
+                        raise self.wrong(
+                            text,
+                            f'"{visible(name or "")}" must be compared with a label that the {log.kind} {log.name} has: '
+                            f"{labels.show(known)}",
+                            f"{question} Else leave it out" if question else "leave it out",
+                        )
 
     def _start(self, node: ast.expr) -> int:
         """Where a part begins, in characters; the tree counts bytes."""

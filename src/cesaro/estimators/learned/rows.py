@@ -22,7 +22,7 @@ from cesaro.linear import EmpiricalProblem
 from cesaro.linear.fixed_point import feature_scale, reduce
 from cesaro.passes.moments import Facts
 from cesaro.passes.prepare import Prepared
-from cesaro.passes.support import REMEDY, not_identified
+from cesaro.passes.support import not_identified, remedy
 from cesaro.text import Sentence, argument
 
 # The ridge of features of our own, relative to their mean square.
@@ -130,7 +130,7 @@ def check_identified(problem: EmpiricalProblem, prepared: Prepared, ridge: float
         return
     said = not_identified(prepared)
     if isinstance(ridge, str) or ridge == 0:
-        raise NotIdentified(Sentence("{problem}; {remedy}.", problem=said, remedy=REMEDY))
+        raise NotIdentified(Sentence("{problem}; {remedy}.", problem=said, remedy=remedy(prepared)))
     warnings.warn(
         f"{said}; the answer comes from the ridge, not from data, and its interval says nothing about that.",
         EvaluationWarning,

@@ -88,7 +88,7 @@ def fit_ready(data: cs.FeatureTransitions, **settings: Any) -> cs.DiffLSTD:
     return cs.DiffLSTD(quiet=True, **settings).fit(data)
 
 
-def fit(log: cs.Transitions, policy: Any = "uniform", **settings: Any) -> cs.DiffLSTD:
+def fit(log: cs.Log, policy: Any = "uniform", **settings: Any) -> cs.DiffLSTD:
     return cs.DiffLSTD(quiet=True, **settings).fit(log, policy)
 
 

@@ -463,9 +463,9 @@ RULES = [
         policy="rule:go if state == 'quite' else stay",
     ),
     Trial(
-        "a label of a list that the log does not have",
-        says="must be compared with a label that the log log.csv has: … at character 22 of the rule; leave it out.",
-        policy="rule:go if state in ('a', 'zebra') else stay",
+        "a rare label that the log does not have",
+        rate=0.5,
+        policy="rule:go if state in ('a', 'b', 'zebra') else stay",
     ),
     Trial("text and number", says="not of text and a number. Got 'state < 3'", policy="rule:go if state < 3 else stay"),
     Trial("code", says="a rule must consist of", policy="rule:open('ran', 'w').write('x')"),

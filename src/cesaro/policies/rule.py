@@ -225,7 +225,7 @@ class Rule(Policy):
                 )
 
     def _check_texts(self, condition: ast.expr, log: LogInfo) -> None:
-        """Refuse text that a column of labels is compared with and never holds; numbers may lie between logged ones."""
+        """Refuse text that is nearly a label of the column that it is compared with; others may be rare, and not in this log."""
         for part in ast.walk(condition):
             if not isinstance(part, ast.Compare):
                 continue
@@ -238,11 +238,13 @@ class Rule(Policy):
                 for text in other.elts if isinstance(other, ast.Tuple | ast.List | ast.Set) else [other]:
                     if isinstance(text, ast.Constant) and isinstance(text.value, str) and text.value not in known:
                         question = labels.meant(text.value, known)
+                        if not question:
+                            continue
                         raise self.wrong(
                             text,
                             f'"{visible(name or "")}" must be compared with a label that the {log.kind} {log.name} has: '
                             f"{labels.show(known)}",
-                            f"{question} Else leave it out" if question else "leave it out",
+                            f"{question} Else leave it out",
                         )
 
     def _start(self, node: ast.expr) -> int:

@@ -13,7 +13,7 @@ from cesaro.features import sample_rows
 from cesaro.features.maps import Joint, PerAction
 from cesaro.passes.influence import influence_of
 from cesaro.passes.moments import Moments
-from cesaro.passes.prepare import Prepared, Rows
+from cesaro.passes.prepare import Prepared, Rows, gather
 
 # Of components, tried in this order; then twice as many each time.
 FIRST = 5
@@ -57,15 +57,7 @@ def _sampled(prepared: Prepared) -> Rows:
     """Some of the sampled rows as features."""
     sample = prepared.sample.rows
     part = prepared.excerpt(sample.part(sample_rows(len(sample), prepared.random_state, ROWS)))
-    parts = list(part.rows())
-    x = np.concatenate([rows.x for rows in parts])
-    return Rows(
-        x,
-        np.concatenate([rows.rewards for rows in parts]),
-        np.concatenate([rows.x_next for rows in parts]),
-        x if prepared.dual is None else np.concatenate([rows.v for rows in parts]),
-        None if parts[0].weights is None else np.concatenate([r.weights for r in parts if r.weights is not None]),
-    )
+    return gather(part.rows())
 
 
 def _with_features(rows: Rows, chosen: NDArray[np.intp]) -> Rows:

@@ -114,6 +114,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.2g} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
 
 
+def nearly(share: float) -> str:
+    """Never "0 %" of some, nor "100 %" of not quite all."""
+    return f"{100 * share:.3g} %" if share == 1 or share < 0.999 else "99.9 %"
+
+
 def power_of_ten(value: float) -> str:
     """`10⁻⁶`."""
     return "10" + f"{round(np.log10(value)):d}".translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

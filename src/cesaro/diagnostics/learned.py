@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most, percent
-from cesaro.diagnostics.subject import NetworkFeatures, Runs, Subject, nearly
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most, nearly, percent
+from cesaro.diagnostics.subject import NetworkFeatures, Runs, Subject
 from cesaro.linear import methods
 from cesaro.text import Sentence, Wording, argument
 

@@ -1,12 +1,10 @@
 """What the diagnostics look at: a fitted estimator, and at most 100,000 of its rows as features."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
@@ -17,7 +15,7 @@ from cesaro.features import OneHot, sample_rows
 from cesaro.features.networks import Members
 from cesaro.passes.influence import ClosedForm, Series, Totals, influence
 from cesaro.passes.moments import Facts, Moments, MomentsPass
-from cesaro.passes.prepare import Prepared, Rows
+from cesaro.passes.prepare import Prepared, Rows, gather
 from cesaro.passes.run import Running, run_pass
 from cesaro.passes.standard_errors import Estimate, Sampling, autocorrelation_time
 
@@ -109,11 +107,6 @@ class NetworkFeatures:
     spread: float
 
 
-def nearly(share: float) -> str:
-    """Never "0 %" of some, nor "100 %" of not quite all."""
-    return f"{100 * share:.3g} %" if share == 1 or share < 0.999 else "99.9 %"
-
-
 @dataclass(frozen=True)
 class Subject:
     """A fitted estimator as the checks see it.
@@ -189,23 +182,6 @@ class Subject:
 def excerpt(prepared: Prepared, chosen: NDArray[np.int64]) -> Prepared:
     """Some rows of the log's sample, in the same features."""
     return prepared.excerpt(prepared.sample.rows.part(chosen))
-
-
-def gather(blocks: Iterator[Rows]) -> Rows:
-    """Several blocks as one, dense."""
-    parts = list(blocks)
-    x = np.concatenate([_dense(part.x) for part in parts])
-    return Rows(
-        x,
-        np.concatenate([part.rewards for part in parts]),
-        np.concatenate([_dense(part.x_next) for part in parts]),
-        x if all(part.v is part.x for part in parts) else np.concatenate([_dense(part.v) for part in parts]),
-        None if parts[0].weights is None else np.concatenate([p.weights for p in parts if p.weights is not None]),
-    )
-
-
-def _dense(features: NDArray[np.floating] | sp.csr_array) -> NDArray[np.floating]:
-    return np.asarray(features.toarray()) if isinstance(features, sp.csr_array) else features
 
 
 def solved(prepared: Prepared, per_weight: float, relative_ridge: float = 0.0) -> tuple[ClosedForm, Series]:

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from cesaro.checks import Array
 from cesaro.closed_forms.tabular import NotIdentified
 from cesaro.data import FeatureTransitions, Log
-from cesaro.diagnostics.subject import nearly
+from cesaro.diagnostics.finding import nearly
 from cesaro.errors import InputError
 from cesaro.estimators.inputs import Inputs, Role
 from cesaro.features import FeatureMap

@@ -72,19 +72,15 @@ class Moments:
         """One of `R`, `v`, `z`, `vz`, `vv`, `vR`, `xx` (squares, entry by entry) as a mean over rows."""
         return self._sums[name] / self.weight
 
-    def with_duals(self, chosen: NDArray[np.intp]) -> "Moments":
-        """What the accumulator would hold with these dual features alone."""
+    def with_features(self, chosen: NDArray[np.intp]) -> "Moments":
+        """What the accumulator would hold with these primal features alone, which stay their own dual if they were."""
         part = Moments()
         part.rows, part.precision, part.same = self.rows, self.precision, self.same
         part._sums = dict(self._sums)
-        for name in ("v", "vz", "vR"):
-            part._sums[name] = self._sums[name][chosen]
-        part._sums["vv"] = self._sums["vv"][np.ix_(chosen, chosen)]
-        return part
-
-    def with_features(self, chosen: NDArray[np.intp]) -> "Moments":
-        """What the accumulator would hold with these primal features alone, which stay their own dual if they were."""
-        part = self.with_duals(chosen) if self.same else self.with_duals(np.arange(len(self._sums["v"])))
+        if self.same:
+            for name in ("v", "vz", "vR"):
+                part._sums[name] = self._sums[name][chosen]
+            part._sums["vv"] = self._sums["vv"][np.ix_(chosen, chosen)]
         for name in ("z", "xx"):
             part._sums[name] = self._sums[name][chosen]
         part._sums["vz"] = part._sums["vz"][:, chosen]

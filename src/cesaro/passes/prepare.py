@@ -6,6 +6,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Block, FeatureTransitions, Log, Sample, blocks
@@ -233,3 +235,20 @@ class Prepared:
             rule, reason = next(rule for rule in RULES if rule == wanted), "as asked for"
         whole = np.array([self.num_rows]) if lengths is None else lengths
         return Sampling(rule, whole, reason, lengths is not None, in_order, wanted != "auto")
+
+
+def gather(blocks: Iterator[Rows]) -> Rows:
+    """Several blocks as one, dense."""
+    parts = list(blocks)
+    x = np.concatenate([_dense(part.x) for part in parts])
+    return Rows(
+        x,
+        np.concatenate([part.rewards for part in parts]),
+        np.concatenate([_dense(part.x_next) for part in parts]),
+        x if all(part.v is part.x for part in parts) else np.concatenate([_dense(part.v) for part in parts]),
+        None if parts[0].weights is None else np.concatenate([p.weights for p in parts if p.weights is not None]),
+    )
+
+
+def _dense(features: NDArray[np.floating] | sp.csr_array) -> NDArray[np.floating]:
+    return np.asarray(features.toarray()) if isinstance(features, sp.csr_array) else features

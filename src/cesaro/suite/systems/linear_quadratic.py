@@ -17,6 +17,8 @@ from cesaro.suite.system import Observations, State, System
 DISTURBANCE = 0.3
 # What an action costs, beside what a state does.
 EFFORT = 0.1
+# Of the five targets: shares of the gain that would stop the system, of one more for the behavior, and noise of actions.
+SHARES, NOISES = np.array([0.6, 0.9, 0.3, 0.7, 0.45, 0.0]), (0.2, 0.0, 0.2, 0.1, 0.4)
 
 
 class Gain(Sampler):
@@ -58,15 +60,14 @@ class LinearQuadratic(System):
             gains = rng.normal(size=(6, self.inputs, self.size))
             system /= np.abs(np.linalg.eigvals(system)).max()
             push *= 0.5 / np.linalg.norm(push, axis=0)
-            # Gains point against the open loop: the better half of what a controller of this size could do.
+            # Gains point against the open loop, by shares of what would stop it as far as the inputs can.
             best = -np.linalg.pinv(push) @ system
-            gains = 0.6 * best + 0.25 * gains * np.abs(best).mean()
-            far = 0.05 * best - 0.1 * gains[5]
+            gains = SHARES[:, None, None] * best + 0.15 * gains * np.abs(best).mean()
+            far = 0.05 * best - 0.3 * gains[5]
             closed = [np.abs(np.linalg.eigvals(radius * system + push @ k)).max() for k in (*gains[:5], far)]
             self.system, self.push = radius * system, push
             names = ("main", "second", "third", "fourth", "fifth")
-            noises = (0.2, 0.0, 0.2, 0.0, 0.4)
-            self.targets = {name: Gain(k, e, name) for name, k, e in zip(names, gains, noises)}
+            self.targets = {name: Gain(k, e, name) for name, k, e in zip(names, gains, NOISES)}
             self._gains = gains[0], far
             if max(closed) < radius:
                 return

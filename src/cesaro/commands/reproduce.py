@@ -73,7 +73,7 @@ def _reproduce(
         recorded = repeat.read(manifest)
         check_workers(workers)
         out = _OUT / recorded.study if out is None else out
-        _make_own_folder(out)
+        make_own_folder(out)
         if changed := repeat.other_versions(recorded):
             output.echo(f"note: other versions than in the manifest ({'; '.join(changed)}).", aside=True)
         result = recorded.run(out, workers=workers, force=force, quiet=quiet)
@@ -398,9 +398,9 @@ def _run(
         config = settings(study)
         if workers is not None:
             check_workers(workers)
-        _make_own_folder(out)
+        make_own_folder(out)
         if data is not None:
-            _make_own_folder(data)
+            make_own_folder(data)
         if only_data:
             study.collect(config, data, workers=workers, quiet=quiet)
             output.echo(f"Logs and truths: {data}")
@@ -432,7 +432,7 @@ def _print(name: str, result: Any, out: Path) -> None:
     output.echo(f"Results: {out} ({', '.join(show.files(result))}, manifest.json)")
 
 
-def _make_own_folder(folder: Path) -> None:
+def make_own_folder(folder: Path) -> None:
     if folder.parent == _OUT:
         _OUT.mkdir(exist_ok=True)
 

@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from cesaro.errors import InputError
-from cesaro.suite.system import System
+from cesaro.suite.system import RELEASE, System
 
 # Name -> module and class. Families stay on one side: what is seen on development systems is judged on exam systems.
 SYSTEMS = {
@@ -13,7 +13,7 @@ SYSTEMS = {
 }
 
 
-def system(name: str) -> type[System]:
+def kind_of(name: str) -> type[System]:
     """The class of a system.
 
     Raises:
@@ -24,3 +24,19 @@ def system(name: str) -> type[System]:
     module, _, kind = SYSTEMS[name].partition(".")
     found: type[System] = getattr(import_module(f"cesaro.suite.systems.{module}"), kind)
     return found
+
+
+def make(name: str, mixing: str = "usual", release: str = RELEASE) -> System:
+    """A system by its name, ready to be simulated.
+
+    Example:
+        >>> import cesaro as cs
+        >>> import numpy as np
+        >>> damped = cs.suite.make("linear-quadratic-1")
+        >>> log = damped.logs(1, 2_000, np.random.default_rng(0))[0]
+        >>> log
+        Transitions(2000 transitions, 2000 rows)
+        >>> round(cs.suite.truths(damped.name).targets[damped.main].rate, 3)
+        -0.13
+    """
+    return kind_of(name)(mixing, release)

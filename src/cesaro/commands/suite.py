@@ -29,7 +29,9 @@ def suite(
             show_default="closed",
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A few logs of each system: minutes instead of hours.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A few logs of each system: minutes instead of hours.")
+    ] = False,
     seed: Seed = 0,
     out: Out = Path("out") / "suite",
     force: Force = False,

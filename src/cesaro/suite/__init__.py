@@ -1,12 +1,12 @@
 """Logs with known truth: systems that can be simulated, what policies earn in them, and a scoreboard of methods.
 
-    system.py       `System`: dynamics, behaviors and targets; how logs are made of it
-    systems/        the systems, one file each
-    truth.py        what policies earn, stored in truths.json with how it was found
-    design.py       which logs are scored
-    methods.py      what is scored on them; an estimator of one's own becomes a method
-    run.py          scoring, in pieces that resume
-    scoreboard.py   errors, coverage, ranks and false oks; show.py: tables and pictures
+system.py       `System`: dynamics, behaviors and targets; how logs are made of it
+systems/        the systems, one file each
+truth.py        what policies earn, stored in truths.json with how it was found
+design.py       which logs are scored
+methods.py      what is scored on them; an estimator of one's own becomes a method
+run.py          scoring, in pieces that resume
+scoreboard.py   errors, coverage, ranks and false oks; show.py: tables and pictures
 """
 
 from typing import TYPE_CHECKING

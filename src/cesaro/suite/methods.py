@@ -85,11 +85,11 @@ def methods() -> dict[str, Method]:
     """By name."""
     learned = ("diff-sgq", "diff-gq1", "diff-gq2", "gradient-dice")
     found = [
-        Method("default", "closed", _default),
+        Method("default", "closed", partial(_evaluated, "auto")),
         *(Method(name, "closed", partial(_map, name)) for name in MAPS),
         Method("disagreement", "closed", _disagreement),
         Method("log", "closed", _logged),
-        *(Method(name, "learned", partial(_learned, name)) for name in learned),
+        *(Method(name, "learned", partial(_evaluated, name)) for name in learned),
         Method("neural diff-sgq", "network", _neural),
         Method("last layer", "network", _last_layer),
         Method("fitted q", "network", _fitted_q),
@@ -149,12 +149,14 @@ def _loaded(place: str) -> Any:
 
 
 def _fitted(estimator: Any) -> Answer:
-    return Answer(estimator.reward_rate_, *estimator.interval(CONFIDENCE), estimator.standard_error_)
+    low, high = estimator.interval(CONFIDENCE)
+    return Answer(estimator.reward_rate_, low, high, estimator.standard_error_)
 
 
-def _default(log: Log, policy: Policy, seed: int) -> Answer:
-    found = evaluate(log, policy, random_state=seed, quiet=True)
-    return Answer(found.reward_rate, *found.interval(CONFIDENCE), found.standard_error, found.verdict)
+def _evaluated(method: str, log: Log, policy: Policy, seed: int) -> Answer:
+    found = evaluate(log, policy, method=method, random_state=seed, quiet=True)
+    low, high = found.interval(CONFIDENCE)
+    return Answer(found.reward_rate, low, high, found.standard_error, found.verdict)
 
 
 def _map(features: str, log: Log, policy: Policy, seed: int) -> Answer:
@@ -179,20 +181,29 @@ def _logged(log: Log, policy: Policy, seed: int) -> Answer:
     return _fitted(DiffLSTD(quiet=True).fit(log, "logged"))
 
 
-def _learned(method: str, log: Log, policy: Policy, seed: int) -> Answer:
-    found = evaluate(log, policy, method=method, random_state=seed, quiet=True)
-    return Answer(found.reward_rate, *found.interval(CONFIDENCE), found.standard_error, found.verdict)
-
-
 def _networks(log: Log, policy: Policy, seed: int) -> Any:
-    from cesaro.algorithms.saddle_point import tracked
     from cesaro.approximators import MLP
     from cesaro.estimators import Learned
 
-    settings = {"step_size": STEP_SIZE, "steps": STEPS, "batch_size": BATCH, "target": tracked(TRACKING)}
     return Learned(
-        "diff-sgq", approximator=MLP(WIDTHS), seeds=1, random_state=seed, quiet=True, **settings
+        "diff-sgq",
+        approximator=MLP(WIDTHS),
+        step_size=STEP_SIZE,
+        steps=STEPS,
+        batch_size=BATCH,
+        target=_tracking(),
+        seeds=1,
+        random_state=seed,
+        quiet=True,
     ).fit(log, policy)
+
+
+@cache
+def _tracking() -> Any:
+    """One object, so that compiled programs are found again."""
+    from cesaro.algorithms.saddle_point import tracked
+
+    return tracked(TRACKING)
 
 
 def _neural(log: Log, policy: Policy, seed: int) -> Answer:
@@ -204,7 +215,6 @@ def _last_layer(log: Log, policy: Policy, seed: int) -> Answer:
 
 
 def _fitted_q(log: Log, policy: Policy, seed: int) -> Answer:
-    from cesaro.algorithms.saddle_point import tracked
     from cesaro.approximators import MLP
     from cesaro.reproduce.practice.fqe import fitted_q, inputs_of
 
@@ -215,7 +225,7 @@ def _fitted_q(log: Log, policy: Policy, seed: int) -> Answer:
         steps=STEPS,
         batch_size=BATCH,
         step_size=STEP_SIZE,
-        target=tracked(TRACKING),
+        target=_tracking(),
         seeds=1,
         random_state=seed,
     )

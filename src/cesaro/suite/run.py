@@ -128,12 +128,12 @@ def command(config: Config) -> str:
     """What to type for the same again."""
     words = ["cesaro suite", *(f"--only {name}" for name in config.systems)]
     words += [f"--method {name!r}" if " " in name else f"--method {name}" for name in config.methods]
-    return " ".join([*words, *(["--quick"] if config.quick else []), *([f"--seed {config.seed}"] if config.seed else [])])
+    return " ".join(
+        [*words, *(["--quick"] if config.quick else []), *([f"--seed {config.seed}"] if config.seed else [])]
+    )
 
 
-def _jobs(
-    config: Config, asked: Mapping[str, Method], parts: tuple[Part, ...]
-) -> dict[str, Callable[[], Arrays]]:
+def _jobs(config: Config, asked: Mapping[str, Method], parts: tuple[Part, ...]) -> dict[str, Callable[[], Arrays]]:
     """The longest first."""
     return {
         _name(name, part, method, first): partial(_piece, config, name, part, method, first, count)

@@ -229,7 +229,7 @@ class Scoreboard:
         scores = [one for name in self.systems if (one := self.score(method, name, cell)) is not None]
         if not scores:
             return None
-        ranks = [one for name in self.systems if (one := self.ranks(method, name, cell)) is not None]
+        ranks = [ranked for name in self.systems if (ranked := self.ranks(method, name, cell)) is not None]
         oks, false = sum(one.oks for one in scores), sum(one.false_oks for one in scores)
         return Overall(
             systems=len(scores),
@@ -239,8 +239,8 @@ class Scoreboard:
             least_coverage=min(one.coverage for one in scores),
             half_width=_geometric(one.half_width for one in scores),
             interval_score=_geometric(one.interval_score for one in scores),
-            correlation=_mean(one.correlation for one in ranks),
-            regret=_mean(one.regret for one in ranks),
+            correlation=_mean(ranked.correlation for ranked in ranks),
+            regret=_mean(ranked.regret for ranked in ranks),
             ok=_mean(one.ok for one in scores),
             false_ok=false / oks if oks else math.nan,
             oks=oks,

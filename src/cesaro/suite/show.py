@@ -10,7 +10,7 @@ import numpy as np
 from cesaro.report.style import save_png
 from cesaro.reproduce import study
 from cesaro.suite.design import BASE, LARGE, Cell
-from cesaro.suite.scoreboard import WRONG, Row, Scoreboard
+from cesaro.suite.scoreboard import WRONG, Overall, Row, Score, Scoreboard
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,9 +22,9 @@ WORST = 3.0
 
 
 LEGEND = (
-    "has: share of logs with an answer. error: root mean square, in scales. cover: share of 95 % intervals that hold the truth, "
-    "least: on the worst system. half: half width, score: interval score, in scales. rank: correlation over targets; regret of the "
-    "first. ok: share of answers; false ok: those of them that err by more than 0.1. Over systems: means, geometric in scales."
+    "has: share of logs with an answer. error: root mean square, in scales. cover: share of 95 % intervals that hold "
+    "the truth; least: on the worst system. half: half width; score: interval score, in scales. rank: correlation over "
+    "targets; regret of the first one. ok: share of answers; false ok: those that err by more than 0.1 scales."
 )
 
 
@@ -52,8 +52,7 @@ def _write_scores(board: Scoreboard, work: study.Folder) -> None:
         if (score := part.score(method, system, cell)) is not None
         for ranks in [part.ranks(method, system, cell)]
     ]
-    own = ("logs", "answered", "error", "standard_errors", "coverage", "coverage_low", "coverage_high", "half_width")
-    own = (*own, "interval_score", "ok", "oks", "false_oks", "seconds", "megabytes", "rank_correlation", "regret")
+    own = (*Score._fields, "rank_correlation", "regret")
     study.write_csv(work.file("scores.csv"), ("side", "system", "rows", "logs_of", "method", *own), by_system)
     overall = [
         (side, cell.rows, cell.label, method, *one)
@@ -63,9 +62,7 @@ def _write_scores(board: Scoreboard, work: study.Folder) -> None:
         for method in part.methods
         if (one := part.overall(method, cell)) is not None
     ]
-    names = ("systems", "answered", "error", "coverage", "least_coverage", "half_width", "interval_score")
-    names = (*names, "rank_correlation", "regret", "ok", "false_ok", "oks", "seconds")
-    study.write_csv(work.file("overall.csv"), ("side", "rows", "logs_of", "method", *names), overall)
+    study.write_csv(work.file("overall.csv"), ("side", "rows", "logs_of", "method", *Overall._fields), overall)
     faults = [
         (side, system, method, len(rows), *(sum(row.verdict == verdict for row in rows) for verdict in VERDICTS))
         for side in board.sides
@@ -111,7 +108,7 @@ def tables(board: Scoreboard) -> Iterable["Table"]:
 def _overall_table(board: Scoreboard, side: str, cell: Cell) -> "Table":
     table = study.plain_table(f"{len(board.systems)} {side} systems, {cell.rows:,} rows")
     names = ("method", "has", "error", "cover", "least", "half", "score", "rank", "regret")
-    for name in (*names, "ok", "false ok", "sec."):
+    for name in (*names, "ok", "false ok"):
         table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
     table.caption, table.caption_justify = LEGEND, "left"
     for method in board.methods:
@@ -130,7 +127,6 @@ def _overall_table(board: Scoreboard, side: str, cell: Cell) -> "Table":
                 _number(one.regret),
                 _share(one.ok),
                 false,
-                _number(one.seconds),
             )
     return table
 
@@ -188,11 +184,11 @@ def coverage(board: Scoreboard, cell: Cell | None = None) -> "Figure":
         axes.axhline(0.95, color="0.6", linewidth=1, linestyle="--")
         for number, method in enumerate(_with_intervals(board, cell)):
             scores = [one for name in board.systems if (one := board.score(method, name, cell)) is not None]
-            one = board.overall(method, cell)
-            assert one is not None
+            mean = board.overall(method, cell)
+            assert mean is not None
             color = f"C{number}"
             axes.scatter([s.half_width for s in scores], [s.coverage for s in scores], s=12, color=color, alpha=0.35)
-            axes.scatter([one.half_width], [one.coverage], s=80, color=color, label=method, edgecolor="black")
+            axes.scatter([mean.half_width], [mean.coverage], s=80, color=color, label=method, edgecolor="black")
         axes.set(xscale="log", xlabel="half width of the interval, in scales", ylim=(-0.03, 1.03))
         axes.xaxis.set_major_formatter(_plainly)
         axes.xaxis.set_minor_formatter("")
@@ -215,6 +211,7 @@ def _largest(board: Scoreboard) -> Cell:
 def errors(board: Scoreboard) -> "Figure":
     """Root mean square errors by system and method, as a heat map."""
     from matplotlib.colors import LogNorm
+
     from cesaro.report import style
 
     methods = [method for method in board.methods if board.overall(method) is not None]
@@ -273,4 +270,3 @@ def verdicts(board: Scoreboard) -> "Figure":
             style.clean(axes)
             figure.legend(loc="outside upper center", ncols=3, fontsize=9, title="error")
     return figure
-

@@ -1,7 +1,7 @@
 """A continuing system that can be simulated: its dynamics over many particles at once, behaviors that log it, and targets.
 
-Whoever adds a system writes one file of `systems/`: a subclass of `System` (or of `Discrete`, which has a table). All else, from logs
-and truths to scores, follows from it.
+Whoever adds a system writes one file of `systems/`: a subclass of `System`, or of `Discrete`, which has a table. All else, from
+logs and truths to scores, follows from it.
 """
 
 import zlib
@@ -174,9 +174,7 @@ class Acting:
         if len(policies) == 1:
             actions = policies[0].sample(observations, rng)
         else:
-            parts = [
-                policy.sample(_every(observations, k, len(policies)), rng) for k, policy in enumerate(policies)
-            ]
+            parts = [policy.sample(_every(observations, k, len(policies)), rng) for k, policy in enumerate(policies)]
             count = sum(map(len, parts))
             actions = np.empty((count, *parts[0].shape[1:]), dtype=np.result_type(*parts))
             for k, part in enumerate(parts):

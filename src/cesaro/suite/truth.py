@@ -2,13 +2,12 @@
 
     python -m cesaro.suite.truth [--only SYSTEM …] [--workers N]
 
-A simulated rate is accepted only if particles that began with a reset and particles that began where a behavior was agree with each
-other, on the last and longest stretch and with all before it, and if the means of particles differ less the longer they run. A system
-with two basins fails: its rate is none.
+A simulated rate is accepted only if particles that began with a reset and particles that began where a behavior was agree with
+each other on the last and longest stretch, and with all before it, and if the means of particles differ less the longer they run.
+A system with two basins fails: its rate is none.
 """
 
 import argparse
-import json
 import math
 import zlib
 from collections.abc import Iterable, Mapping
@@ -163,7 +162,9 @@ def simulated(found: System, acting: Acting, goal: float, rng: np.random.Generat
             f"change the system or call it faulty."
         )
     if error > goal:
-        raise NotAccepted(f"{found.name}: a standard error of {goal:g} is out of reach. Got {error:g} after {total} steps.")
+        raise NotAccepted(
+            f"{found.name}: a standard error of {goal:g} is out of reach. Got {error:g} after {total} steps."
+        )
     return Rate(rate, error, deviation, (rate, error), PARTICLES, total)
 
 
@@ -218,7 +219,7 @@ def measured(name: str, mixing: str, release: str = RELEASE) -> dict[str, Any]:
     at_main = _rough(found, Acting((main,)), rng)
     gaps = {shift: abs(at_main - rate) for shift, rate in rough.items()}
     targets = found.targets if mixing == "usual" else {found.main: main}
-    goals = {target: PRECISE * gaps["medium"] for target in targets}
+    goals = dict.fromkeys(targets, PRECISE * gaps["medium"])
     goals[found.main] = PRECISE * min(gaps.values())
     behaviors = {}
     for shift, degree in shifts.items():
@@ -254,7 +255,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path(str(files("cesaro.suite").joinpath(STORED))))
     given = parser.parse_args()
-    document = documents.read(given.out) if given.out.exists() else {"schema": SCHEMA, "systems": {}}
+    document: Any = documents.read(given.out) if given.out.exists() else {"schema": SCHEMA, "systems": {}}
     with ProcessPoolExecutor(given.workers) as pool:
         jobs = {
             pool.submit(measured, name, mixing, given.release): (name, mixing)
@@ -268,10 +269,15 @@ def main() -> None:
             except NotAccepted as error:
                 print(f"NOT ACCEPTED  {error}", flush=True)
                 continue
-            made = {"release": given.release, "signature": signature(kind_of(name)(release=given.release)), **_provenance()}
+            made = {
+                "release": given.release,
+                "signature": signature(kind_of(name)(release=given.release)),
+                **_provenance(),
+            }
             document["systems"].setdefault(name, {}).update({"made": made, mixing: rates})
             write_json(given.out, document)
-            print(f"{name}, {mixing}: {json.dumps({key: round(rate['rate'], 4) for key, rate in rates['targets'].items()})}", flush=True)
+            shown = {key: round(rate["rate"], 4) for key, rate in rates["targets"].items()}
+            print(f"{name}, {mixing}: {shown}", flush=True)
 
 
 def _provenance() -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Linear systems with normal noise and quadratic costs, in 1, 4 and 12 dimensions: everything has a closed form.
 
-    x' = A x + B u + w,   R = −x·x − 0.1 u·u,   u = K x + e
+x' = A x + B u + w,   R = −x·x − 0.1 u·u,   u = K x + e
 """
 
 from typing import Any

@@ -1,7 +1,6 @@
 """Scores against what they are by hand, and an estimator of one's own from a fit to a table."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -128,11 +127,10 @@ class Mean:
 
 
 @pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         design, "QUICK", (Part(Cell(rows=400), {"closed": 2}), Part(Cell(rows=400), {"closed": 1}, "all"))
     )
-    yield
 
 
 @pytest.mark.usefixtures("tiny")
@@ -173,7 +171,7 @@ def test_the_command_takes_a_file(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_scored_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="method must be one of default, linear.* Got 'nothing'"):
+    with pytest.raises(InputError, match=r"method must be one of default, linear.* Got 'nothing'"):
         cs.suite.score("nothing", quick=True)
     with pytest.raises(InputError, match=r"estimator must have fit\(log, policy\)"):
         cs.suite.score([3], quick=True)

@@ -143,7 +143,7 @@ def test_wrong_logs_are_refused(wrong: dict[str, object], says: str) -> None:
 
 
 def test_unknown_systems_and_mixings_are_refused() -> None:
-    with pytest.raises(InputError, match="system must be one of .*linear-quadratic-1.* Got 'nothing'"):
+    with pytest.raises(InputError, match=r"system must be one of .*linear-quadratic-1.* Got 'nothing'"):
         make("nothing")
-    with pytest.raises(InputError, match="mixing must be one of usual, slow. Got 'quick'"):
+    with pytest.raises(InputError, match=r"mixing must be one of usual, slow\. Got 'quick'"):
         make("linear-quadratic-1", "quick")

@@ -36,8 +36,10 @@ def write(board: Scoreboard, work: study.Folder) -> None:
     _write_scores(board, work)
     for side in board.sides:
         part = board.on_side(side)
-        if part.systems:
-            for name, figure in (("coverage", coverage(part)), ("errors", errors(part)), ("verdicts", verdicts(part))):
+        pictures = {"coverage": coverage, "errors": errors, "verdicts": verdicts} if part.systems else {}
+        for name, picture in pictures.items():
+            figure = picture(part)
+            if figure is not None:
                 save_png(figure, work.file(f"{side}_{name}.png"))
 
 
@@ -173,16 +175,19 @@ def _number(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.2f}"
 
 
-def coverage(board: Scoreboard, cell: Cell | None = None) -> "Figure":
+def coverage(board: Scoreboard) -> "Figure | None":
     """How often intervals hold the truth, against how wide they are: a dot per system, a name per method."""
     from cesaro.report import style
 
-    cell = cell or _largest(board)
+    cell = LARGE if LARGE in board.cells else board.cells[0]
+    methods = _with_intervals(board, cell)
+    if not methods:
+        return None
     with style.drawing():
         figure = style.figure(9, 5)
         axes = figure.subplots()
         axes.axhline(0.95, color="0.6", linewidth=1, linestyle="--")
-        for number, method in enumerate(_with_intervals(board, cell)):
+        for number, method in enumerate(methods):
             scores = [one for name in board.systems if (one := board.score(method, name, cell)) is not None]
             mean = board.overall(method, cell)
             assert mean is not None
@@ -204,18 +209,15 @@ def _with_intervals(board: Scoreboard, cell: Cell) -> list[str]:
     return [method for method, one in found if one is not None and not math.isnan(one.coverage)]
 
 
-def _largest(board: Scoreboard) -> Cell:
-    return LARGE if LARGE in board.cells else BASE
-
-
-def errors(board: Scoreboard) -> "Figure":
+def errors(board: Scoreboard) -> "Figure | None":
     """Root mean square errors by system and method, as a heat map."""
     from matplotlib.colors import LogNorm
 
     from cesaro.report import style
 
-    methods = [method for method in board.methods if board.overall(method) is not None]
-    table = np.array([[_error(board, method, system) for method in methods] for system in board.systems])
+    cell = board.cells[0]
+    methods = [method for method in board.methods if board.overall(method, cell) is not None]
+    table = np.array([[_error(board, method, system, cell) for method in methods] for system in board.systems])
     with style.drawing():
         figure = style.figure(2.5 + 0.75 * len(methods), 1.6 + 0.4 * len(board.systems))
         axes = figure.subplots()
@@ -226,7 +228,7 @@ def errors(board: Scoreboard) -> "Figure":
                 axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color=color)
         axes.set_xticks(range(len(methods)), methods, rotation=40, ha="right", fontsize=8)
         axes.set_yticks(range(len(board.systems)), board.systems, fontsize=8)
-        axes.set_title("root mean square error, in scales; white: no answer")
+        axes.set_title(f"root mean square error, in scales; {cell.rows:,} rows")
         figure.colorbar(image, ax=axes, shrink=0.8, format=_plainly)
     return figure
 
@@ -235,19 +237,21 @@ def _plainly(value: float, _: Any = None) -> str:
     return f"{value:g}"
 
 
-def _error(board: Scoreboard, method: str, system: str) -> float:
-    one = board.score(method, system)
+def _error(board: Scoreboard, method: str, system: str, cell: Cell) -> float:
+    one = board.score(method, system, cell)
     return math.nan if one is None else one.error
 
 
-def verdicts(board: Scoreboard) -> "Figure":
+def verdicts(board: Scoreboard) -> "Figure | None":
     """Of the answers of each verdict, how many are close."""
     from cesaro.report import style
 
     methods = [method for method in board.methods if board.verdicts(method)]
+    if not methods:
+        return None
     bands = ((0.0, WRONG, "below 10 %"), (WRONG, 0.3, "10 to 30 %"), (0.3, math.inf, "more"))
     with style.drawing():
-        figure = style.figure(7, 1.2 + 0.5 * len(VERDICTS[:3]) * max(len(methods), 1))
+        figure = style.figure(7, 1.2 + 0.5 * len(VERDICTS[:3]) * len(methods))
         axes = figure.subplots()
         labels: list[str] = []
         for method in methods:
@@ -266,7 +270,6 @@ def verdicts(board: Scoreboard) -> "Figure":
         axes.set_yticks(range(len(labels)), labels)
         axes.invert_yaxis()
         axes.set(xlim=(0, 1), xlabel="share of answers by the size of the error, in scales")
-        if labels:
-            style.clean(axes)
-            figure.legend(loc="outside upper center", ncols=3, fontsize=9, title="error")
+        style.clean(axes)
+        figure.legend(loc="outside upper center", ncols=3, fontsize=9, title="error")
     return figure

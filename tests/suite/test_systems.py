@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cesaro.errors import InputError
-from cesaro.suite.system import BEHAVIORS, MIXINGS, SHIFTS, Acting, Discrete, System, aliases, sticky, walk
+from cesaro.suite.system import BEHAVIORS, MIXINGS, SHIFTS, Acting, Discrete, Simulated, aliases, sticky, walk
 from cesaro.suite.systems import SYSTEMS, kind_of, make
 
 # Exam systems are tried with parameters of no release.
@@ -14,8 +14,10 @@ RELEASE = "check 0"
 ALL = sorted(SYSTEMS)
 
 
-def _made(name: str, mixing: str = "usual") -> System:
-    return make(name, mixing, RELEASE)
+def _made(name: str, mixing: str = "usual") -> Simulated:
+    found = make(name, mixing, RELEASE)
+    assert isinstance(found, Simulated)
+    return found
 
 
 @pytest.mark.parametrize("name", ALL)

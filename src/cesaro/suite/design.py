@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from cesaro.suite.system import System
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -65,8 +67,20 @@ WHOLE = (
 )
 # A glance in minutes.
 QUICK = (Part(BASE, {"closed": 4}), Part(BASE, {"closed": 1}, "all"))
+# Robots take 400 µs a step: one log of each shift.
+ROBOTS = tuple(Part(replace(LARGE, shift=shift), {"closed": 1, "network": 1}) for shift in ("medium", "mild", "strong"))
 # Rows that are simulated together, as whole logs.
 _TOGETHER = 50_000
+
+
+def parts(kind: type[System], quick: bool) -> tuple[Part, ...]:
+    """What a kind of system is asked; a faulty one, which has one target and no rates, at its usual mixing alone."""
+    if kind.kind == "robot":
+        return ROBOTS[:1] if quick else ROBOTS
+    whole = QUICK if quick else WHOLE
+    if not kind.fault:
+        return whole
+    return tuple(part for part in whole if part.targets == "main" and part.cell.mixing == "usual")
 
 
 def chunks(part: Part, group: str) -> Iterator[tuple[int, int]]:

@@ -17,7 +17,7 @@ from cesaro.suite.design import Part
 from cesaro.suite.methods import VERDICTS, Method, Scored, chosen, methods, own
 from cesaro.suite.scoreboard import Row, Scoreboard
 from cesaro.suite.system import RELEASE
-from cesaro.suite.systems import SYSTEMS, kind_of
+from cesaro.suite.systems import ROBOTS, SYSTEMS, kind_of
 from cesaro.suite.truth import truths
 
 FIELDS = ("rate", "low", "high", "standard_error", "verdict", "seconds", "megabytes")
@@ -58,7 +58,7 @@ def score(
         estimators: names of methods ("closed", "learned" and "network" stand for groups, "all" for every one), or your own:
             anything with `fit(log, policy)` and then `reward_rate_`, and where it has them `interval()` and `standard_error_`; or
             a function that makes one. A dict gives names to your own; a list may mix both.
-        only: names of systems; None: all that there are on the side.
+        only: names of systems, "robots" for all of these; None: all on the side but robots.
         exam: whether exam systems are scored as well as development systems. Look at them once, when everything is settled.
         quick: a few logs of each system instead of all; minutes instead of hours.
         out: a folder for tables and pictures; what an interrupted call left there is used. None: nothing is written.
@@ -101,7 +101,7 @@ def _asked(estimators: Any) -> dict[str, Method]:
 
 def _systems(only: Iterable[str] | None, exam: bool) -> list[str]:
     if only is not None:
-        names = list(only)
+        names = [name for one in only for name in (ROBOTS if one == "robots" else [one])]
         for name in names:
             kind_of(name)
         return names
@@ -111,13 +111,12 @@ def _systems(only: Iterable[str] | None, exam: bool) -> list[str]:
 def _run(
     config: Config, asked: Mapping[str, Method], out: Path, *, workers: int, force: bool, quiet: bool
 ) -> Scoreboard:
-    parts = design.QUICK if config.quick else design.WHOLE
     settings = {"study": "suite", "seed": config.seed, "quick": config.quick, "release": config.release}
     with study.Folder(out, settings, force=force) as work:
-        jobs = _jobs(config, asked, parts)
+        jobs = _jobs(config, asked)
         label = f"{len(config.systems)} systems, {len(asked)} methods"
         pieces = study.compute(work, jobs, label=label, workers=workers, quiet=quiet, processes=True)
-        board = Scoreboard(tuple(_rows(config, asked, parts, pieces)))
+        board = Scoreboard(tuple(_rows(config, asked, pieces)))
         show.write(board, work)
         manifest = study.manifest("suite", asdict(config), seed=config.seed, options={}, summary=board.summary())
         work.finish({**manifest, "command": command(config)})
@@ -133,21 +132,21 @@ def command(config: Config) -> str:
     )
 
 
-def _jobs(config: Config, asked: Mapping[str, Method], parts: tuple[Part, ...]) -> dict[str, Callable[[], Arrays]]:
+def _jobs(config: Config, asked: Mapping[str, Method]) -> dict[str, Callable[[], Arrays]]:
     """The longest first."""
+    groups = ("network", "learned", "closed")
+    work = [
+        (part, groups.index(method.group), name, method, first, count)
+        for name in config.systems
+        for part in design.parts(kind_of(name), config.quick)
+        for method in asked.values()
+        for first, count in design.chunks(part, method.group)
+    ]
+    work.sort(key=lambda one: (-one[0].cell.rows, one[1]))
     return {
         _name(name, part, method, first): partial(_piece, config, name, part, method, first, count)
-        for part in sorted(parts, key=lambda part: -part.cell.rows)
-        for method in sorted(asked.values(), key=lambda method: ("network", "learned", "closed").index(method.group))
-        for name in config.systems
-        for first, count in design.chunks(part, method.group)
-        if _has(name, part)
+        for part, _, name, method, first, count in work
     }
-
-
-def _has(name: str, part: Part) -> bool:
-    """Faulty systems have one target and no truth at slow mixing: they are asked the base questions alone."""
-    return not kind_of(name).fault or (part.targets == "main" and part.cell.mixing == "usual")
 
 
 def _name(name: str, part: Part, method: Method, first: int) -> str:
@@ -176,14 +175,10 @@ def _numbers(scored: Scored) -> tuple[float, ...]:
     return (*answer[:4], float(VERDICTS.index(answer.verdict)), scored.seconds, scored.megabytes)
 
 
-def _rows(
-    config: Config, asked: Mapping[str, Method], parts: tuple[Part, ...], pieces: Mapping[str, Arrays]
-) -> Iterable[Row]:
+def _rows(config: Config, asked: Mapping[str, Method], pieces: Mapping[str, Arrays]) -> Iterable[Row]:
     for name in config.systems:
         kind = kind_of(name)
-        for part in parts:
-            if not _has(name, part):
-                continue
+        for part in design.parts(kind, config.quick):
             cell = part.cell
             known = None if kind.fault else truths(name, cell.mixing)
             targets = list(kind(cell.mixing, config.release).targets)[: None if part.targets == "all" else 1]

@@ -1,7 +1,7 @@
 """A continuing system that can be simulated: its dynamics over many particles at once, behaviors that log it, and targets.
 
-Whoever adds a system writes one file of `systems/`: a subclass of `System`, or of `Discrete`, which has a table. All else, from
-logs and truths to scores, follows from it.
+Whoever adds a system writes one file of `systems/`: a subclass of `Simulated`, or of `Discrete`, which has a table. All else,
+from logs and truths to scores, follows from it.
 """
 
 import zlib
@@ -51,7 +51,6 @@ class System(ABC):
         side: "development" or "exam"; settings and thresholds are never looked at on the second.
         kind: "discrete", "continuous", "robot".
         fault: why no method can be right here; empty where there is a right answer.
-        warm: steps after which a start is forgotten, at the usual mixing.
         targets: at least five by name, the main one first.
     """
 
@@ -59,7 +58,6 @@ class System(ABC):
     side: ClassVar[Side]
     kind: ClassVar[str]
     fault: ClassVar[str] = ""
-    warm: int = 300
     targets: dict[str, Policy]
 
     def __init__(self, mixing: str = "usual", release: str = RELEASE) -> None:
@@ -71,7 +69,41 @@ class System(ABC):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> None:
-        """Set the parameters, `targets` and `warm`; what `rng` gives is the same at both mixings."""
+        """Set the parameters and `targets`; what `rng` gives is the same at both mixings."""
+
+    @property
+    def main(self) -> str:
+        """The name of the first target."""
+        return next(iter(self.targets))
+
+    @abstractmethod
+    def logs(
+        self,
+        count: int,
+        rows: int,
+        rng: np.random.Generator,
+        *,
+        shift: str = "medium",
+        behavior: str = "one",
+        trajectories: int = 20,
+    ) -> list[Transitions]:
+        """Independent logs of equal trajectories; each begins when its start is forgotten.
+
+        Args:
+            rows: of a log, a multiple of `trajectories`.
+            shift: a name in `SHIFTS`.
+            behavior: a name in `BEHAVIORS`.
+        """
+
+
+class Simulated(System):
+    """A system whose dynamics are here, over many particles at once.
+
+    Attributes:
+        warm: steps after which a start is forgotten, set by `draw`.
+    """
+
+    warm: int = 300
 
     @abstractmethod
     def start(self, count: int, rng: np.random.Generator) -> State:
@@ -93,11 +125,6 @@ class System(ABC):
         """The rate of a policy in closed form, which repeats its last action so often; None: there is none."""
         return None
 
-    @property
-    def main(self) -> str:
-        """The name of the first target."""
-        return next(iter(self.targets))
-
     def logs(
         self,
         count: int,
@@ -108,13 +135,6 @@ class System(ABC):
         behavior: str = "one",
         trajectories: int = 20,
     ) -> list[Transitions]:
-        """Independent logs of equal trajectories; each begins when its start is forgotten.
-
-        Args:
-            rows: of a log, a multiple of `trajectories`.
-            shift: a name in `SHIFTS`.
-            behavior: a name in `BEHAVIORS`.
-        """
         steps, rest = divmod(rows, trajectories)
         if rest or steps < 2:
             raise InputError(f"rows must be a multiple of {trajectories} trajectories, two rows each. Got {rows}.")
@@ -185,7 +205,7 @@ class Acting:
         return actions
 
 
-def acting_by(system: System, shift: str, behavior: str, trajectories: int, steps: int) -> Acting:
+def acting_by(system: Simulated, shift: str, behavior: str, trajectories: int, steps: int) -> Acting:
     """The behavior of a name, for logs of so many trajectories and steps each."""
     if shift not in SHIFTS:
         raise InputError(f"shift must be one of {', '.join(SHIFTS)}. Got {shift!r}.")
@@ -205,7 +225,7 @@ def parts_of(degree: float) -> tuple[float, float]:
 
 
 def walk(
-    system: System,
+    system: Simulated,
     acting: Acting,
     count: int,
     steps: int,
@@ -236,7 +256,7 @@ def _every(observations: Observations, first: int, stride: int) -> Observations:
     return observations[first::stride]
 
 
-class Discrete(System):
+class Discrete(Simulated):
     """A system with a table: states are labels `0 … S − 1`, actions `0 … A − 1`.
 
     Attributes:

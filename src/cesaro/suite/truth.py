@@ -25,8 +25,9 @@ from cesaro import documents
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.files import write_json
-from cesaro.suite.system import RELEASE, SHIFTS, STICKY, Acting, System, acting_by, parts_of, walk
-from cesaro.suite.systems import SYSTEMS, kind_of
+from cesaro.suite.system import RELEASE, SHIFTS, STICKY, Acting, Simulated, acting_by, parts_of, walk
+from cesaro.suite.systems import ROBOTS, SYSTEMS, kind_of, make
+from cesaro.suite.systems.robots import SIGMAS
 from cesaro.versions import versions
 
 SCHEMA = "cesaro-truths/1"
@@ -126,7 +127,7 @@ def _stored() -> Any:
     return documents.parse(file.read_text(encoding="utf-8"))["systems"]
 
 
-def signature(found: System) -> float:
+def signature(found: Simulated) -> float:
     """Rewards of a few particles and steps, which change when the system does: stored truths are of the system that has it."""
     rng, total = np.random.default_rng(0), 0.0
     for acting in (Acting((found.targets[found.main],)), acting_by(found, "medium", "sticky", 2, 20)):
@@ -134,7 +135,7 @@ def signature(found: System) -> float:
     return total
 
 
-def simulated(found: System, acting: Acting, goal: float, rng: np.random.Generator) -> Rate:
+def simulated(found: Simulated, acting: Acting, goal: float, rng: np.random.Generator) -> Rate:
     """The rate by simulation, until its standard error is below the goal.
 
     Raises:
@@ -171,7 +172,7 @@ def simulated(found: System, acting: Acting, goal: float, rng: np.random.Generat
 class _Walk:
     """Particles that go on where they stopped."""
 
-    def __init__(self, found: System, acting: Acting, state: Any, rng: np.random.Generator) -> None:
+    def __init__(self, found: Simulated, acting: Acting, state: Any, rng: np.random.Generator) -> None:
         self.found, self.acting, self.rng = found, acting, rng
         self.steps, self.total = 0, np.zeros(len(state))
         self._position: tuple[Any, Any] = (state, None)
@@ -195,7 +196,7 @@ class _Walk:
         return added
 
 
-def _logged_states(found: System, rng: np.random.Generator) -> Any:
+def _logged_states(found: Simulated, rng: np.random.Generator) -> Any:
     """Where a log could be: after the behavior of the strong shift has run for a while."""
     state, acting, actions = found.start(PARTICLES, rng), acting_by(found, "strong", "one", 1, 1), None
     for _ in range(found.warm):
@@ -210,7 +211,7 @@ def _error(groups: Iterable[Array]) -> float:
 
 def measured(name: str, mixing: str, release: str = RELEASE) -> dict[str, Any]:
     """All rates of a system at one mixing, as they are stored; at slow mixing the main target's and the medium shift's alone."""
-    found = kind_of(name)(mixing, release)
+    found = _simulated(name, mixing, release)
     rng = np.random.default_rng(zlib.crc32(f"{name} {mixing} {release}".encode()))
     main = found.targets[found.main]
     shifts = SHIFTS if mixing == "usual" else {"medium": SHIFTS["medium"]}
@@ -236,15 +237,43 @@ def measured(name: str, mixing: str, release: str = RELEASE) -> dict[str, Any]:
     }
 
 
-def _rough(found: System, acting: Acting, rng: np.random.Generator) -> float:
+def _simulated(name: str, mixing: str, release: str) -> Simulated:
+    found = make(name, mixing, release)
+    assert isinstance(found, Simulated)
+    return found
+
+
+def _rough(found: Simulated, acting: Acting, rng: np.random.Generator) -> float:
     total = sum(float(step.rewards.mean()) for step in walk(found, acting, PARTICLES, 200, rng, warm=found.warm))
     return total / 200
 
 
-def _rate(found: System, policy: Any, stickiness: float, goal: float, rng: np.random.Generator) -> dict[str, Any]:
+def _rate(found: Simulated, policy: Any, stickiness: float, goal: float, rng: np.random.Generator) -> dict[str, Any]:
     exact = found.exact(policy, stickiness)
     rate = simulated(found, Acting((policy,), stickiness), goal if exact is None else 3 * goal, rng)
     return asdict(rate) | ({} if exact is None else {"rate": exact, "standard_error": 0.0})
+
+
+def recorded(manifest: Any) -> dict[str, Any]:
+    """The rates of robots, by system, as the MuJoCo study's manifest has them."""
+    summary, steps = manifest["summary"], manifest["settings"]["transitions"]
+    found = {}
+    for name in ROBOTS:
+        env = vars(kind_of(name))["env"]
+        behaviors = {
+            _behavior_name(SHIFTS[shift]): summary["places"][f"{env} {sigma!r}"]["behavior"]
+            for shift, sigma in SIGMAS.items()
+        }
+        found[name] = {
+            "targets": {"main": _recorded(summary["truths"][env], manifest["settings"]["truth_steps"])},
+            "behaviors": {degree: _recorded(rate, steps) for degree, rate in behaviors.items()},
+        }
+    return found
+
+
+def _recorded(rate: tuple[float, float], steps: int) -> dict[str, Any]:
+    value, error = rate
+    return asdict(Rate(value, error, error * math.sqrt(steps), (value, error), 1, steps))
 
 
 def main() -> None:
@@ -252,10 +281,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="*", default=[name for name in SYSTEMS if not kind_of(name).fault])
     parser.add_argument("--release", default=RELEASE)
+    parser.add_argument(
+        "--study", type=Path, help="store the rates of robots from this manifest.json of the MuJoCo study"
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path(str(files("cesaro.suite").joinpath(STORED))))
     given = parser.parse_args()
     document: Any = documents.read(given.out) if given.out.exists() else {"schema": SCHEMA, "systems": {}}
+    if given.study is not None:
+        manifest: Any = documents.read(given.study)
+        made = {"study": manifest["command"], "versions": manifest["versions"], "created": manifest["created"]}
+        document["systems"] |= {name: {"made": made, "usual": rates} for name, rates in recorded(manifest).items()}
+        write_json(given.out, document)
+        return
     with ProcessPoolExecutor(given.workers) as pool:
         jobs = {
             pool.submit(measured, name, mixing, given.release): (name, mixing)
@@ -271,7 +309,7 @@ def main() -> None:
                 continue
             made = {
                 "release": given.release,
-                "signature": signature(kind_of(name)(release=given.release)),
+                "signature": signature(_simulated(name, "usual", given.release)),
                 **_provenance(),
             }
             document["systems"].setdefault(name, {}).update({"made": made, mixing: rates})

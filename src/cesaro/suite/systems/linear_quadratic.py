@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.policies import Policy
 from cesaro.policies.base import Sampler
-from cesaro.suite.system import Observations, State, System
+from cesaro.suite.system import Observations, Simulated, State
 
 # Standard deviation of what disturbs states.
 DISTURBANCE = 0.3
@@ -43,7 +43,7 @@ class Gain(Sampler):
         return np.asarray(plain + self.noise * rng.normal(size=plain.shape))
 
 
-class LinearQuadratic(System):
+class LinearQuadratic(Simulated):
     """Set by subclasses: `radius` of the open loop, `size` and `inputs`."""
 
     kind = "continuous"

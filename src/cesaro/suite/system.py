@@ -261,11 +261,15 @@ class Discrete(Simulated):
 
     Attributes:
         mdp: what happens, set by `draw`.
+        far: probabilities `[S, A]` of what behaviors do at degree 1, beside exploring; set by `draw`.
+        explored: how often behaviors of degree 1 take any action at random; at smaller degrees in proportion.
         noise: standard deviation of rewards around their means.
     """
 
     kind = "discrete"
     mdp: TabularMDP
+    far: Array
+    explored: float = 0.3
     noise: float = 0.0
 
     def start(self, count: int, rng: np.random.Generator) -> State:
@@ -294,6 +298,11 @@ class Discrete(Simulated):
             table = np.asarray(self.mdp.probabilities).reshape(-1, self.mdp.num_states)
             self._made = aliases(table)
         return self._made
+
+    def behavior(self, degree: float) -> Policy:
+        near, explored = (1 - degree) ** 2, self.explored * degree
+        between = near * self.table(self.targets[self.main]) + (1 - near) * self.far
+        return self.tabular((1 - explored) * between + explored / self.mdp.num_actions, f"behavior {degree:g}")
 
     def exact(self, policy: Policy, stickiness: float = 0.0) -> float | None:
         table = self.table(policy)
@@ -333,6 +342,22 @@ def aliases(table: Array) -> tuple[Array, NDArray[np.int64]]:
             if kept[row, high] < 1:
                 small.append(large.pop())
     return kept, alias
+
+
+def slowed(mdp: TabularMDP, pace: float) -> TabularMDP:
+    """The process that moves in this share of all steps, at random, and stays and earns the same again in the others."""
+    probabilities = pace * np.asarray(mdp.probabilities) + (1 - pace) * np.eye(mdp.num_states)[:, None]
+    return TabularMDP(probabilities, mdp.rewards)
+
+
+def chosen(actions: NDArray[np.integer], count: int) -> Array:
+    """The table `[S, count]` of a policy that takes one action in each state."""
+    return np.asarray(np.eye(count)[actions])
+
+
+def second(probability: Array) -> Array:
+    """The table `[S, 2]` of a policy that takes the second of two actions with these probabilities `[S]`."""
+    return np.column_stack([1 - probability, probability])
 
 
 def sticky(mdp: TabularMDP, table: Array, stickiness: float) -> tuple[TabularMDP, Array]:

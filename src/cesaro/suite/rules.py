@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
-from cesaro.policies.base import Sampler, count
+from cesaro.policies.base import Finite, Sampler, count
 
 # From observations to a number for each, or to probabilities `[n, A]`.
 Rule: TypeAlias = Callable[[Any], Array]
@@ -36,6 +36,14 @@ class Noisy(Sampler):
         return np.clip(actions, self.low, self.high)
 
 
+class Chosen(Finite):
+    """Labels with the probabilities that a rule gives."""
+
+    def __init__(self, actions: Sequence[Any], rule: Rule, name: str) -> None:
+        self.rule = rule
+        super().__init__(actions, rule, name=name)
+
+
 @dataclass(frozen=True)
 class Always:
     """The same number, or the same probabilities, everywhere."""
@@ -59,7 +67,7 @@ class Blend:
         return (1 - self.weight) * self.near(observations) + self.weight * self.far(observations)
 
 
-def places(column: Any, names: Sequence[str]) -> NDArray[np.int64]:
+def places(column: Any, names: NDArray[Any]) -> NDArray[np.int64]:
     """Where each label of a column stands among the names, `[n]`."""
     order = np.argsort(names)
-    return np.asarray(order[np.searchsorted(np.asarray(names)[order], np.asarray(column).astype(str))])
+    return np.asarray(order[np.searchsorted(names[order], np.asarray(column).astype(str))])

@@ -65,7 +65,7 @@ def test_it_says_what_it_is(name: str) -> None:
 
 def test_families_stay_on_one_side() -> None:
     sides = {side: [name for name in SYSTEMS if kind_of(name).side == side] for side in ("development", "exam")}
-    assert {"linear-quadratic-1", "linear-quadratic-4", "pendulum", "inventory", "stock", "heating", "garnets"} <= {
+    assert {"linear-quadratic-1", "linear-quadratic-4", "pendulum", "inventory", "stock", "heating", "garnet-20"} <= {
         *sides["development"]
     }
     assert {
@@ -96,7 +96,7 @@ def test_simulations_of_tables_agree_with_exact_rates(name: str, stickiness: flo
 
 
 def test_the_stationary_law_of_a_table_is_met() -> None:
-    system = _made("garnets")
+    system = _made("garnet-20")
     assert isinstance(system, Discrete)
     from cesaro import exact
 
@@ -123,7 +123,7 @@ def test_aliases_keep_probabilities() -> None:
 def test_without_stickiness_the_larger_process_is_the_same() -> None:
     from cesaro import exact
 
-    system = _made("garnets")
+    system = _made("garnet-20")
     assert isinstance(system, Discrete)
     table = system.table(system.behavior(0.6))
     assert exact.reward_rate(*sticky(system.mdp, table, 0.0)) == pytest.approx(exact.reward_rate(system.mdp, table))

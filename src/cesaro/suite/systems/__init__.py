@@ -7,9 +7,28 @@ from cesaro.suite.system import RELEASE, System
 
 # Name -> module and class. Families stay on one side: what is seen on development systems is judged on exam systems.
 SYSTEMS = {
+    # Development.
+    "garnet-20": "garnets.Garnet20",
+    "garnet-100": "garnets.Garnet100",
+    "stock": "stock.Stock",
     "linear-quadratic-1": "linear_quadratic.LinearQuadratic1",
     "linear-quadratic-4": "linear_quadratic.LinearQuadratic4",
+    "inventory": "inventory.Inventory",
+    "heating": "heating.Heating",
+    "pendulum": "pendulum.Pendulum",
+    "drift": "drift.Drift",
+    "basins": "basins.Basins",
+    # Exam.
+    "access-control": "access_control.AccessControl",
+    "birth-death": "birth_death.BirthDeath",
+    "maintenance": "maintenance.Maintenance",
     "linear-quadratic-12": "linear_quadratic.LinearQuadratic12",
+    "dosing": "dosing.Dosing",
+    "recommender": "recommender.Recommender",
+    "server-farm": "server_farm.ServerFarm",
+    "ad-pacing": "ad_pacing.AdPacing",
+    "hidden-state": "hidden_state.HiddenState",
+    "untried-action": "untried_action.UntriedAction",
 }
 # Systems that take an extra, and longer; scored where they are asked for, one by one or as `robots`.
 ROBOTS = {

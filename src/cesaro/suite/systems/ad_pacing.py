@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.policies import Policy
 from cesaro.suite.rules import Always, Blend, Noisy
-from cesaro.suite.system import Observations, State, System
+from cesaro.suite.system import Observations, Simulated, State
 
 HOURS = np.arange(24)
 BIDS = (0.0, 3.0)
@@ -45,7 +45,7 @@ class Paced:
         return np.asarray(self.bid * self.quality[hour] * np.minimum(on_schedule, 4) ** self.pace)
 
 
-class AdPacing(System):
+class AdPacing(Simulated):
     name, side, kind = "ad-pacing", "exam", "continuous"
 
     def draw(self, rng: np.random.Generator) -> None:

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.policies import Policy
-from cesaro.suite.system import Observations, State, System
+from cesaro.suite.system import Observations, Simulated, State
 from cesaro.suite.systems.linear_quadratic import EFFORT, Gain
 
 NEAR, FAR = 0.5, -0.1
 
 
-class Basins(System):
+class Basins(Simulated):
     """One number is seen, one is done."""
 
     name, side, kind = "basins", "development", "continuous"

@@ -20,7 +20,7 @@ from cesaro.checks import Array
 from cesaro.mdp import TabularMDP
 from cesaro.policies import Policy
 from cesaro.suite.rules import Always, Blend, Chosen, Rule, places
-from cesaro.suite.system import Observations, State, System
+from cesaro.suite.system import Observations, Simulated, State
 
 PLACES = np.array(["home", "work", "street"])
 ACTIONS = ("quiet", "send")
@@ -47,7 +47,7 @@ class Sends:
         return np.column_stack([1 - send, send])
 
 
-class Dosing(System):
+class Dosing(Simulated):
     name, side, kind = "dosing", "exam", "continuous"
 
     def draw(self, rng: np.random.Generator) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.policies import Policy
-from cesaro.suite.system import Observations, State, System
+from cesaro.suite.system import Observations, Simulated, State
 from cesaro.suite.systems.linear_quadratic import DISTURBANCE, EFFORT, Gain
 
 NEAR, FAR = -0.7, -0.1
@@ -21,7 +21,7 @@ NEAR, FAR = -0.7, -0.1
 LOAD, LOSS = 0.5, 0.1
 
 
-class Drift(System):
+class Drift(Simulated):
     """One number is seen, one is done; the time is a part of the state that is not seen."""
 
     name, side, kind = "drift", "development", "continuous"

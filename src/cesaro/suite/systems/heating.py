@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.policies import Policy
 from cesaro.suite.rules import Always, Blend, Noisy
-from cesaro.suite.system import Observations, State, System
+from cesaro.suite.system import Observations, Simulated, State
 
 HOURS = np.arange(24)
 IS_DAY = (HOURS >= 7) & (HOURS < 22)
@@ -51,7 +51,7 @@ class Thermostat:
         return np.asarray(power - self.thrift * (PRICE[hour] - 1))
 
 
-class Heating(System):
+class Heating(Simulated):
     name, side, kind = "heating", "development", "continuous"
 
     def draw(self, rng: np.random.Generator) -> None:

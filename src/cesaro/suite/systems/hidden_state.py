@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.policies import Policy
-from cesaro.suite.system import Observations, State, System
+from cesaro.suite.system import Observations, Simulated, State
 from cesaro.suite.systems.linear_quadratic import DISTURBANCE, EFFORT, Gain
 
 # How much behaviors of degree 1 counteract.
 FAR = -0.05
 
 
-class HiddenState(System):
+class HiddenState(Simulated):
     """One number is seen, one is done.
 
     Drawn: α, the persistence ρ and the size σ of the inflow, and how much the target counteracts.

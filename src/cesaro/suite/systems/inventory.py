@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.policies import Policy
 from cesaro.suite.rules import Always, Blend, Noisy, places
-from cesaro.suite.system import Observations, State, System
+from cesaro.suite.system import Observations, Simulated, State
 
 WEEKDAYS = np.array(["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"])
 USUAL_DEMAND = np.array([8.0, 8.0, 9.0, 10.0, 14.0, 18.0, 5.0])
@@ -36,7 +36,7 @@ class UpTo:
         return np.asarray(self.multiple * expected + self.units - seen["stock"])
 
 
-class Inventory(System):
+class Inventory(Simulated):
     name, side, kind = "inventory", "development", "continuous"
 
     def draw(self, rng: np.random.Generator) -> None:

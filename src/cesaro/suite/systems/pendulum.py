@@ -14,14 +14,14 @@ from cesaro.checks import Array
 from cesaro.policies import Policy
 from cesaro.reproduce.pendulum.model import CONTROLLERS, MAX_TORQUE, Controller, Pendulums, exact_rate, starts
 from cesaro.suite.rules import Always, Blend, Noisy
-from cesaro.suite.system import Observations, State, System
+from cesaro.suite.system import Observations, Simulated, State
 
 TORQUES = (-MAX_TORQUE, MAX_TORQUE)
 # Angles and speeds of the starts behind exact rates.
 GRID = (201, 31)
 
 
-class Pendulum(System):
+class Pendulum(Simulated):
     name, side, kind = "pendulum", "development", "continuous"
 
     def draw(self, rng: np.random.Generator) -> None:

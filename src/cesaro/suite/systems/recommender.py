@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.policies import Policy
 from cesaro.suite.rules import Always, Blend, Chosen, Rule
-from cesaro.suite.system import Observations, State, System
+from cesaro.suite.system import Observations, Simulated, State
 
 ITEMS, GENRES = 20, 3
 TASTE_SPREAD, TASTE_WEIGHT, GAMMA_SHAPE = 0.4, 2.0, 2.0
@@ -51,7 +51,7 @@ class Ranking:
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-class Recommender(System):
+class Recommender(Simulated):
     name, side, kind = "recommender", "exam", "continuous"
 
     def draw(self, rng: np.random.Generator) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.policies import Policy
 from cesaro.suite.rules import Always, Blend, Chosen, Rule, places
-from cesaro.suite.system import Observations, State, System
+from cesaro.suite.system import Observations, Simulated, State
 
 ACTIONS = ("up", "hold", "down")
 POWER = np.array(["steady", "booting", "draining"])
@@ -63,7 +63,7 @@ def _probabilities(up: Array, down: Array) -> Array:
     return np.column_stack([up, 1.0 - up - down, down])
 
 
-class ServerFarm(System):
+class ServerFarm(Simulated):
     name, side, kind = "server-farm", "exam", "continuous"
 
     def draw(self, rng: np.random.Generator) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.policies import Finite, Policy
-from cesaro.suite.system import Observations, State, System
+from cesaro.suite.system import Observations, Simulated, State
 
 ACTIONS = ("wait", "drain", "flush")
 LEVELS, COSTS = np.array([1.2, 0.4, 0.0]), np.array([0.0, 0.2, 0.5])
@@ -35,7 +35,7 @@ class ByLevel:
         return np.array([self.low, self.high])[is_high.astype(int)]
 
 
-class UntriedAction(System):
+class UntriedAction(Simulated):
     """Level and rain are seen; the action is a word. After a flush no tank is full, so that a repeated flush never meets one.
 
     Drawn: the persistence ρ of the level, the threshold c and the loss L.

@@ -153,7 +153,6 @@ def test_an_estimator_of_ones_own_is_scored(tmp_path: Path) -> None:
         "manifest.json",
         "development_coverage.png",
         "development_errors.png",
-        "development_verdicts.png",
     }
     again = cs.suite.score({"mean": Mean()}, **where)
     assert again.rows[0].rate == board.rows[0].rate  # a log is the same whoever is asked about it

@@ -2,8 +2,8 @@
 
     x' = x + p (−0.1 x + u + g(t)) + √p 0.3 w,   g(t) = 0.5 t / (t + 200 / p),   R = −x² − 0.1 u²,   u = k x + e
 
-of the temperature x, which is logged, above the wanted one, the cooling u and the time t, which is not logged. The load g grows all
-the time, to 0.5 in the end. The log shows how policies do with less. The pace p is 1, at slow mixing ¼.
+of the temperature x, which is logged, above the wanted one, the cooling u and the time t, which is not logged. The load g grows
+all the time, to 0.5 in the end. The log shows how policies do with less. The pace p is 1, at slow mixing ¼.
 """
 
 from typing import Any

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from cesaro.data.array_files import reject_foreign
+from cesaro.data.bounds import bounds_of
 from cesaro.data.roles import Roles
 from cesaro.data.sources import Files, Source, array_column, reading
 from cesaro.errors import InputError
@@ -50,7 +51,8 @@ class MinariSource(Source):
             self.num_rows = int(data.total_steps)
         self._observations, self._actions = list(observations), list(actions)
         then = [f"next_{column}" for column in observations]
-        super().__init__(name, [*observations, *actions, "reward", *then, "terminated", "truncated", "trajectory"])
+        names = [*observations, *actions, "reward", *then, "terminated", "truncated", "trajectory"]
+        super().__init__(name, names, _bounds(list(actions.values())))
         self.roles = {"observation": self._observations, "next_observation": then, "action": self._actions}
         spaces = {**observations, **actions}
         self.kinds = {column: "category" for column, space in spaces.items() if type(space).__name__ == "Discrete"}
@@ -116,6 +118,14 @@ def _leaves(name: str, space: Any) -> Iterator[tuple[str, Any]]:
     else:
         for key, part in parts.items() if isinstance(parts, Mapping) else enumerate(parts):
             yield from _leaves(f"{name}.{key}", part)
+
+
+def _bounds(spaces: Sequence[Any]) -> dict[str, Any]:
+    """What metadata would say of the actions' bounds; nothing where they are labels, or several vectors."""
+    if len(spaces) > 1 or type(spaces[0]).__name__ != "Box":
+        return {}
+    found = bounds_of(spaces[0].low.reshape(-1), spaces[0].high.reshape(-1))
+    return {} if found is None else dict(found.to_dict())
 
 
 def _leaf(values: Any, column: str) -> Any:

@@ -61,7 +61,7 @@ def test_rows_that_are_dropped_as_copies_are_not_counted() -> None:
         ((0, [1, -2]), "Got 0 and -2 in dimension 1"),
         (([0, 0], [1, 1, 1]), "one per dimension. Got 2 and 3"),
         (([0, 0, 0], 1), "Transitions: action_bounds must have one number .* Got 3 for 2 dimensions"),
-        (3, r"must be a pair \(low, high\). Got 3"),
+        (np.array(3), r"must be a pair \(low, high\). Got 3"),
         ("ab", "must be a pair"),
         ((1, 2, 3), "must be a pair"),
         (("low", 1), "must be a number, or one per dimension of the action. Got 'low'; None leaves"),

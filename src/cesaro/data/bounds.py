@@ -70,26 +70,26 @@ def check_bounds(given: Any) -> ActionBounds | None:
     """What a caller gave as `(low, high)`; None: no bounds, or open ones."""
     if given is None:
         return None
-    if not isinstance(given, list | tuple | np.ndarray) or len(given) != 2:
+    pair = _plain(given)
+    if not isinstance(pair, list | tuple) or len(pair) != 2:
         raise InputError(
-            f"action_bounds must be a pair (low, high). Got {shortened(given)}; write (None, high) or (low, None) if a side is "
-            "open."
+            f"action_bounds must be a pair (low, high). Got {shortened(pair)}; write (None, high) or (low, None) if a side is open."
         )
-    return _bounds(given[0], given[1], _LOW, _HIGH)
+    return _bounds(*pair, _LOW, _HIGH)
 
 
 def carried_bounds(log: str, metadata: Mapping[str, Any]) -> ActionBounds | None:
     """What a log says of the bounds of its actions; None: nothing."""
-    low, high = (f"{log}: metadata action_{side}" for side in ("low", "high"))
-    return _bounds(metadata.get("action_low"), metadata.get("action_high"), Wording(low, low), Wording(high, high))
+    low, high = "action_low", "action_high"
+    return _bounds(metadata.get(low), metadata.get(high), f"{log}: metadata {low}", f"{log}: metadata {high}")
 
 
 def bounds_of(low: Any, high: Any) -> ActionBounds | None:
     """Of an environment or a policy; None: neither side is known."""
-    return _bounds(low, high, Wording("low", "low"), Wording("high", "high"))
+    return _bounds(low, high, "low", "high")
 
 
-def _bounds(low: Any, high: Any, low_name: Wording, high_name: Wording) -> ActionBounds | None:
+def _bounds(low: Any, high: Any, low_name: str | Wording, high_name: str | Wording) -> ActionBounds | None:
     lows, highs = _side(low_name, low, -np.inf), _side(high_name, high, np.inf)
     width = max(len(lows), len(highs))
     if not {len(lows), len(highs)} <= {1, width}:
@@ -119,16 +119,20 @@ def _bounds(low: Any, high: Any, low_name: Wording, high_name: Wording) -> Actio
     return None if np.isinf(lows).all() and np.isinf(highs).all() else ActionBounds(lows, highs)
 
 
-def _side(name: Wording, given: Any, opened: float) -> tuple[float, ...]:
-    listed = given.tolist() if isinstance(given, np.ndarray) else given
-    entries = list(listed) if isinstance(listed, list | tuple) else [listed]
+def _plain(given: Any) -> Any:
+    return given.tolist() if isinstance(given, np.ndarray) else given
+
+
+def _side(name: str | Wording, given: Any, opened: float) -> tuple[float, ...]:
+    side = _plain(given)
+    entries = side if isinstance(side, list | tuple) else [side]
     numbers = tuple(opened if entry is None else _number(entry) for entry in entries)
     if not numbers or any(np.isnan(number) or number == -opened for number in numbers):
         raise InputError(
             Sentence(
                 "{name} must be a number, or one per dimension of the action. Got {given}; {open} leaves a side open.",
                 name=name,
-                given=shortened(given),
+                given=shortened(side),
                 open=Wording("None", "none"),
             )
         )

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from cesaro.data.array_files import reject_foreign
-from cesaro.data.bounds import bounds_of
 from cesaro.data.roles import Roles
 from cesaro.data.sources import Files, Source, array_column, reading
 from cesaro.errors import InputError
@@ -121,11 +120,10 @@ def _leaves(name: str, space: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _bounds(spaces: Sequence[Any]) -> dict[str, Any]:
-    """What metadata would say of the actions' bounds; nothing where they are labels, or several vectors."""
-    if len(spaces) > 1 or type(spaces[0]).__name__ != "Box":
+    """Of the actions, as a log's metadata tell them; none where they are labels, or several vectors."""
+    if len(spaces) != 1 or type(spaces[0]).__name__ != "Box":
         return {}
-    found = bounds_of(spaces[0].low.reshape(-1), spaces[0].high.reshape(-1))
-    return {} if found is None else dict(found.to_dict())
+    return {"action_low": spaces[0].low.reshape(-1), "action_high": spaces[0].high.reshape(-1)}
 
 
 def _leaf(values: Any, column: str) -> Any:

@@ -152,9 +152,9 @@ def bounds_of_action(subject: Subject, log: Log) -> Iterator[Diagnostic]:
     if told is not None and not told.fit(logged.shape[1]):
         told = None  # of other columns than those in use
     bounds = told or bounds_of(policy.policy.low, policy.policy.high)
-    if bounds is None:
+    if bounds is None or not bounds.fit(logged.shape[1]):
         return
-    share = float(np.average(bounds.beyond(logged), weights=rows.weights))
+    share = float(np.mean(bounds.beyond(logged)))
     whose = "the target's own bounds" if told is None else "the bounds of the system"
     said = f"{percent(share) if share else 'None'} of the logged actions lie beyond {whose}, {bounds}"
     if share > BEYOND_CAUTION:

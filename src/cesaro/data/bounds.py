@@ -73,9 +73,9 @@ def check_bounds(given: Any) -> ActionBounds | None:
     pair = _plain(given)
     if not isinstance(pair, list | tuple) or len(pair) != 2:
         raise InputError(
-            f"action_bounds must be a pair (low, high). Got {shortened(pair)}; write (None, high) or (low, None) if a side is open."
+            f"action_bounds must be a pair (low, high). Got {shortened(pair)}; write None for a side that is open."
         )
-    return _bounds(*pair, _LOW, _HIGH)
+    return _bounds(pair[0], pair[1], _LOW, _HIGH)
 
 
 def carried_bounds(log: str, metadata: Mapping[str, Any]) -> ActionBounds | None:

@@ -37,7 +37,7 @@ PRECISE = 0.006
 # Rates of one policy may differ by so many standard errors: each comparison fails by chance once in 2,000 times.
 AGREE = 3.5
 # Deviations of particles' means, times the root of the length, may grow so much from one stretch to the next, twice as long.
-STEADY = 1.15
+STEADY = 1.3
 PARTICLES = 4_096
 # Steps of the first stretch, in times that a start takes to be forgotten; later ones are twice as long each.
 FIRST = 2

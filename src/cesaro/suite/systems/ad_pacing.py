@@ -90,4 +90,4 @@ class AdPacing(System):
         return np.column_stack([later, left, self.memory * market + shock]), converts * value - paid
 
     def behavior(self, degree: float) -> Policy:
-        return Noisy(Blend(self._near, self._far, degree), 0.05 + 0.5 * degree, BIDS, f"behavior {degree:g}")
+        return Noisy(Blend(self._near, self._far, degree), 0.1 + 0.6 * degree, BIDS, f"behavior {degree:g}")

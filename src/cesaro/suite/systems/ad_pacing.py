@@ -62,7 +62,7 @@ class AdPacing(System):
         self._near, self._far = Paced(0.85, self.quality), Always(1.4)
         self.targets = {
             "paced": Noisy(self._near, 0.0, BIDS, "paced"),
-            "sparing": Noisy(Paced(0.5, even), 0.2, BIDS, "sparing"),
+            "sparing": Noisy(Paced(0.45, even, 0.0), 0.1, BIDS, "sparing"),
             "quality": Noisy(Paced(1.0, self.quality, 0.0), 0.1, BIDS, "quality"),
             "low": Noisy(Paced(0.3, even, 0.0), 0.0, BIDS, "low"),
             "high": Noisy(Paced(1.6, even, 0.0), 0.3, BIDS, "high"),

@@ -8,9 +8,9 @@ import pytest
 
 from cesaro.checks import Array
 from cesaro.policies import Policy
-from cesaro.suite.rules import Always, Blend, Noisy, places
+from cesaro.suite.rules import Always, Blend, Chosen, Noisy, places
 from cesaro.suite.system import Acting, Step, System, walk
-from cesaro.suite.systems import heating, inventory, pendulum, server_farm
+from cesaro.suite.systems import dosing, heating, inventory, pendulum, server_farm
 from cesaro.suite.systems.ad_pacing import AdPacing
 from cesaro.suite.systems.dosing import Dosing
 from cesaro.suite.systems.heating import Heating
@@ -102,14 +102,14 @@ def test_the_pendulum_earns_its_exact_rate(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("mixing", "target", "stickiness"), [("usual", "always", 0.0), ("usual", "seldom", 0.5), ("slow", "always", 0.5)]
+    ("mixing", "chance", "stickiness"), [("usual", 0.9, 0.0), ("usual", 0.5, 0.9), ("slow", 0.5, 0.9)]
 )
-def test_messages_by_chance_have_exact_rates(mixing: str, target: str, stickiness: float) -> None:
+def test_messages_by_chance_have_exact_rates(mixing: str, chance: float, stickiness: float) -> None:
     system = Dosing(mixing, release="test")
-    truth = system.exact(system.targets[target], stickiness)
+    policy = Chosen(dosing.ACTIONS, Always((1 - chance, chance)), "by chance")
+    truth = system.exact(policy, stickiness)
     assert truth is not None
-    steps = path(system, system.targets[target], 400, 150, stickiness=stickiness)
-    assert abs(z_score(steps, truth)) < 4.5
+    assert abs(z_score(path(system, policy, 400, 150, stickiness=stickiness), truth)) < 4.5
     assert system.exact(system.targets["suited"]) is None
 
 

@@ -62,7 +62,7 @@ class AdPacing(Simulated):
         self._near, self._far = Paced(0.85, self.quality), Always(1.4)
         self.targets = {
             "paced": Noisy(self._near, 0.0, BIDS, "paced"),
-            "paced, noisy": Noisy(Paced(0.7, even), 0.2, BIDS, "paced, noisy"),
+            "sparing": Noisy(Paced(0.45, even, 0.0), 0.1, BIDS, "sparing"),
             "quality": Noisy(Paced(1.0, self.quality, 0.0), 0.1, BIDS, "quality"),
             "low": Noisy(Paced(0.3, even, 0.0), 0.0, BIDS, "low"),
             "high": Noisy(Paced(1.6, even, 0.0), 0.3, BIDS, "high"),
@@ -90,4 +90,4 @@ class AdPacing(Simulated):
         return np.column_stack([later, left, self.memory * market + shock]), converts * value - paid
 
     def behavior(self, degree: float) -> Policy:
-        return Noisy(Blend(self._near, self._far, degree), 0.05 + 0.5 * degree, BIDS, f"behavior {degree:g}")
+        return Noisy(Blend(self._near, self._far, degree), 0.1 + 0.6 * degree, BIDS, f"behavior {degree:g}")

@@ -84,4 +84,4 @@ class Heating(Simulated):
         return np.column_stack([later, SEASON[later] + weather, warmer]), rewards
 
     def behavior(self, degree: float) -> Policy:
-        return Noisy(Blend(self._near, self._far, degree), 0.05 + 0.25 * degree, POWER, f"behavior {degree:g}")
+        return Noisy(Blend(self._near, self._far, degree), 0.05 + 0.35 * degree, POWER, f"behavior {degree:g}")

@@ -42,7 +42,7 @@ class Inventory(Simulated):
     def draw(self, rng: np.random.Generator) -> None:
         slow = self.mixing == "slow"
         self.memory, self.warm = (0.98, 600) if slow else (0.9, 150)
-        self._near, self._far = UpTo(1.5), Blend(Always(9.0), UpTo(0.0, 60.0), 0.35)
+        self._near, self._far = UpTo(1.5), UpTo(2.6)
         self.targets = {
             "forecast": Noisy(self._near, 0.0, ORDERS, "forecast"),
             "generous": Noisy(UpTo(2.2), 0.0, ORDERS, "generous"),
@@ -77,4 +77,4 @@ class Inventory(Simulated):
         return np.column_stack(following), rewards
 
     def behavior(self, degree: float) -> Policy:
-        return Noisy(Blend(self._near, self._far, degree), 0.5 + 5 * degree, ORDERS, f"behavior {degree:g}")
+        return Noisy(Blend(self._near, self._far, degree), 1 + 9 * degree, ORDERS, f"behavior {degree:g}")

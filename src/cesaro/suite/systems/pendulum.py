@@ -48,7 +48,7 @@ class Pendulum(Simulated):
         return np.where(is_reset[:, None], self.start(len(state), rng), np.stack(following, axis=1)), rewards
 
     def behavior(self, degree: float) -> Policy:
-        return Noisy(Blend(self._near, Always(0.0), degree), 0.2 + degree, TORQUES, f"behavior {degree:g}")
+        return Noisy(Blend(self._near, Always(0.0), 0.7 * degree), 0.3 + degree, TORQUES, f"behavior {degree:g}")
 
     def exact(self, policy: Policy, stickiness: float = 0.0) -> float | None:
         assert isinstance(policy, Noisy)

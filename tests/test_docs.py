@@ -27,7 +27,7 @@ def _has_code(page: str) -> bool:
 ALL = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in ALL if page not in RECORDS and _has_code(page)]
 # `make test` runs the README, `make slow` this page too, and `make docs` every page, which takes minutes.
-FIRST = ["README.md", "docs/add_an_algorithm.md"]
+FIRST = ["README.md", "docs/add_an_algorithm.md", "docs/suite.md"]
 CHOSEN = PAGES if os.environ.get("CESARO_ALL_PAGES") else FIRST
 
 

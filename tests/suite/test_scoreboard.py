@@ -20,6 +20,7 @@ from cesaro.suite.scoreboard import Row, Scoreboard
 ROW = Row(
     system="a",
     side="development",
+    kind="continuous",
     fault=False,
     cell=BASE,
     part="main",

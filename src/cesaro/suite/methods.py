@@ -20,6 +20,8 @@ from cesaro.evaluation import evaluate
 from cesaro.policies import Policy, python_file
 
 CONFIDENCE = 0.95
+KINDS = ("discrete", "continuous", "robot")
+_NUMBERS = KINDS[1:]
 VERDICTS = ("ok", "caution", "bad", "refused", "none")
 # Maps that are drawn on, in the order of what they can express.
 MAPS = ("linear", "polynomial:2", "polynomial:3", "fourier:50", "fourier:200")
@@ -62,11 +64,13 @@ class Method:
     Attributes:
         group: "closed" (a second or so), "learned" (ten), "network" (a minute).
         ask: the answer on a log for a policy, from a seed.
+        kinds: of systems that it is for; feature maps are for numbers, and one label per state is all there is of labels.
     """
 
     name: str
     group: str
     ask: Callable[[Log, Policy, int], Answer]
+    kinds: tuple[str, ...] = KINDS
 
     def __call__(self, log: Log, policy: Policy, seed: int) -> Scored:
         """Refusals are answers too; anything else that goes wrong is an error of ours and is raised."""
@@ -86,13 +90,13 @@ def methods() -> dict[str, Method]:
     learned = ("diff-sgq", "diff-gq1", "diff-gq2", "gradient-dice")
     found = [
         Method("default", "closed", partial(_evaluated, "auto")),
-        *(Method(name, "closed", partial(_map, name)) for name in MAPS),
-        Method("disagreement", "closed", _disagreement),
+        *(Method(name, "closed", partial(_map, name), _NUMBERS) for name in MAPS),
+        Method("disagreement", "closed", _disagreement, _NUMBERS),
         Method("log", "closed", _logged),
         *(Method(name, "learned", partial(_evaluated, name)) for name in learned),
-        Method("neural diff-sgq", "network", _neural),
-        Method("last layer", "network", _last_layer),
-        Method("fitted q", "network", _fitted_q),
+        Method("neural diff-sgq", "network", _neural, _NUMBERS),
+        Method("last layer", "network", _last_layer, _NUMBERS),
+        Method("fitted q", "network", _fitted_q, _NUMBERS),
     ]
     return {method.name: method for method in found}
 

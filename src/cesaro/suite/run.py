@@ -140,7 +140,7 @@ def _jobs(config: Config, asked: Mapping[str, Method]) -> dict[str, Callable[[],
         for name in config.systems
         for part in design.parts(kind_of(name), config.quick)
         for method in asked.values()
-        for first, count in design.chunks(part, method.group)
+        for first, count in design.chunks(kind_of(name), part, method)
     ]
     work.sort(key=lambda one: (-one[0].cell.rows, one[1]))
     return {
@@ -183,7 +183,7 @@ def _rows(config: Config, asked: Mapping[str, Method], pieces: Mapping[str, Arra
             known = None if kind.fault else truths(name, cell.mixing)
             targets = list(kind(cell.mixing, config.release).targets)[: None if part.targets == "all" else 1]
             for method in asked.values():
-                for first, _ in design.chunks(part, method.group):
+                for first, _ in design.chunks(kind, part, method):
                     answers = pieces[_name(name, part, method, first)]["answers"]
                     for t, target in enumerate(targets):
                         for k, numbers in enumerate(answers[t]):
@@ -197,6 +197,7 @@ def _rows(config: Config, asked: Mapping[str, Method], pieces: Mapping[str, Arra
                             yield Row(
                                 system=name,
                                 side=kind.side,
+                                kind=kind.kind,
                                 fault=bool(kind.fault),
                                 cell=cell,
                                 part=part.targets,

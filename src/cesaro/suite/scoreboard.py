@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import beta, spearmanr
 
 from cesaro.suite.design import BASE, LARGE, Cell
-from cesaro.suite.methods import CONFIDENCE
+from cesaro.suite.methods import CONFIDENCE, KINDS
 
 # An answer with verdict ok is false if it errs by more than this part of the scale.
 WRONG = 0.1
@@ -30,6 +30,7 @@ class Row:
 
     system: str
     side: str
+    kind: str
     fault: bool
     cell: Cell
     part: str
@@ -161,9 +162,13 @@ class Scoreboard:
     def sides(self) -> list[str]:
         return [side for side in SIDES if any(row.side == side for row in self.rows)]
 
-    def on_side(self, side: str) -> "Scoreboard":
-        """Its systems alone."""
-        return Scoreboard(tuple(row for row in self.rows if row.side == side))
+    @cached_property
+    def kinds(self) -> list[str]:
+        return [kind for kind in KINDS if any(row.kind == kind for row in self.rows)]
+
+    def on_side(self, side: str, kind: str | None = None) -> "Scoreboard":
+        """Its systems alone, or those of one kind."""
+        return Scoreboard(tuple(row for row in self.rows if row.side == side and kind in (None, row.kind)))
 
     @cached_property
     def _groups(self) -> dict[tuple[str, str, Cell, str], list[Row]]:
@@ -256,9 +261,9 @@ class Scoreboard:
         return found
 
     def summary(self) -> dict[str, Any]:
-        """In a few numbers: every method on each side, at both sizes."""
+        """In a few numbers: every method on each side and kind of systems, at both sizes."""
         return {
-            side: {
+            f"{side}, {kind}": {
                 f"{cell.rows} rows": {
                     method: {key: _rounded(value) for key, value in one._asdict().items()}
                     for method in board.methods
@@ -268,7 +273,8 @@ class Scoreboard:
                 if cell in board.cells
             }
             for side in self.sides
-            for board in [self.on_side(side)]
+            for kind in self.on_side(side).kinds
+            for board in [self.on_side(side, kind)]
         }
 
     def table(self) -> list[dict[str, Any]]:

@@ -57,14 +57,15 @@ def _write_scores(board: Scoreboard, work: study.Folder) -> None:
     own = (*Score._fields, "rank_correlation", "regret")
     study.write_csv(work.file("scores.csv"), ("side", "system", "rows", "logs_of", "method", *own), by_system)
     overall = [
-        (side, cell.rows, cell.label, method, *one)
+        (side, kind, cell.rows, cell.label, method, *one)
         for side in board.sides
-        for part in [board.on_side(side)]
+        for kind in board.on_side(side).kinds
+        for part in [board.on_side(side, kind)]
         for cell in part.cells
         for method in part.methods
         if (one := part.overall(method, cell)) is not None
     ]
-    study.write_csv(work.file("overall.csv"), ("side", "rows", "logs_of", "method", *Overall._fields), overall)
+    study.write_csv(work.file("overall.csv"), ("side", "kind", "rows", "logs_of", "method", *Overall._fields), overall)
     faults = [
         (side, system, method, len(rows), *(sum(row.verdict == verdict for row in rows) for verdict in VERDICTS))
         for side in board.sides
@@ -96,22 +97,24 @@ def text(board: Scoreboard, width: int = 120) -> str:
 def tables(board: Scoreboard) -> Iterable["Table"]:
     """For the terminal: overall at both sizes, what is varied, and faulty systems; per side."""
     for side in board.sides:
-        part = board.on_side(side)
-        for cell in (BASE, LARGE):
-            if part.systems and cell in part.cells:
-                yield _overall_table(part, side, cell)
-        varied = [cell for cell in part.cells if cell not in (BASE, LARGE)]
-        if part.systems and varied:
-            yield _varied_table(part, side, varied)
-        if part.faulty:
-            yield _fault_table(part, side)
+        for kind in board.on_side(side).kinds:
+            part = board.on_side(side, kind)
+            name = f"{kind} {side} systems"
+            for cell in (BASE, LARGE):
+                if part.systems and cell in part.cells:
+                    yield _overall_table(part, name, cell)
+            varied = [cell for cell in part.cells if cell not in (BASE, LARGE)]
+            if part.systems and varied:
+                yield _varied_table(part, name, varied)
+        if board.on_side(side).faulty:
+            yield _fault_table(board.on_side(side), side)
 
 
-def _overall_table(board: Scoreboard, side: str, cell: Cell) -> "Table":
-    table = study.plain_table(f"{len(board.systems)} {side} systems, {cell.rows:,} rows")
-    names = ("method", "has", "error", "cover", "least", "half", "score", "rank", "regret")
-    for name in (*names, "ok", "false ok"):
-        table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
+def _overall_table(board: Scoreboard, name: str, cell: Cell) -> "Table":
+    table = study.plain_table(f"{len(board.systems)} {name}, {cell.rows:,} rows")
+    names = ("method", "has", "error", "cover", "least", "half", "score", "rank", "regr.")
+    for column in (*names, "ok", "false ok"):
+        table.add_column(column, justify="left" if column == "method" else "right", no_wrap=True)
     table.caption, table.caption_justify = LEGEND, "left"
     for method in board.methods:
         one = board.overall(method, cell)
@@ -133,11 +136,11 @@ def _overall_table(board: Scoreboard, side: str, cell: Cell) -> "Table":
     return table
 
 
-def _varied_table(board: Scoreboard, side: str, cells: list[Cell]) -> "Table":
+def _varied_table(board: Scoreboard, name: str, cells: list[Cell]) -> "Table":
     first = board.methods[0]
-    table = study.plain_table(f"{first} on {side} systems, one thing varied at a time")
-    for name in ("logs of", "rows", "error", "coverage", "half width", "ok", "false ok"):
-        table.add_column(name, justify="left" if name == "logs of" else "right")
+    table = study.plain_table(f"{first} on {len(board.systems)} {name}, one thing varied at a time")
+    for column in ("logs of", "rows", "error", "coverage", "half width", "ok", "false ok"):
+        table.add_column(column, justify="left" if column == "logs of" else "right")
     for cell in (BASE, *cells):
         one = board.overall(first, cell)
         if one is not None:

@@ -546,6 +546,22 @@ def test_rare_events_are_no_errors_of_the_export() -> None:
         assert found(fit(odd), "reward outliers").verdict == "bad"
 
 
+def test_few_rare_events_are_no_errors_where_they_come_with_a_state() -> None:
+    rng = np.random.default_rng(0)
+    rows = 8_000
+    state, action = rng.choice(4, rows, p=[0.6, 0.25, 0.1, 0.05]), rng.integers(0, 3, rows)
+    cost = np.array([0.0, 14.0, 38.0])[action] + 2 * state
+
+    def verdict(rewards: Array) -> str:
+        return found(fit(cs.Transitions(state, action, rewards)), "reward outliers").verdict
+
+    losses = rng.random(rows) < np.where(state == 3, 0.03, 0.0)
+    assert 8 <= losses.sum() <= 15
+    assert verdict(-cost - 2_000 * losses) == "caution"
+    struck = rng.permutation(rows)[:40]  # of these a wrong unit shows only where there is a cost
+    assert verdict(-cost * np.where(np.isin(np.arange(rows), struck), 1_000, 1)) == "bad"
+
+
 def test_influential_rows() -> None:
     normal = found(fit(chain_log()), "influential rows")
     assert normal.verdict == "ok"

@@ -453,9 +453,7 @@ def _come_with_what_happens(subject: Subject) -> bool:
         return False
     rows, plan = subject.prepared.sample.rows, subject.totals.plan
     far = np.abs(rows.rewards - plan.median) > OUTLIER * plan.width
-    return (
-        len(rows) >= ENOUGH_ROWS and bool(far.any()) and evidence.are_events(rows, far, subject.prepared.random_state)
-    )
+    return len(rows) >= ENOUGH_ROWS and bool(far.any()) and evidence.are_events(rows, far)
 
 
 def influential_rows(subject: Subject) -> Diagnostic:

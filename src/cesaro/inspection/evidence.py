@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.special import bdtrc
 
 from cesaro.checks import Array
 from cesaro.data import Block, Log, Transitions
@@ -26,7 +27,6 @@ from cesaro.errors import CesaroError
 from cesaro.inspection.prediction import (
     ENOUGH,
     LEVELS,
-    ROWS,
     STRETCHES,
     Errors,
     Gain,
@@ -35,8 +35,8 @@ from cesaro.inspection.prediction import (
     as_numbers,
     as_targets,
     grouped,
+    groups,
     held_out,
-    predicted,
     stretches,
 )
 
@@ -63,6 +63,12 @@ ADDS, OLDER = 0.2, 0.1
 EXPLAINS, FRESH = 0.01, 2.0
 # Standard deviations by which the spread of rare rows over stretches exceeds that of a steady system once in two thousand logs.
 UNEVEN = 4.0
+# Rare rows come with some group of rows if so many of them would be there by chance in fewer logs than this part. Those of fewer
+# stretches tell nothing.
+BY_CHANCE, FEWEST = 0.01, 3
+# Factors of wrong units and misplaced decimal points; one is possible only where there are this many times as many rows that it
+# would show in, because errors are seldom.
+FACTORS, PLENTY = (100.0, 1_000.0), 10
 # A column is made by the action of its row if what was known before tells less than the first part of it, and the action adds the
 # second to what is known of its groups, or tells the third of its numbers: one that a policy acts by may be told by half. One of
 # which the action alone tells less than the last part is not looked at any further. Whatever was known before, a column of more
@@ -399,31 +405,42 @@ def reward_lag(sample: Contiguous, lag: int) -> RewardLag | None:
     return RewardLag(gain, with_own, with_older, best == 1)
 
 
-def are_events(rows: Block, rare: NDArray[np.bool_], random_state: int) -> bool:
-    """Whether rare rows are events of the system: they come all along the log, and with certain states and actions.
+def are_events(rows: Block, rare: NDArray[np.bool_]) -> bool:
+    """Whether rare rewards are events of the system: they come all along the log, and with certain states or actions.
 
-    Errors of an export come in batches, or strike rows whatever happened in them. Every stretch counts once, because the rare
-    rows of one may have one cause.
+    Errors of an export come in batches, or strike rows whatever happened in them; a wrong unit, which shows only where there was
+    a reward, strikes any of the rows that it would show in. Every stretch counts once, because its rare rows may have one cause.
     """
     number = np.arange(len(rows)) * STRETCHES // len(rows)
     expected = np.bincount(number, minlength=STRETCHES) * rare.mean()
     spread = float(((np.bincount(number[rare], minlength=STRETCHES) - expected) ** 2 / expected).sum())
     if spread - (STRETCHES - 1) > UNEVEN * np.sqrt(2 * (STRETCHES - 1)):
         return False
-    most = np.random.default_rng([random_state, 18])
-    chosen = [np.sort(most.permutation(np.flatnonzero(kind))[:ROWS]) for kind in (rare, ~rare)]
-    at, rare = np.concatenate(chosen), np.repeat((True, False), [len(chosen[0]), len(chosen[1])])
-    number = number[at]
-    score = predicted(_row_inputs(rows.part(at)), rare[:, None].astype(np.float64), number)[:, 0]
-    places = np.empty(len(at))
-    for fold in (0, 1):
-        here = number % 2 == fold
-        others = np.sort(score[here & ~rare])
-        below, upto = (np.searchsorted(others, score[here], side=side) for side in ("left", "right"))
-        places[here] = (below + upto) / (2 * len(others)) - 0.5
-    sums, counts = (np.bincount(number[rare], weights=weights) for weights in (places[rare], None))
-    means = sums[counts > 0] / counts[counts > 0]
-    return bool(means.mean() * np.sqrt(12 * len(means)) > CLEAR)  # a place by chance has a variance of a twelfth
+    columns = [
+        flags for values in (rows.observations, rows.actions, rows.next_observations) for flags in groups(values)
+    ]
+    size = np.abs(rows.rewards)
+    by_unit = (~rare & (factor * size >= size[rare].min()) for factor in FACTORS)
+    struck = [~rare, *(others for others in by_unit if others.sum() > PLENTY * rare.sum())]
+    return all(_concentrate(columns, rare, others, number) for others in struck)
+
+
+def _concentrate(
+    columns: Sequence[Array], rare: NDArray[np.bool_], others: NDArray[np.bool_], number: NDArray[np.int64]
+) -> bool:
+    """Whether some group of some column has more of the rare rows than of the others in the same stretches."""
+    first = np.flatnonzero(rare)[np.unique(number[rare], return_index=True)[1]]
+    sizes = np.bincount(number[others], minlength=STRETCHES)
+    first = first[sizes[number[first]] > 0]
+    if len(first) < FEWEST:
+        return False
+    chances = []
+    for flags in columns:
+        counts = np.stack([np.bincount(number[others], weights=flag[others], minlength=STRETCHES) for flag in flags.T])
+        shares = (counts / np.maximum(sizes, 1))[:, number[first]].mean(axis=1)
+        chances.append(bdtrc(flags[first].sum(axis=0) - 1, len(first), shares))
+    every = np.concatenate(chances)
+    return bool(every.min() * len(every) < BY_CHANCE)
 
 
 def _row_inputs(rows: Block) -> Array:

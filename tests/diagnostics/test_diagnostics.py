@@ -4,6 +4,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from cesaro.diagnostics import Diagnostic, worst
 from cesaro.diagnostics.equations import equations
 from cesaro.diagnostics.maps import agreement, learned_methods
 from cesaro.diagnostics.rows import over_rows
-from cesaro.diagnostics.support import support
+from cesaro.diagnostics.support import negative_ratio, support
 from cesaro.errors import EvaluationWarning
 from cesaro.inspection import evidence
 
@@ -400,7 +401,14 @@ def test_negative_density_ratio() -> None:
     log = line_log()
     assert found(fit(log, toward_zero, features="polynomial:2"), "negative density ratio").verdict == "ok"
     linear = fit(log, lambda observations, rng: 2.5 + 0 * observations, features="linear")
-    assert found(linear, "negative density ratio").verdict in ("caution", "bad")
+    far = found(linear, "negative density ratio")
+    assert far.verdict == "bad"
+    assert "no option removes it" in far.remedy
+    subject = linear.subject_
+    sums = {**subject.totals.sums, "ratio_size": 1.0, "ratio_negative": 0.2}
+    some = negative_ratio(replace(subject, totals=replace(subject.totals, sums=sums)))
+    assert some.verdict == "caution"
+    assert "there is nothing to paste" in some.remedy
 
 
 def test_agreement_of_features() -> None:

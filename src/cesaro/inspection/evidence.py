@@ -27,6 +27,7 @@ from cesaro.errors import CesaroError
 from cesaro.inspection.prediction import (
     ENOUGH,
     LEVELS,
+    ROWS,
     STRETCHES,
     Errors,
     Gain,
@@ -416,13 +417,16 @@ def are_events(rows: Block, rare: NDArray[np.bool_]) -> bool:
     spread = float(((np.bincount(number[rare], minlength=STRETCHES) - expected) ** 2 / expected).sum())
     if spread - (STRETCHES - 1) > UNEVEN * np.sqrt(2 * (STRETCHES - 1)):
         return False
-    columns = [
-        flags for values in (rows.observations, rows.actions, rows.next_observations) for flags in groups(values)
-    ]
-    size = np.abs(rows.rewards)
+    size, plenty = np.abs(rows.rewards), PLENTY * rare.sum()
     by_unit = (~rare & (factor * size >= size[rare].min()) for factor in FACTORS)
-    struck = [~rare, *(others for others in by_unit if others.sum() > PLENTY * rare.sum())]
-    return all(_concentrate(columns, rare, others, number) for others in struck)
+    struck = [~rare, *(others for others in by_unit if others.sum() > plenty)]
+    usual = np.flatnonzero(~rare)
+    at = np.sort(np.concatenate([np.flatnonzero(rare), usual[:: -(-len(usual) // ROWS)]]))
+    part = rows.part(at)
+    columns = [
+        flags for values in (part.observations, part.actions, part.next_observations) for flags in groups(values)
+    ]
+    return all(_concentrate(columns, rare[at], others[at], number[at]) for others in struck)
 
 
 def _concentrate(

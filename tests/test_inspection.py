@@ -240,6 +240,27 @@ def test_roles_that_names_alone_do_not_tell() -> None:
     assert cs.inspect(table).to_dict()["roles"]["action"] == ["kept"]  # a guess, as all others are
 
 
+def test_text_that_holds_times_is_read_as_times(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    days = np.arange("2024-01-01", "2025-01-01", dtype="datetime64[D]")
+    table = {"state": rng.integers(0, 3, len(days)), "action": rng.integers(0, 2, len(days))}
+    table |= {"reward": rng.random(len(days)), "when": [f"{day}T14:00" for day in days]}
+    expected = cs.read(table | {"when": days}, time="when").load()
+    pq.write_table(pa.table(table).slice(0), tmp_path / "log.parquet", row_group_size=100)
+    dotted = [f"{str(day)[8:]}.{str(day)[5:7]}.{str(day)[:4]}" for day in days]
+    rows = zip(table["state"], table["action"], table["reward"], dotted, strict=True)
+    text = "\n".join(["state,action,reward,when", *(",".join(map(str, row)) for row in rows)])
+    (tmp_path / "log.csv").write_text(text, encoding="utf-8")
+    for name in ("log.parquet", "log.csv"):
+        seen = cs.inspect(tmp_path / name)
+        assert (seen.arguments["time"], seen.proposal.unit) == ("when", "per day")
+        for stream in (False, True):
+            log = cs.read(tmp_path / name, time="when", stream=stream).load()
+            np.testing.assert_array_equal(log.rewards, expected.rewards)
+    unclear = cs.inspect(table | {"when": [f"{row % 12 + 1:02}/05/{1900 + row // 12}" for row in range(len(days))]})
+    assert any("may have the day or the month first" in doubt for doubt in unclear.doubts)
+
+
 def test_results_that_tell_the_same_are_left_out_and_a_name_alone_is_in_doubt() -> None:
     rng = np.random.default_rng(0)
     rows = 2_000

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from cesaro.checks import Array
 from cesaro.data import Transitions
 from cesaro.data.columns import can_cast, first_failure, shown, time_kind
+from cesaro.data.dates import BOTH, orders
 from cesaro.data.names import (
     ACTIONS,
     CALENDAR,
@@ -710,6 +711,12 @@ def _unread_times(name: str, column: pa.ChunkedArray) -> str:
     if kind is not None and not can_cast(column, kind):
         wrong = shown(column[first_failure(column, kind)])
         return f'The times of "{visible(name)}" cannot be read because of {wrong}; write it as the other times.'
+    texts = column.drop_null().unique().to_pylist()
+    if all(orders(text) == BOTH for text in texts):
+        return (
+            f'The dates of "{visible(name)}", such as {texts[0]!r}, may have the day or the month first, because no day is over '
+            "12; write them as 2024-01-31."
+        )
     return f'The times of "{visible(name)}" have a form that cannot be read; write them as 2024-01-31 14:00:00.'
 
 

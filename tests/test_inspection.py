@@ -240,6 +240,21 @@ def test_roles_that_names_alone_do_not_tell() -> None:
     assert cs.inspect(table).to_dict()["roles"]["action"] == ["kept"]  # a guess, as all others are
 
 
+def test_roles_that_are_given_are_kept_and_the_rest_follows() -> None:
+    seen = cs.inspect(EXAMPLES / "inventory.csv", reward="Stock", observation=["Profit", "Weekday"], trajectory=False)
+    assert seen.arguments["observation"] == ["Profit", "Weekday"]
+    assert (seen.arguments["reward"], seen.arguments["trajectory"]) == ("Stock", False)
+    assert "Shop" in seen.proposal.left_out
+    assert "--ignore trajectory" in seen.command
+    seen = cs.inspect(EXAMPLES / "inventory.csv", cost="Profit", time="Date", trajectory="Shop")
+    assert {
+        role: seen.proposal.reasons[role].split(";")[0] for role in ("reward", "time", "trajectory")
+    } == dict.fromkeys(("reward", "time", "trajectory"), "as you say")
+    assert seen.arguments["cost"] == "Profit"
+    assert seen.arguments["observation"] == ["Stock", "Weekday"]
+    assert seen.arguments["reward_lag"] == 1
+
+
 def test_text_that_holds_times_is_read_as_times(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     days = np.arange("2024-01-01", "2025-01-01", dtype="datetime64[D]")

@@ -1,7 +1,7 @@
 """What a log is taken to be before anybody described it: roles, kinds and settings with reasons, and what is in doubt."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -37,7 +37,7 @@ from cesaro.inspection.prediction import ENOUGH, LEVELS, Errors, Gain, as_inputs
 from cesaro.inspection.profiles import Profile
 from cesaro.policies import Policy, attach, parse
 from cesaro.policies import policy as as_policy
-from cesaro.text import option, visible
+from cesaro.text import Sentence, argument, option, visible
 
 # Text with more levels is no label that a policy sees.
 MOST_LABELS = 50
@@ -51,6 +51,8 @@ SAME = 0.99
 TRIED = 2_000
 # Steps of times that are longer than the gap, as a part of all: more are irregular by nature.
 IRREGULAR = 0.2
+# Kinds of columns that hold numbers.
+NUMBERS = ("number", "whole number", "true/false")
 _DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
 _UNITS = ((86_400.0, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second"))
 
@@ -104,9 +106,22 @@ def _chosen(columns: tuple[str, ...]) -> Chosen:
     return Chosen(columns, "several" if len(columns) > 1 else "single")
 
 
-def propose(source: Source, table: pa.Table, profiles: Mapping[str, Profile], policy: str = "logged") -> Proposal:
-    """Roles by names and types, the order and the row of the reward by what predicts best; `policy` is what will be evaluated."""
-    return _Proposer(source, table, profiles, policy).run()
+def propose(
+    source: Source,
+    table: pa.Table,
+    profiles: Mapping[str, Profile],
+    policy: str = "logged",
+    given: Mapping[str, tuple[str, ...]] | None = None,
+    denied: Sequence[str] = (),
+) -> Proposal:
+    """Roles by names and types, the order and the row of the reward by what predicts best.
+
+    Args:
+        policy: what will be evaluated.
+        given: roles whose columns are known, also of a "cost"; all others follow from these.
+        denied: roles that no column has.
+    """
+    return _Proposer(source, table, profiles, policy, given or {}, denied).run()
 
 
 @dataclass(frozen=True)
@@ -145,9 +160,19 @@ class _Ordering:
 
 
 class _Proposer:
-    def __init__(self, source: Source, table: pa.Table, profiles: Mapping[str, Profile], policy: str) -> None:
+    def __init__(
+        self,
+        source: Source,
+        table: pa.Table,
+        profiles: Mapping[str, Profile],
+        policy: str,
+        given: Mapping[str, tuple[str, ...]],
+        denied: Sequence[str],
+    ) -> None:
         self.source, self.table, self.profiles, self.policy = source, table, profiles, policy
-        self.found = Proposal()
+        self.given, self.denied = {"reward" if role == "cost" else role: given[role] for role in given}, denied
+        self.found = Proposal(roles=dict(self.given), is_cost="cost" in given)
+        self.found.reasons |= dict.fromkeys(self.given, "as you say")
 
     @property
     def free(self) -> list[str]:
@@ -155,14 +180,32 @@ class _Proposer:
         used = {column for columns in self.found.roles.values() for column in columns} | set(self.found.left_out)
         return [name for name in self.table.column_names if name not in used]
 
+    def _check_given(self) -> None:
+        for role, kinds, what in (("reward", NUMBERS, "numbers"), ("time", (*NUMBERS, "date"), "numbers or dates")):
+            for name in self.given.get(role, ()):
+                if self.profiles[name].kind not in kinds:
+                    said = argument("cost" if role == "reward" and self.found.is_cost else role)
+                    raise InputError(
+                        Sentence(
+                            '{log}: the column "{name}" that {role} names must hold {what}. Got {got}; name another column.',
+                            log=self.source.name,
+                            name=visible(name),
+                            role=said,
+                            what=what,
+                            got=self.profiles[name].kind,
+                        )
+                    )
+
     def run(self) -> Proposal:
+        self._check_given()
         self._leave_out_useless()
         self._flags()
-        times = evidence.possible_times(self.table, self.free)
+        times = self._possible("time", evidence.possible_times)
         self._reward(times)
-        times = [name for name in times if name in self.free]
-        self._action(times)
-        ids = evidence.possible_ids(self.table, self.free)
+        times = [name for name in times if name in self.free or "time" in self.given]
+        if "action" not in self.given:
+            self._action(times)
+        ids = self._possible("trajectory", evidence.possible_ids)
         self._observation(ids, times)
         self._order(ids, times)
         self._reward_lag()
@@ -173,9 +216,17 @@ class _Proposer:
         self._ignored()
         return self.found
 
+    def _possible(self, role: str, columns: Callable[[pa.Table, Sequence[str]], list[str]]) -> list[str]:
+        """What may have a role: what was given, or else what columns look like it."""
+        if role in self.denied:
+            return []
+        return list(self.given.get(role) or columns(self.table, self.free))
+
     def _leave_out_useless(self) -> None:
         seen: dict[Any, str] = {}
         for name, found in self.profiles.items():
+            if name not in self.free:
+                continue
             reason = ""
             if found.kind in ("empty", "other"):
                 reason = "it holds nothing that can be used"
@@ -231,7 +282,10 @@ class _Proposer:
         self.found.reasons[role] = reason
 
     def _reward(self, times: Sequence[str]) -> None:
-        numeric = [name for name in self.free if self.profiles[name].kind in ("number", "whole number", "true/false")]
+        if "reward" in self.given:
+            self._doubt_missing()
+            return
+        numeric = [name for name in self.free if self.profiles[name].kind in NUMBERS]
         named = _by_name(numeric, DEFAULTS["reward"]) or _by_name(numeric, REWARDS) or _costs(numeric)
         if named:
             self._take("reward", named[0], "by its name")
@@ -274,6 +328,9 @@ class _Proposer:
                 f'No name says which column is the reward; "{visible(rest[-1])}" is a guess; if less of it is better, take '
                 f"{option('cost', rest[-1])} in place of {option('reward', rest[-1])}."
             )
+        self._doubt_missing()
+
+    def _doubt_missing(self) -> None:
         missing = self.profiles[self.found.roles["reward"][0]].missing
         if missing:
             self.found.doubts.append(
@@ -362,7 +419,11 @@ class _Proposer:
         free = [name for name in self.free if name not in times]
         named = _numbered(free, DEFAULTS["observation"]) or _by_name(free, DEFAULTS["observation"])[:1]
         rest = [name for name in free if not _is_next(name, free) and name not in named]
-        if named:
+        if "observation" in self.given:
+            for name in free:
+                if name not in ids:
+                    self.found.left_out[name] = "not used: the observation is as you say"
+        elif named:
             self.found.reasons["observation"] = "by its name" if len(named) == 1 else "by their names"
             for name in rest:
                 if name not in ids:
@@ -403,7 +464,7 @@ class _Proposer:
 
     def _order(self, ids: Sequence[str], times: Sequence[str]) -> None:
         """Trajectory and time: what names say, and how well state and action predict the state of the next row."""
-        named = [name for name in ids if is_id(name)]
+        named = [name for name in ids if is_id(name) or "trajectory" in self.given]
         found = self._best(named, times, None)
         if found is None or found.trajectory is None:
             # A column without the name of an id counts as one only if the others follow by it.
@@ -411,18 +472,19 @@ class _Proposer:
             clear = [one for one in others if one is not None and one.is_clear and not self._may_be_state(one)]
             found = max(clear, key=lambda one: one.explained, default=found)
         if found is None:
-            for name in (*named, *times):
+            for name in [one for one in (*named, *times) if one in self.free]:
                 self.found.left_out[name] = "rows cannot be read in its order"
             self.found.doubts.append("The rows cannot be read in any order; run the command below to see why.")
             return
         if found.trajectory is not None:
             why = "by its name" if found.trajectory in named else "by what it predicts"
+            why = self.found.reasons.get("trajectory", why)
             self._take("trajectory", found.trajectory, why + found.words)
             own = self.found.roles["observation"]
             self.found.roles["observation"] = tuple(name for name in own if name != found.trajectory)
         if found.time is not None:
             is_clock = self.profiles[found.time].kind == "date"
-            why = "it holds dates or times" if is_clock else "by its name"
+            why = self.found.reasons.get("time", "it holds dates or times" if is_clock else "by its name")
             self._take("time", found.time, why + ("" if found.trajectory else found.words))
         self.found.drop_duplicates = found.repeated
         if found.repeated:
@@ -447,7 +509,8 @@ class _Proposer:
         for name in named:
             is_used = name == found.trajectory
             if (
-                (self.profiles[name].levels or 0) <= FEW_LABELS
+                "trajectory" not in self.given
+                and (self.profiles[name].levels or 0) <= FEW_LABELS
                 and self._alternates(name)
                 and not (is_used and found.is_clear)
             ):
@@ -484,8 +547,8 @@ class _Proposer:
             roles = replace(roles, observation=_chosen(kept))
         tried: list[_Ordering] = []
         plain = None
-        for time in (None, *times):
-            for trajectory in (None, *ids):
+        for time in times if "time" in self.given else (None, *times):
+            for trajectory in ids if "trajectory" in self.given else (None, *ids):
                 here = replace(roles, trajectory=trajectory, time=time)
                 log, repeated = self._rows(here), False
                 if log is None and time is not None:
@@ -539,7 +602,7 @@ class _Proposer:
 
     def _leave_out_late(self) -> None:
         """Columns that are made in a step and logged with it: they explain its reward, and nobody knew them before the action."""
-        found = self._sample()
+        found = None if "observation" in self.given else self._sample()
         names = self.found.roles["observation"]
         if found is None or not 2 <= len(names) <= MOST_COLUMNS:
             return
@@ -680,12 +743,13 @@ class _Proposer:
         )
 
     def _ignored(self) -> None:
-        """Roles that the reader would give to columns that have none here."""
+        """Roles that the reader would give to columns that have none here, and those that no column has, as was said."""
+        self.found.ignored += self.denied
         given: dict[str, Any] = {
             role: list(columns) if len(columns) > 1 else columns[0] for role, columns in self.found.roles.items()
-        }
+        } | dict.fromkeys(self.denied, False)
         for role in ("next_observation", "trajectory", "time", "terminated", "truncated", "available"):
-            if role in given:
+            if role in given or role in self.denied:
                 continue
             try:
                 roles, _ = find_roles(self.source.name, self.source.names, given)

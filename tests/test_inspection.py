@@ -292,7 +292,29 @@ def test_results_that_tell_the_same_are_left_out_and_a_name_alone_is_in_doubt() 
     }
     assert cs.inspect(table).arguments["observation"] == "level"
     seen = cs.inspect(table | {"device": rng.choice(["phone", "desk"], rows)})
-    assert any("--observation device --ignore trajectory" in doubt for doubt in seen.doubts)
+    assert seen.arguments["observation"] == ["level", "device"]
+    assert any("Only its name says" in doubt and "give --trajectory device" in doubt for doubt in seen.doubts)
+
+
+def test_what_never_has_a_time_twice_tells_trajectories_apart() -> None:
+    """Where rows also follow each other; a name that may be that of a kind of thing is not enough."""
+    rng = np.random.default_rng(0)
+    zones, rows = 4, 400
+    level = np.zeros((zones, rows))
+    switch = rng.integers(0, 2, (zones, rows))
+    for t in range(1, rows):
+        level[:, t] = 0.8 * level[:, t - 1] + switch[:, t - 1] + 0.5 * rng.standard_normal(zones)
+    table = {"zone": np.repeat(np.arange(zones), rows), "day_no": np.tile(np.arange(rows), zones)}
+    table |= {"level": level.ravel(), "switch": switch.ravel(), "reward": -np.abs(level).ravel()}
+    seen = cs.inspect(table)
+    assert (seen.arguments["trajectory"], seen.arguments["time"]) == ("zone", "day_no")
+    assert any("--observation zone --ignore trajectory" in doubt for doubt in seen.doubts)
+    mixed = {
+        name: column[rng.permutation(zones * rows)] for name, column in table.items() if name not in ("zone", "day_no")
+    }
+    seen = cs.inspect(table | mixed)
+    assert "trajectory" not in seen.arguments
+    assert any('No "zone" has the same "day_no" twice' in doubt for doubt in seen.doubts)
 
 
 def test_a_result_is_one_also_where_the_log_acts_by_the_state() -> None:

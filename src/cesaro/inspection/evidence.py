@@ -49,6 +49,8 @@ IDS_TRIED, TIMES_TRIED, CONTEXTS_TRIED = 4, 2, 40
 REPEATS = 5
 # A gain of held-out R² that matters, and how many standard errors make it clear.
 MATERIAL, CLEAR = 0.1, 5.0
+# Rows of one time, on average, where several trajectories share times.
+SHARED = 1.5
 # Of a column's variance, what lies within trajectories if it moves at all.
 STILL = 0.05
 # A column whose prediction gets worse by this much contradicts a better prediction of others.
@@ -215,8 +217,13 @@ def follow_better(
         if not moving.any() or not is_material(Gain.of(before.of(moving), after.of(moving), paired=False)):
             return False
         clear = moving
+    return follow(log, random_state, clear)
+
+
+def follow(log: Transitions, random_state: int, columns: NDArray[np.bool_]) -> bool:
+    """Whether state and action predict some columns of the next state better than those of any other row of the trajectory."""
     rows, number = contiguous(log, random_state)
-    targets = [target for target, is_asked in zip(as_targets(rows.next_observations), clear, strict=True) if is_asked]
+    targets = [target for target, is_asked in zip(as_targets(rows.next_observations), columns, strict=True) if is_asked]
     inputs = as_inputs([rows.observations], rows.actions)
     codes = np.zeros(len(rows), dtype=np.int64) if rows.trajectory is None else _renumbered(rows.trajectory)
     mixed = np.random.default_rng([random_state, 19]).random(len(rows))
@@ -289,6 +296,26 @@ def _counts_time(table: pa.Table, name: str) -> bool:
     others = [other for other in table.column_names if other != name and not is_list(table.schema.field(other).type)]
     rows = _different(table, [name, *others])  # those that are in the file twice count once
     return any(_different(table, [name, *by]) == rows for by in ([], *([one] for one in possible_ids(table, others))))
+
+
+def panels(table: pa.Table, ids: Sequence[str], times: Sequence[str]) -> dict[str, str]:
+    """Ids none of which has the same time twice, although rows share times, each with that time.
+
+    Rows that are in the file twice count once.
+    """
+    found: dict[str, str] = {}
+    pairs = [(name, time) for time in times if _different(table, [time]) * SHARED <= len(table) for name in ids]
+    counts = {pair: _different(table, list(pair)) for pair in pairs if pair[0] != pair[1]}
+    rows = {len(table)}
+    if counts and max(counts.values()) < len(table):
+        usable = [
+            name for name in table.column_names if not pa.types.is_nested(basic_type(table.schema.field(name).type))
+        ]
+        rows = {_different(table, usable)}
+    for (name, time), count in counts.items():
+        if count in rows:
+            found.setdefault(name, time)
+    return found
 
 
 def _different(table: pa.Table, names: list[str]) -> int:

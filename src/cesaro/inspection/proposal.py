@@ -23,6 +23,7 @@ from cesaro.data.names import (
     TIMES,
     folded,
     is_id,
+    is_surely_id,
     means,
     sounds_like_cost,
 )
@@ -171,6 +172,7 @@ class _Proposer:
     ) -> None:
         self.source, self.table, self.profiles, self.policy = source, table, profiles, policy
         self.given, self.denied = {"reward" if role == "cost" else role: given[role] for role in given}, denied
+        self.panels: dict[str, str] = {}
         self.found = Proposal(roles=dict(self.given), is_cost="cost" in given)
         self.found.reasons |= dict.fromkeys(self.given, "as you say")
 
@@ -206,8 +208,10 @@ class _Proposer:
         if "action" not in self.given:
             self._action(times)
         ids = self._possible("trajectory", evidence.possible_ids)
-        self._observation(ids, times)
-        self._order(ids, times)
+        self.panels = evidence.panels(self.table, ids, times)
+        named = [name for name in ids if "trajectory" in self.given or self._is_id(name)]
+        self._observation(ids, named, times)
+        self._order(ids, named, times)
         self._reward_lag()
         self._leave_out_late()
         self._kinds()
@@ -412,7 +416,17 @@ class _Proposer:
             return False
         return True
 
-    def _observation(self, ids: Sequence[str], times: Sequence[str]) -> None:
+    def _is_id(self, name: str) -> bool:
+        """Whether a column tells trajectories apart by its name.
+
+        One that may as well be a kind of thing, such as a device, must have many levels, or rows that stand together or never
+        share a time.
+        """
+        if not is_id(name) or is_surely_id(name):
+            return is_id(name)
+        return (self.profiles[name].levels or 0) > FEW_LABELS or not self._alternates(name) or name in self.panels
+
+    def _observation(self, ids: Sequence[str], named_ids: Sequence[str], times: Sequence[str]) -> None:
         for name in self.free:
             if self.profiles[name].missing and name not in times:
                 self.found.left_out[name] = f"it has {_empty(self.profiles[name].missing)}"
@@ -430,7 +444,7 @@ class _Proposer:
                     self.found.left_out[name] = self._not_seen(named)
             self.found.roles["observation"] = tuple(named)
         else:
-            seen = [name for name in rest if not (name in ids and is_id(name)) and self._may_be_seen(name)]
+            seen = [name for name in rest if name not in named_ids and self._may_be_seen(name)]
             if not seen:  # then an id is all that a policy can see
                 seen = [name for name in rest if self._may_be_seen(name)]
             if not seen:
@@ -462,14 +476,17 @@ class _Proposer:
             return False
         return True
 
-    def _order(self, ids: Sequence[str], times: Sequence[str]) -> None:
+    def _order(self, ids: Sequence[str], named: Sequence[str], times: Sequence[str]) -> None:
         """Trajectory and time: what names say, and how well state and action predict the state of the next row."""
-        named = [name for name in ids if is_id(name) or "trajectory" in self.given]
         found = self._best(named, times, None)
         if found is None or found.trajectory is None:
             # A column without the name of an id counts as one only if the others follow by it.
             others = [self._best([name], times, name) for name in ids if name not in named]
-            clear = [one for one in others if one is not None and one.is_clear and not self._may_be_state(one)]
+            clear = [
+                one
+                for one in others
+                if one is not None and ((one.is_clear and not self._may_be_state(one)) or self._is_panel(one))
+            ]
             found = max(clear, key=lambda one: one.explained, default=found)
         if found is None:
             for name in [one for one in (*named, *times) if one in self.free]:
@@ -477,7 +494,8 @@ class _Proposer:
             self.found.doubts.append("The rows cannot be read in any order; run the command below to see why.")
             return
         if found.trajectory is not None:
-            why = "by its name" if found.trajectory in named else "by what it predicts"
+            why = "by what it predicts" if found.is_clear else "none has the same time twice"
+            why = "by its name" if found.trajectory in named else why
             why = self.found.reasons.get("trajectory", why)
             self._take("trajectory", found.trajectory, why + found.words)
             own = self.found.roles["observation"]
@@ -496,6 +514,8 @@ class _Proposer:
             self.found.doubts.append(
                 f'"{visible(times[0])}" was not used as the time, because times repeat within trajectories.'
             )
+        for name in [one for one in ids if one not in named]:
+            self._doubt_id(name, found)
         for name in (*ids, *times):
             if name in self.free:
                 is_seen_by_name = (
@@ -518,6 +538,32 @@ class _Proposer:
                     f'Only its name says that "{visible(name)}" tells trajectories apart: rows do not follow each other better '
                     f"by it. If it is what a policy sees, give {option('observation', name)} --ignore trajectory."
                 )
+
+    def _doubt_id(self, name: str, found: _Ordering) -> None:
+        """Say what speaks for a column as the trajectory, and is not enough."""
+        time = self.panels.get(name)
+        if name == found.trajectory and time is not None:
+            self.found.doubts.append(
+                f'"{visible(name)}" was taken to tell trajectories apart, because none has the same "{visible(time)}" twice; if '
+                f"it is what a policy sees, give {option('observation', name)} --ignore trajectory."
+            )
+        elif found.trajectory is None and time is not None:
+            self.found.doubts.append(
+                f'No "{visible(name)}" has the same "{visible(time)}" twice: if it tells trajectories apart, give '
+                f"{option('trajectory', name)} {option('time', time)}."
+            )
+        elif found.trajectory is None and is_id(name):
+            self.found.doubts.append(
+                f'Only its name says that "{visible(name)}" may tell trajectories apart: rows do not follow each other better by '
+                f"it. If it does, give {option('trajectory', name)}."
+            )
+
+    def _is_panel(self, order: _Ordering) -> bool:
+        """Whether rows follow each other in an order in which no trajectory has the same time twice."""
+        if order.trajectory is None or order.time is None or self.panels.get(order.trajectory) != order.time:
+            return False
+        moving = evidence.moves(order.log, 0)
+        return order.after is not None and bool(moving.any()) and evidence.follow(order.log, 0, moving)
 
     def _may_be_state(self, order: _Ordering) -> bool:
         """Whether an order has no trajectory, or one that tells as much where it is seen."""

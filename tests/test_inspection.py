@@ -17,6 +17,7 @@ import cesaro as cs
 from cesaro.cli import app
 from cesaro.data.names import folded
 from cesaro.inspection import evidence
+from cesaro.inspection.proposal import _unit
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMES = ("sequence of rows", "row of the reward", "unused columns", "kind of the action")
@@ -54,7 +55,7 @@ def generator(name: str) -> Any:
         (
             "thermostat",
             "--observation 'Room Temp' --observation 'Outside Temp' --action Heater --reward Score --time TimeStamp --unit "
-            "'per 15 minutes'",
+            "'per step of 15 minutes'",
             "keep_20",
             -0.2720,  # simulated, with a standard error of 0.0007
         ),
@@ -253,6 +254,24 @@ def test_roles_that_are_given_are_kept_and_the_rest_follows() -> None:
     assert seen.arguments["cost"] == "Profit"
     assert seen.arguments["observation"] == ["Stock", "Weekday"]
     assert seen.arguments["reward_lag"] == 1
+
+
+def test_units_of_steps() -> None:
+    day = 86_400
+    steps = {
+        "per second": 1,
+        "per step of 2 seconds": 2,
+        "per step of 90 minutes": 5_400,
+        "per hour": 3_600,
+        "per day": day,
+    }
+    steps |= {
+        "per week": 7 * day,
+        "per month": 31 * day,
+        "per step of 10 days": 10 * day,
+        "per step of 0.5 seconds": 0.5,
+    }
+    assert [_unit(seconds) for seconds in steps.values()] == list(steps)
 
 
 def test_text_that_holds_times_is_read_as_times(tmp_path: Path) -> None:

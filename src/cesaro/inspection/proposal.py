@@ -55,7 +55,10 @@ IRREGULAR = 0.2
 # Kinds of columns that hold numbers.
 NUMBERS = ("number", "whole number", "true/false")
 _DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
-_UNITS = ((86_400.0, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second"))
+_DAY = 86_400.0
+_UNITS = ((_DAY, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second"))
+# Units of the calendar, with the fewest and the most days that they have.
+_CALENDAR = ((7, 7, "week"), (28, 31, "month"), (90, 92, "quarter"), (365, 366, "year"))
 
 
 @dataclass
@@ -778,9 +781,7 @@ class _Proposer:
             )
         if not is_clock:
             return
-        size, word = next(((size, word) for size, word in _UNITS if usual >= size), (1.0, "second"))
-        number = usual / size
-        self.found.unit = f"per {word}" if abs(number - 1) < 0.01 else f"per {number:g} {word}s"
+        self.found.unit = _unit(usual)
 
     def _ends(self) -> None:
         ended = [role for role in ("terminated", "truncated") if role in self.found.roles]
@@ -806,6 +807,19 @@ class _Proposer:
                     continue
                 self.found.ignored.append(role)
                 given[role] = False
+
+
+def _unit(seconds: float) -> str:
+    """What a rate is counted by, where a step takes so long: a unit of time, or a step of several."""
+    for fewest, most, word in _CALENDAR:
+        if fewest * _DAY <= seconds <= most * _DAY:
+            return f"per {word}"
+    whole = (
+        one for one in _UNITS if seconds >= 0.99 * one[0] and abs(seconds / one[0] - round(seconds / one[0])) < 0.01
+    )
+    size, word = next(whole, _UNITS[-1])
+    number = f"{seconds / size:.3g}"
+    return f"per {word}" if number == "1" else f"per step of {number} {word}s"
 
 
 def _is_unread_time(name: str, found: Profile) -> bool:

@@ -125,9 +125,9 @@ def described(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("forgotten", "remedy"),
     [
-        (["trajectory", "time", "drop_duplicates"], "Add --trajectory Shop --time Date --drop-duplicates."),
-        (["time", "drop_duplicates"], "Add --time Date --drop-duplicates."),
-        (["reward_lag"], "Add --reward-lag 1."),
+        (["trajectory", "time", "drop_duplicates"], "Give --trajectory Shop --time Date --drop-duplicates."),
+        (["time", "drop_duplicates"], "Give --time Date --drop-duplicates."),
+        (["reward_lag"], "Give --reward-lag 1."),
     ],
 )
 def test_a_forgotten_option_is_bad_and_named_in_the_first_lines(forgotten: list[str], remedy: str) -> None:

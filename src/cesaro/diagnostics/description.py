@@ -14,7 +14,7 @@ from cesaro.data import Block, Log
 from cesaro.data.columns import kind_argument
 from cesaro.data.log import Origin
 from cesaro.data.values import Values
-from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, percent
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict
 from cesaro.diagnostics.subject import Subject, solved
 from cesaro.errors import CesaroError
 from cesaro.inspection import evidence
@@ -22,7 +22,7 @@ from cesaro.inspection.evidence import Contiguous
 from cesaro.inspection.prediction import ENOUGH
 from cesaro.passes.prepare import Prepared
 from cesaro.policies import Policy
-from cesaro.text import Sentence, Wording, argument, option, visible
+from cesaro.text import GIVE, Sentence, Wording, argument, option, percent, visible
 
 # Features of a quick answer, at most.
 QUICK = 200
@@ -144,15 +144,11 @@ def sequence_of_rows(found: evidence.Order) -> Diagnostic:
         f"state (R² on held-out rows). Ordered by {by}, which {'was' if len(columns) == 1 else 'were'} not used, they "
         f"predict {percent(gain.after)}.",
         Sentence(
-            "{add} {options}.",
-            add=_ADD,
+            "{give} {options}.",
+            give=GIVE.capitalized,
             options=Wording(", ".join(one.python for one in options), " ".join(one.command_line for one in options)),
         ),
     )
-
-
-# What to put into a call, or behind a command.
-_ADD = Wording("Pass", "Add")
 
 
 def row_of_reward(found: evidence.RewardLag, lag: int) -> Diagnostic:
@@ -181,7 +177,7 @@ def row_of_reward(found: evidence.RewardLag, lag: int) -> Diagnostic:
             "{option}{unless}.",
             option=Wording("Pass reward_lag=0", "Leave out --reward-lag")
             if lag
-            else Wording("Pass reward_lag=1", "Add --reward-lag 1"),
+            else Wording("Pass reward_lag=1", "Give --reward-lag 1"),
             unless=unless,
         ),
     )
@@ -367,8 +363,8 @@ def kind_of_action(
             else f"they move a quick estimate by {difference}",
         ),
         Sentence(
-            "{add} {number} if they are a quantity, or {category} to say that they are labels.",
-            add=_ADD,
+            "{give} {number} if they are a quantity, or {category} to say that they are labels.",
+            give=GIVE.capitalized,
             number=number,
             category=category,
         ),

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.data.values import Categories, Values
 from cesaro.diagnostics.equations import first_moments
-from cesaro.diagnostics.finding import Check, Diagnostic, at_least, at_most, percent, worse
+from cesaro.diagnostics.finding import Check, Diagnostic, at_least, at_most, worse
 from cesaro.diagnostics.subject import CHUNK, Subject, spectrum
 from cesaro.features import SAMPLE, OneHot
 from cesaro.features.maps import other_kinds
 from cesaro.passes.support import logged_weight, pair_table, unlogged
-from cesaro.text import Sentence, Wording
+from cesaro.text import Sentence, Wording, percent
 
 # Probability of the target where the log has nothing: a hundredth is a detail, a tenth decides the answer.
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.01, 0.1

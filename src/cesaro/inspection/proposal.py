@@ -38,7 +38,7 @@ from cesaro.inspection.prediction import ENOUGH, LEVELS, Errors, Gain, as_inputs
 from cesaro.inspection.profiles import Profile
 from cesaro.policies import Policy, attach, parse
 from cesaro.policies import policy as as_policy
-from cesaro.text import Sentence, argument, option, visible
+from cesaro.text import Sentence, argument, option, percent, visible
 
 # Text with more levels is no label that a policy sees.
 MOST_LABELS = 50
@@ -157,10 +157,8 @@ class _Ordering:
     def words(self) -> str:
         if self.gain is None or not self.is_clear:
             return ""
-        return (
-            f"; in this order state and action predict {_percent(self.gain.after)} of the next row's state, in the order "
-            f"of the file {_percent(self.gain.before)}"
-        )
+        before, after = (percent(max(0.0, share)) for share in (self.gain.before, self.gain.after))
+        return f"; in this order state and action predict {after} of the next row's state, in the order of the file {before}"
 
 
 class _Proposer:
@@ -642,7 +640,8 @@ class _Proposer:
         if lag is None or not lag.is_material:
             return
         what = "the rank of a reward" if lag.is_of_rank else "a reward"
-        said = f"the row before predicts {_percent(lag.gain.after)} of {what}, its own row {_percent(lag.gain.before)}"
+        own, other = (percent(max(0.0, share)) for share in (lag.gain.before, lag.gain.after))
+        said = f"the row before predicts {other} of {what}, its own row {own}"
         if lag.is_clear:
             self.found.reward_lag = 1
             self.found.reasons["reward_lag"] = said
@@ -769,9 +768,7 @@ class _Proposer:
         long = float((steps > GAP * usual).mean())
         if long > IRREGULAR:
             self.found.gap = None
-            self.found.reasons["gap"] = (
-                f"{_percent(long)} of the time steps are longer than {GAP:g} times the usual one"
-            )
+            self.found.reasons["gap"] = f"{percent(long)} of the time steps are longer than {GAP:g} times the usual one"
             self.found.doubts.append("Steps take irregular times: the rate is per row, not per unit of time.")
             return
         if long > 0:
@@ -914,7 +911,3 @@ def _is_next(name: str, names: Sequence[str]) -> bool:
 
 def _empty(count: int) -> str:
     return "1 empty entry" if count == 1 else f"{count:,} empty entries"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * max(0.0, share):.0f} %"

@@ -387,6 +387,25 @@ def test_a_result_of_the_action_is_left_out_and_named_where_it_was_taken_for_an_
         )
 
 
+def test_a_column_that_may_be_a_result_is_in_doubt() -> None:
+    """What the action makes, where it stands before the action; what is new in its step, where it stands behind it."""
+    rng = np.random.default_rng(0)
+    rows = 4_000
+    action, inflow, level = rng.integers(0, 2, rows), rng.normal(size=rows), np.zeros(rows)
+    for t in range(1, rows):
+        level[t] = 0.8 * level[t - 1] + action[t - 1] - 0.5 + 0.3 * inflow[t - 1]
+    table = {
+        "watts_avg": 5 * action + rng.normal(0, 0.1, rows),
+        "level": level,
+        "pump_cmd": np.array(["off", "on"])[action],
+    }
+    table |= {"inflow": inflow, "profit": 0.3 * inflow - level**2 + rng.normal(size=rows)}
+    for names, doubted in ((list(table), {"watts_avg", "inflow"}), (["level", "inflow", "pump_cmd", "profit"], set())):
+        seen = cs.inspect({name: table[name] for name in names}, action="pump_cmd")
+        assert "level" in seen.arguments["observation"]
+        assert {name for name in names if any(f'"{name}" may be a result' in doubt for doubt in seen.doubts)} == doubted
+
+
 def test_a_streamed_log_is_looked_at_as_well(tmp_path: Path) -> None:
     file = tmp_path / "log.parquet"
     pq.write_table(pa.table(several(np.random.default_rng(0))), file)

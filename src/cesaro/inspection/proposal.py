@@ -663,6 +663,7 @@ class _Proposer:
         if all(order.index(name) > action for name in names):
             action = len(order)  # the order of columns tells nothing
         known, is_behind = [name for name in names if order.index(name) < action], False
+        doubtful: list[str] = []
         for name in names:
             after = self._what_comes_next(name, found[0])
             if after:
@@ -676,9 +677,17 @@ class _Proposer:
                     f'"{visible(name)}" was left out because it seems to be a result of the action; if it is known before the '
                     f"action, add {option('observation', name)}."
                 )
+            elif _may_be_late(sample, name, known, order.index(name) > action):
+                doubtful.append(name)
         kept = tuple(name for name in names if name not in self.found.left_out)
         if kept:
             self.found.roles["observation"] = kept
+            if len(kept) > 1:
+                self.found.doubts += [
+                    f'"{visible(name)}" may be a result of its step, such as an average, which a policy cannot see in time; '
+                    f"if it is, take {option('observation', name)} out of the command."
+                    for name in doubtful
+                ]
         else:
             for name in names:
                 self.found.left_out.pop(name, None)
@@ -877,6 +886,13 @@ def _is_late(sample: Contiguous, name: str, known: Sequence[str], is_behind: boo
     if not (now.clear > CLEAR if is_behind else evidence.explains(now)):
         return False
     return now.value > evidence.FRESH * gain(targets, without, grouped(evidence.taken(column, at - 1))).value
+
+
+def _may_be_late(sample: Contiguous, name: str, known: Sequence[str], is_behind_action: bool) -> bool:
+    """Whether little speaks for a column as a result of its row where it stands behind the action, or much where it does not."""
+    if is_behind_action:
+        return _is_late(sample, name, known, is_behind=True)
+    return evidence.made_by_action(sample, sample.rows.observations.names.index(name)) is not None
 
 
 def _by_name(names: Sequence[str], known: Sequence[str]) -> list[str]:

@@ -33,6 +33,7 @@ LAYERS = [
     "report",
     "simulation",
     "reproduce",
+    "suite",
     "commands",
     "cli",
 ]

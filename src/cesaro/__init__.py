@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cesaro import policies as policies
     from cesaro import problems as problems
     from cesaro import simulation as simulation
+    from cesaro import suite as suite
     from cesaro.algorithms import Objective as Objective
     from cesaro.comparison import Comparison as Comparison
     from cesaro.comparison import compare as compare
@@ -64,6 +65,7 @@ _EXPORTS = {
     "FeatureTransitions": "cesaro.data",
     "policies": "",
     "simulation": "",
+    "suite": "",
     "policy": "cesaro.policies",
     "Policy": "cesaro.policies",
     "DiffLSTD": "cesaro.estimators",

@@ -21,6 +21,8 @@ R = TypeVar("R")
 SMALLEST, LARGEST = 1e-100, 1e100
 # Step sizes, ridges and other numbers of methods stay below this.
 LARGEST_SETTING = 1e30
+# Relative rounding of an action at its bound.
+_SLACK = 1e-6
 # Threads or processes of one run, and actions drawn per state.
 MOST_WORKERS, MOST_DRAWS = 1_024, 10_000
 
@@ -157,6 +159,12 @@ def frozen(array: Array) -> Array:
     """The same array, read-only: problems are values, and cached results depend on them."""
     array.flags.writeable = False
     return array
+
+
+def beyond(actions: NDArray[Any], bound: NDArray[Any], sign: float) -> NDArray[np.bool_]:
+    """Which entries lie above a bound per dimension (`sign` 1) or below it (−1) by more than rounding, `[n, d]`."""
+    slack = np.where(np.isfinite(bound), _SLACK * np.maximum(1.0, np.abs(bound)), 0.0)
+    return np.asarray(sign * actions > sign * bound + slack)
 
 
 def first_index(mask: NDArray[np.bool_]) -> tuple[int, ...]:

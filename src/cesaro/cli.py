@@ -11,6 +11,7 @@ from cesaro.commands.doctor import doctor
 from cesaro.commands.examples import examples
 from cesaro.commands.inspect import inspect
 from cesaro.commands.sort import sort
+from cesaro.commands.suite import suite
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 for command in (
@@ -24,6 +25,7 @@ for command in (
 ):
     app.command()(command)
 app.command()(examples)
+app.command()(suite)
 app.command()(doctor)
 app.add_typer(reproduce.app, name="reproduce")
 

@@ -97,6 +97,8 @@ class Drawn:
             self.options["weight"] = "w"
         if has_next and self.maybe():
             self._gaps_where_nothing_is_needed()
+        if self.options["action"] == "a_*" and self.maybe():
+            self.options["action_bounds"] = self.choice((-0.5, 0.5), (None, [0.2, 1.0]), ([0.0, None], None))
 
     def maybe(self, share: float = 0.5) -> bool:
         return bool(self.rng.uniform() < share)

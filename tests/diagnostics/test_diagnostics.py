@@ -1,5 +1,6 @@
 """Each finding on a log where nothing is wrong and on one with the problem it is there for."""
 
+import json
 import re
 import warnings
 from collections.abc import Iterator
@@ -8,12 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
 import cesaro as cs
 from cesaro import diagnostics
 from cesaro.diagnostics import Diagnostic, worst
+from cesaro.diagnostics.description import description
 from cesaro.diagnostics.equations import equations
 from cesaro.diagnostics.maps import agreement, learned_methods
 from cesaro.diagnostics.rows import over_rows
@@ -347,6 +350,48 @@ def test_deterministic_target_of_continuous_actions() -> None:
     # A target that draws is not singular to the log, nor is one whose own actions were logged, stored in single precision.
     assert not told(lambda observations, rng: -0.5 * observations + rng.normal(size=observations.shape), 1)
     assert not told(lambda observations: np.tile(-0.5 * observations, (1, 6)).astype(np.float32), 6, own=0.1)
+
+
+class Saturated(cs.Policy):
+    """A valve that is shut or open most of the time."""
+
+    name, deterministic = "saturated", True
+    low, high = np.array([-1.0]), np.array([1.0])
+
+    def sample(self, observations: Any, rng: np.random.Generator) -> Array:
+        return np.asarray(np.clip(-3 * observations, -1, 1))
+
+
+def test_bounds_of_the_action() -> None:
+    """The process cuts what it is asked for; an answer from actions as executed is nearer to the truth."""
+    rng, noise, length = np.random.default_rng(0), 1.5, 400
+    states, chosen = np.zeros((length + 1, 20)), np.zeros((length, 20))
+    for t in range(length):
+        chosen[t] = np.clip(-3 * states[t], -1, 1) + noise * rng.normal(size=20)
+        states[t + 1] = 0.9 * states[t] + 0.5 * np.clip(chosen[t], -1, 1) + 0.5 * rng.normal(size=20)
+    rewards = -(states[:-1] ** 2) - 0.2 * np.clip(chosen, -1, 1) ** 2
+    data = [part.T.ravel() for part in (states[:-1], chosen, rewards, states[1:])]
+    truth = -0.430  # of 20,000 steps of 20 such processes under the target
+    told = []
+    for bounds in (None, (-1, 1)):
+        log = cs.Transitions(*data, trajectory=np.repeat(np.arange(20), length), action_bounds=bounds)
+        estimator = fit(log, Saturated(), features="smooth:40")
+        (entry,) = (e for e in description(estimator.subject_) if e.name == "bounds of the action")
+        told.append((entry, abs(estimator.reward_rate_ - truth)))
+    (logged, off), (executed, near) = told
+    assert (logged.verdict, executed.verdict) == ("caution", "ok")
+    assert logged.value == np.mean(np.abs(chosen) > 1)
+    assert (executed.value, executed.remedy) == (0.0, "")
+    assert logged.remedy.startswith("Pass action_bounds=(-1, 1), unless")
+    assert near < off / 2
+    # Bounds that the log itself tells leave no doubt; they go before those of the target, which may be narrower.
+    columns = dict(zip(("state", "action", "reward", "next_state"), data))
+    for low, verdict in ((-1.0, "bad"), (-9.0, "ok")):
+        about = json.dumps({"action_low": [low], "action_high": [-low]})
+        table = pa.table(columns).replace_schema_metadata({b"cesaro": about})
+        estimator = fit(cs.read(table), Saturated(), features="linear", standard_errors="long-run")
+        (entry,) = (e for e in description(estimator.subject_) if e.name == "bounds of the action")
+        assert entry.verdict == verdict
 
 
 def test_levels_seen_only_after() -> None:

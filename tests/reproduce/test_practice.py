@@ -26,7 +26,7 @@ from cesaro.reproduce.mujoco import data as mujoco_data
 from cesaro.reproduce.practice import QUICK, Config, run, show
 from cesaro.reproduce.practice import logs as practice_logs
 from cesaro.reproduce.practice.fqe import fitted_q, inputs_of, moved
-from cesaro.reproduce.practice.logs import Remembered, Subject, pendulum_case, thinned
+from cesaro.reproduce.practice.logs import ACTIONS, Remembered, Subject, mujoco_case, pendulum_case, thinned
 from cesaro.reproduce.practice.methods import FQE, GQ1, HIDDEN, SGQ, Method, _slowly, fits, methods
 from cesaro.reproduce.practice.result import Result, Truth
 
@@ -173,6 +173,23 @@ def test_logs_are_those_of_the_mujoco_study(small: tuple[Result, Path], folder: 
     assert (found.rows, found.standard_error > 0, found.behavior_error > 0) == (1_000, True, True)
     exact = result.truths[Subject("pendulum", 1.5)]
     assert (exact.standard_error, exact.rows) == (0.0, 1_200)
+
+
+def test_logged_actions_are_cut_to_the_actuators_bounds(small: tuple[Result, Path], folder: Path) -> None:
+    place = ("Pendulum-v1", 0.5)
+    own = mujoco.Config(envs=place[:1], sigmas=(0.5,), transitions=1_200, truth_steps=1_200, actors=str(folder))
+    log, truth = (mujoco_data.find(r, folder / "data") for r in (own.log(place), own.truth(place[0])))
+    assert log is not None
+    assert truth is not None
+    recorded = mujoco_data.load(log)["actions"]
+    assert np.abs(recorded).max() > 2  # the recordings of the paper's study stay as chosen
+    actor = folder / "Pendulum-v1.safetensors"
+    executed, chosen = (mujoco_case(log, truth, actor, 1_200, actions).log.actions.plain() for actions in ACTIONS)
+    np.testing.assert_array_equal(chosen, recorded)
+    np.testing.assert_array_equal(executed, np.clip(recorded, -2, 2))
+    executed, chosen = (pendulum_case(1.5, 1_200, 0, actions).log.actions.plain() for actions in ACTIONS)
+    assert np.abs(chosen).max() > 2
+    np.testing.assert_array_equal(executed, np.clip(chosen, -2, 2))
 
 
 def test_pieces_hold_what_the_estimators_give(small: tuple[Result, Path]) -> None:
@@ -353,6 +370,7 @@ def test_options_choose_logs() -> None:
         ("step_size", math.inf, "finite"),
         ("seed", -1, "integer from 0"),
         ("transitions", 1, "transitions"),
+        ("actions", "logged", "executed or chosen"),
     ],
 )
 def test_settings_that_break_a_rule_are_named(name: str, value: Any, rule: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import cesaro as cs
+from cesaro.inspection import evidence
 from cesaro.policies import save_actor
 from cesaro.simulation import collection, run_jobs
 
@@ -74,6 +75,29 @@ def test_in_memory_and_in_a_file_are_the_same(tmp_path: Path) -> None:
         np.testing.assert_array_equal(one.actions.plain(), other.actions.plain())
         np.testing.assert_array_equal(one.next_observations.plain(), other.next_observations.plain())
         np.testing.assert_array_equal(one.rewards, other.rewards)
+
+
+def test_actions_are_logged_as_executed(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"streams": 2, "workers": 1, "quiet": True}
+    out = tmp_path / "log.parquet"
+    log = cs.collect("Pendulum-v1", controller, 400, sigma=3.0, out=out, **settings)
+    table = pq.read_table(out)
+    action, chosen = (np.array(table[name].to_pylist()) for name in ("action", "chosen_action"))
+    assert np.abs(chosen).max() > 2
+    np.testing.assert_array_equal(action, np.clip(chosen, -2, 2))
+    about = metadata(out)
+    assert (about["actions"], about["action_low"], about["action_high"]) == ("executed", [-2.0], [2.0])
+    # It is no column to wonder about, nor one to cut.
+    assert log.notes == ()
+    assert log.origin is not None
+    assert evidence.unused_columns(log.origin) == []
+    assert "chosen_action" not in log.schema.roles["observation"].columns + log.schema.roles["action"].columns
+    found = cs.inspect(out)
+    assert found.to_dict()["left_out"]["chosen_action"] == 'it is "action" before bounds cut it'
+    labels = cs.collect("CartPole-v1", "uniform", 40, **settings)
+    assert labels.origin is not None
+    assert "chosen_action" not in labels.origin.source.names
+    assert labels.origin.bounds is None
 
 
 def frozen_lake() -> tuple[cs.TabularMDP, list[int]]:
@@ -164,6 +188,9 @@ def test_a_minari_data_set_holds_the_same_process(tmp_path: Path, monkeypatch: p
     data = minari.load_dataset("pendulum/noisy-v0")
     assert (data.total_episodes, data.total_steps, data.env_spec.id) == (6, 900, "Pendulum-v1")
     assert data.storage.metadata["cesaro"]["sigma"] == 3.0
+    assert (data.action_space.low.item(), data.action_space.high.item()) == (-2, 2)
+    assert log.origin is not None
+    assert str(log.origin.bounds) == "-2 … 2"
     same = cs.collect("Pendulum-v1", controller, 900, **settings)
     (ours,), (theirs,) = same.blocks(), log.blocks()
     for name in ("observations", "actions"):

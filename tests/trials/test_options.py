@@ -14,6 +14,11 @@ def option(options: str, says: str) -> Trial:
     return Trial(options, says=says, options=options)
 
 
+def bounds(options: str, says: str) -> Trial:
+    content = log(action=[f"{row}.5" for row in range(24)])
+    return Trial(options, content, says, options=f"--kind state=category {options}", policy="constant:1.5")
+
+
 def features(name: str, says: str, returned: str) -> Trial:
     content = f"import numpy as np\n\ndef f(observations, actions):\n    n = len(actions)\n    {returned}\n"
     return Trial(f"features: {name}", {**log(), "x.py": content}, says, options="--features x.py:f")
@@ -47,6 +52,18 @@ TRIALS = [
     option("--gap 0", "gap must be a number ≥ 1. Got 0.0."),
     option("--gap inf", "gap must be a number ≥ 1. Got inf."),
     option("--gap few", "--gap must be none or a number ≥ 1. Got 'few'."),
+    option("--action-low 0 --action-high 1", 'Got labels in "action"; leave them out, or give --kind action=number if'),
+    bounds("--action-low 2 --action-high 1", "--action-low must be at most --action-high. Got 2 and 1; exchange"),
+    bounds("--action-low far", "--action-low must be a number or none. Got 'far'."),
+    bounds(
+        "--action-high nan",
+        "--action-high must be a number, or one per dimension of the action. Got [nan]; none leaves",
+    ),
+    bounds("--action-low -inf --action-high -inf", "--action-high must be a number, … Got [-inf]"),
+    bounds(
+        "--action-low 0 --action-low 0",
+        "log.csv: --action-low and --action-high must have one … Got 2 for 1 dimension;",
+    ),
     option("--seed -1", "must be an integer ≥ 0. Got -1."),
     option("--seed 1.5", "Invalid value for '--seed'"),
     option("--draws 0", "draws must be an integer ≥ 1 and ≤ 10,000. Got 0."),

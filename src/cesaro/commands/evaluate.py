@@ -117,6 +117,17 @@ DropDuplicates = Annotated[
         _LOG, "Count a row once if the log has it twice, with the same trajectory and --time.", "--drop-duplicates"
     ),
 ]
+ActionLow = Annotated[
+    list[str] | None,
+    _option(
+        _LOG,
+        "Cut logged actions below this, as the system did; may be repeated, one per dimension, none where it is open.",
+        metavar="NUMBER|none",
+    ),
+]
+ActionHigh = Annotated[
+    list[str] | None, _option(_LOG, "Cut logged actions above this, likewise.", metavar="NUMBER|none")
+]
 SkipBadFiles = Annotated[bool, _option(_LOG, "Leave out files that cannot be read, and say which.", "--skip-bad-files")]
 Stream = Annotated[
     bool | None,
@@ -235,6 +246,8 @@ def evaluate(
     on_truncation: OnTruncation = None,
     gap: Gap = "1.5",
     drop_duplicates: DropDuplicates = False,
+    action_low: ActionLow = None,
+    action_high: ActionHigh = None,
     skip_bad_files: SkipBadFiles = False,
     stream: Stream = None,
     features: Features = "auto",
@@ -283,6 +296,8 @@ def compare(
     on_truncation: OnTruncation = None,
     gap: Gap = "1.5",
     drop_duplicates: DropDuplicates = False,
+    action_low: ActionLow = None,
+    action_high: ActionHigh = None,
     skip_bad_files: SkipBadFiles = False,
     stream: Stream = None,
     features: Features = "auto",
@@ -319,6 +334,7 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
     with one_line_errors(resumes=resumes), ExitStack() as held:
         settings = _settings(given)
         kinds, roles, gap = _kinds(given["kind"] or ()), roles_of(given, _ROLES), _gap(given["gap"])
+        bounds = tuple(_bound(side, given[f"action_{side}"]) for side in ("low", "high"))
         if given["fail_on"] not in (None, "bad", "caution"):
             raise InputError(f"--fail-on must be bad or caution. Got {given['fail_on']!r}.")
         if not several and len(given["policy"]) > 1:
@@ -343,7 +359,8 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
                 out.file(path.name, progress=True)
             held.enter_context(files.holding(path))
         policies = _policies(given["policy"], given["trust"])
-        log = read(given["log"], **roles, kinds=kinds, gap=gap, **{name: given[name] for name in _LOG_SETTINGS})
+        chosen = {name: given[name] for name in _LOG_SETTINGS}
+        log = read(given["log"], **roles, kinds=kinds, gap=gap, action_bounds=bounds, **chosen)
         if several:
             answer: Any = comparison.compare(log, policies, **settings)
         else:
@@ -470,6 +487,16 @@ def _gap(text: str) -> float | None:
         return float(text)
     except ValueError:
         raise InputError(f"--gap must be none or a number ≥ 1. Got {text!r}.") from None
+
+
+def _bound(side: str, texts: Sequence[str] | None) -> list[float | None] | None:
+    """One side of `action_bounds`; None: it was not given."""
+    if texts is None:
+        return None
+    try:
+        return [None if text.lower() == "none" else float(text) for text in texts]
+    except ValueError:
+        raise InputError(f"--action-{side} must be a number or none. Got {', '.join(map(repr, texts))}.") from None
 
 
 def _value(text: str) -> int | float | str:

@@ -73,7 +73,7 @@ def _reproduce(
         recorded = repeat.read(manifest)
         check_workers(workers)
         out = _OUT / recorded.study if out is None else out
-        _make_own_folder(out)
+        make_own_folder(out)
         if changed := repeat.other_versions(recorded):
             output.echo(f"note: other versions than in the manifest ({'; '.join(changed)}).", aside=True)
         result = recorded.run(out, workers=workers, force=force, quiet=quiet)
@@ -154,6 +154,13 @@ def practice(
     rows: Annotated[
         int | None, typer.Option(help="Rows of a MuJoCo log to use, spread evenly.", show_default="1000000")
     ] = None,
+    actions: Annotated[
+        str,
+        typer.Option(
+            metavar="executed|chosen",
+            help="Logged actions: cut to the actuators' bounds, or as the behavior chose them.",
+        ),
+    ] = "executed",
     seed: Seed = 0,
     quick: Annotated[
         bool,
@@ -174,7 +181,7 @@ def practice(
     """What settings that see no truth give: closed forms, networks and fitted Q on the MuJoCo study's logs and a pendulum's."""
 
     def settings(study: Any) -> Any:
-        return practice_settings(study, env, sigma, rows, seed, quick, _text(actors))
+        return practice_settings(study, env, sigma, rows, seed, quick, _text(actors), actions)
 
     _run("practice", settings, out, data=data, force=force, quiet=quiet, workers=workers)
 
@@ -187,6 +194,7 @@ def practice_settings(
     seed: int,
     quick: bool,
     actors: str,
+    actions: str = "executed",
 ) -> Any:
     """The practice study that the options ask for. Noise that an environment's own list lacks is new for MuJoCo, which has one
     list for all; the pendulum has a list of its own, and takes part with those of its noises that are asked for, or with all
@@ -203,7 +211,7 @@ def practice_settings(
         size["noises"] = wanted if is_alone else tuple(noise for noise in study.Config.noises if noise in wanted)
     if len(set(sigmas or ())) < len(sigmas or ()):
         raise InputError(f"--sigma must be given once per noise. Got {', '.join(f'{s:g}' for s in sigmas or ())}.")
-    return study.Config(seed=seed, actors=actors, **size)
+    return study.Config(seed=seed, actors=actors, actions=actions, **size)
 
 
 @app.command()
@@ -398,9 +406,9 @@ def _run(
         config = settings(study)
         if workers is not None:
             check_workers(workers)
-        _make_own_folder(out)
+        make_own_folder(out)
         if data is not None:
-            _make_own_folder(data)
+            make_own_folder(data)
         if only_data:
             study.collect(config, data, workers=workers, quiet=quiet)
             output.echo(f"Logs and truths: {data}")
@@ -432,7 +440,7 @@ def _print(name: str, result: Any, out: Path) -> None:
     output.echo(f"Results: {out} ({', '.join(show.files(result))}, manifest.json)")
 
 
-def _make_own_folder(folder: Path) -> None:
+def make_own_folder(folder: Path) -> None:
     if folder.parent == _OUT:
         _OUT.mkdir(exist_ok=True)
 

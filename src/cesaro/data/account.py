@@ -21,6 +21,7 @@ class Tally:
         self._lengths: set[int] = set()  # two at most
         self._resets = 0
         self.holes = 0  # cuts where a file was left out
+        self.cut_actions: int | None = None  # rows whose action was cut; None: there are no bounds
 
     def add(self, found: Structure, then: Successors) -> None:
         counts = self._counts
@@ -50,8 +51,9 @@ class Tally:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Rows, kept ones, trajectories, episodes, cuts, restarts, and dropped rows by reason."""
-        return self._counts | {f"dropped: {reason}": count for reason, count in self._dropped.items() if count}
+        """Rows, kept ones, trajectories, episodes, cuts, restarts, cut actions, and dropped rows by reason."""
+        cut = {} if self.cut_actions is None else {"cut actions": self.cut_actions}
+        return self._counts | cut | {f"dropped: {reason}": count for reason, count in self._dropped.items() if count}
 
     @property
     def reset_after(self) -> int | None:
@@ -60,9 +62,13 @@ class Tally:
 
 
 def account(tally: Tally, has_next: bool, settings: Settings) -> list[str]:
-    """Sentences on cuts, dropped rows, restarts and resets."""
+    """Sentences on cut actions, cuts, dropped rows, restarts and resets."""
     notes: list[str] = []
     counts, reset_after = tally.counts, tally.reset_after
+    if tally.cut_actions is not None:
+        notes.append(
+            f"Actions were cut to {settings.action_bounds} in {tally.cut_actions:,} of {_many(counts['rows'], 'row')}."
+        )
     if tally.holes:
         notes.append(f"Trajectories were cut at {_many(tally.holes, 'place')} where files were left out.")
     if counts["cuts"] > tally.holes:

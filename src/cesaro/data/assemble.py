@@ -15,6 +15,7 @@ from cesaro.data import columns as numbers
 from cesaro.data import labels
 from cesaro.data.account import Tally, account, reject_empty, reject_nothing_left
 from cesaro.data.blocks import Array, Parts, Rows
+from cesaro.data.bounds import reject_width
 from cesaro.data.columns import ColumnPlace, basic_type, first_true, is_list, is_text, reject_missing, unwrapped
 from cesaro.data.continuing import (
     DisorderError,
@@ -137,6 +138,7 @@ def _whole(outline: Outline, rows: "Assembly", notes: list[str]) -> Whole:
     tally.add(structure, found)
     reject_nothing_left(outline.name, tally.counts, has_next, settings)
     parts, _ = rows.parts(found, ordered.trajectory, order=order)
+    tally.cut_actions = rows.cut_actions
     if parts.weights is not None and not parts.weights[parts.kept].any():
         raise no_weight(outline)
     return Whole(
@@ -228,6 +230,9 @@ class Assembly:
         first: the row of the log that they begin with.
         rows: how many they are; None: all that the table has.
         known: what the whole log tells of the columns of a role.
+
+    Attributes:
+        cut_actions: rows whose action was cut, once they have been read; None where the settings have no bounds.
     """
 
     def __init__(
@@ -240,6 +245,7 @@ class Assembly:
     ) -> None:
         self.outline, self.first, self._known = outline, first, known or {}
         self.rows = table.num_rows if rows is None else rows
+        self.cut_actions: int | None = None
         self._columns = {name: table[name] for name in table.column_names}
         self._uses = [column for _, columns in outline.roles.items() for column in columns]
 
@@ -389,13 +395,23 @@ class Assembly:
         now, after = role_values(role, pairs, asked, order, needed, known)
         return now, after
 
-    def _actions(self, order: Rows | None) -> tuple[Values, NDArray[np.bool_] | None]:
-        outline = self.outline
-        role = outline.schema.action
+    def actions(self, order: Rows | None = None) -> Values:
+        """Of every row of the table, cut where the settings have bounds; `order`: the rows that count as cut."""
+        role, bounds = self.outline.schema.action, self.outline.settings.action_bounds
         pairs: list[Pair] = [[(self.column(name), self.place(name))] for name in role.columns]
-        asked = [name in outline.kinds for name in role.columns]
-        known = self._known.get("action", NOTHING_KNOWN)
-        actions = role_values(role, pairs, asked, None, known=known)[0]
+        asked = [name in self.outline.kinds for name in role.columns]
+        actions = role_values(role, pairs, asked, None, known=self._known.get("action", NOTHING_KNOWN))[0]
+        logged = actions.columns[0]
+        if bounds is None or isinstance(logged, Categories):
+            return actions
+        reject_width(self.outline.name, bounds, 1 if logged.ndim == 1 else logged.shape[1])
+        cut = bounds.cut(logged)
+        changed = (cut != logged).reshape(len(logged), -1).any(axis=1)
+        self.cut_actions = int(np.count_nonzero(changed[slice(self.rows) if order is None else order]))
+        return Values(actions.form, actions.names, (cut,))
+
+    def _actions(self, order: Rows | None) -> tuple[Values, NDArray[np.bool_] | None]:
+        outline, actions = self.outline, self.actions(order)
         available = None
         if outline.roles.available is not None:
             labelled = actions.columns[0]

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from cesaro.data import blocks
 from cesaro.data.assemble import Whole, assemble
 from cesaro.data.blocks import Array, Block, Rows, Sample, Stretch, narrowed, sample_rows
+from cesaro.data.bounds import ActionBounds
 from cesaro.data.digests import Found, rows_digest
 from cesaro.data.roles import Chosen, Roles, check_kinds
 from cesaro.data.schema import Schema
@@ -36,6 +37,7 @@ class Origin:
         kinds: "number" or "category" per column, where it was chosen.
         inferred: roles whose columns were found by their names.
         denied: roles of which the caller said that the log has none.
+        bounds: of the system's actions, where the log itself tells them.
     """
 
     source: Source
@@ -44,6 +46,7 @@ class Origin:
     settings: Settings
     inferred: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
+    bounds: ActionBounds | None = None
 
 
 class Log(ABC):
@@ -167,6 +170,8 @@ class Transitions(Log):
             of all trajectories, where it has fewer than 3 steps). None: time orders the rows and never cuts, for logs whose
             steps take irregular times by nature, such as calls.
         drop_duplicates: whether rows of one trajectory and time that agree in everything else count once.
+        action_bounds: a pair (low, high) that actions are cut to, where the system cut them and the log holds what it was asked
+            for. Each is a number, or one per dimension; None on an open side.
 
     Example:
         >>> import numpy as np
@@ -197,9 +202,10 @@ class Transitions(Log):
         on_truncation: str | None = None,
         gap: float | None = GAP,
         drop_duplicates: bool = False,
+        action_bounds: Any = None,
     ) -> None:
         settings = check_settings(
-            "Transitions", reward_lag, on_termination, on_truncation, gap, drop_duplicates=drop_duplicates
+            "Transitions", reward_lag, on_termination, on_truncation, gap, None, drop_duplicates, action_bounds
         )
         columns: dict[str, Any] = {}
         roles = Roles(

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,8 @@ class MinariSource(Source):
             self.num_rows = int(data.total_steps)
         self._observations, self._actions = list(observations), list(actions)
         then = [f"next_{column}" for column in observations]
-        super().__init__(name, [*observations, *actions, "reward", *then, "terminated", "truncated", "trajectory"])
+        names = [*observations, *actions, "reward", *then, "terminated", "truncated", "trajectory"]
+        super().__init__(name, names, _bounds(list(actions.values())))
         self.roles = {"observation": self._observations, "next_observation": then, "action": self._actions}
         spaces = {**observations, **actions}
         self.kinds = {column: "category" for column, space in spaces.items() if type(space).__name__ == "Discrete"}
@@ -116,6 +117,13 @@ def _leaves(name: str, space: Any) -> Iterator[tuple[str, Any]]:
     else:
         for key, part in parts.items() if isinstance(parts, Mapping) else enumerate(parts):
             yield from _leaves(f"{name}.{key}", part)
+
+
+def _bounds(spaces: Sequence[Any]) -> dict[str, Any]:
+    """Of the actions, as a log's metadata tell them; none where they are labels, or several vectors."""
+    if len(spaces) != 1 or type(spaces[0]).__name__ != "Box":
+        return {}
+    return {"action_low": spaces[0].low.reshape(-1), "action_high": spaces[0].high.reshape(-1)}
 
 
 def _leaf(values: Any, column: str) -> Any:

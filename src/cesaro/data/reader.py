@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cesaro.checks import named_arguments
 from cesaro.data import minari_source
 from cesaro.data.blocks import Block, Rows, Stretch
+from cesaro.data.bounds import carried_bounds
 from cesaro.data.digests import Found
 from cesaro.data.files import open_path
 from cesaro.data.log import Log, Origin, Transitions
@@ -51,6 +52,7 @@ def read(
     on_truncation: str | None = None,
     gap: float | None = GAP,
     drop_duplicates: bool = False,
+    action_bounds: Any = None,
     skip_bad_files: bool = False,
     stream: bool | None = None,
 ) -> Log:
@@ -88,6 +90,8 @@ def read(
             steps take irregular times by nature, such as calls.
         drop_duplicates: whether rows of one trajectory and time that agree in every column in use count once, as where an
             export holds rows twice. Without it two rows of one time are an error. It needs `time`, and a log in memory.
+        action_bounds: a pair (low, high) that logged actions are cut to, where the system cut them and the log holds what it was
+            asked for. Each is a number, or one per dimension; None on an open side. `Log.notes` says how many rows were cut.
         skip_bad_files: whether files and folders that cannot be read are left out; `Log.notes` then names them, and
             trajectories are cut there. Without it they are an error.
         stream: whether the log is read block by block, once per pass, and never held in memory; the answers are the same. None:
@@ -132,7 +136,7 @@ def read(
     if cost is not None:
         given["reward"] = None
     settings = check_settings(
-        opened.name, reward_lag, on_termination, on_truncation, gap, opened.options, drop_duplicates
+        opened.name, reward_lag, on_termination, on_truncation, gap, opened.options, drop_duplicates, action_bounds
     )
     settings = replace(settings, cost=cost is not None)
     roles, notes = find_roles(opened.name, opened.names, given)
@@ -160,7 +164,8 @@ def read(
         given["reward"] = cost
     inferred = tuple(role for role, _ in roles.items() if given.get(role) is None)
     denied = tuple(role for role, value in given.items() if value is False)
-    log.origin = Origin(opened, roles, chosen, settings, inferred, denied)
+    bounds = carried_bounds(opened.name, opened.options)
+    log.origin = Origin(opened, roles, chosen, settings, inferred, denied, bounds)
     return log
 
 

@@ -25,10 +25,17 @@ DEFAULTS: dict[str, tuple[str, ...]] = {
     "truncated": ("truncated", "truncations", "timeout", "timeouts"),
     "available": ("available",),
 }
+# What `collect` logs beside the action: what the policy chose, before the environment's bounds cut it. It has no role.
+CHOSEN = "chosen_action"
 PREFIXED = ("observation", "action", "next_observation")
 # Names that could mean something else: said, never taken.
 DONE = ("done", "dones")
 WEIGHTS = ("weight", "weights")
+
+
+def is_chosen(name: str, names: Sequence[str]) -> bool:
+    """Whether a column is the one that `collect` logs beside the action."""
+    return name == CHOSEN and "action" in names
 
 
 @dataclass(frozen=True)

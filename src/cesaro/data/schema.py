@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 
 from cesaro.data import columns as convert
+from cesaro.data.bounds import BOUNDS
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import Settings
 from cesaro.data.values import Form
@@ -60,6 +61,18 @@ def describe(log: str, roles: Roles, types: pa.Schema, kinds: Mapping[str, str],
                 f'Got labels in "{column}"; join the action columns into one column of labels.'
             )
         action = action._replace(form="vector")
+    if settings.action_bounds is not None and "category" in action.kinds:
+        raise InputError(
+            Sentence(
+                '{log}: {bounds} must come with actions that are numbers. Got labels in "{column}"; leave them out, or {give} '
+                "{number} if these are numbers.",
+                log=log,
+                bounds=BOUNDS,
+                column=action.columns[0],
+                give=GIVE,
+                number=convert.kind_argument(action.columns[0], "number"),
+            )
+        )
     found = {role: SchemaRole(columns) for role, columns in roles.items()}
     found["observation"] = _role(log, "observation", roles.observation, types, kinds)
     found["action"] = action

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from cesaro import checks, documents
+from cesaro.data.bounds import ActionBounds, check_bounds
 from cesaro.errors import InputError
 
 OnTermination = Literal["restart", "keep", "drop"]
@@ -22,6 +23,7 @@ class Settings:
         gap: a step of more than this many median steps of its trajectory cuts it; None: none does.
         cost: whether the column of rewards holds costs, so that a reward is minus its entry.
         drop_duplicates: whether rows of one trajectory and time that agree in every column in use count once.
+        action_bounds: what actions are cut to; None: they stay as they are logged.
     """
 
     reward_lag: int = 0
@@ -30,6 +32,7 @@ class Settings:
     gap: float | None = GAP
     cost: bool = False
     drop_duplicates: bool = False
+    action_bounds: ActionBounds | None = None
 
 
 def check_settings(
@@ -40,6 +43,7 @@ def check_settings(
     gap: Any,
     carried: Mapping[str, Any] | None = None,
     drop_duplicates: Any = False,
+    action_bounds: Any = None,
 ) -> Settings:
     """The caller's choice, else what the log carries, else restart and keep."""
     if isinstance(reward_lag, bool) or not isinstance(reward_lag, int) or reward_lag not in (0, 1):
@@ -56,7 +60,8 @@ def check_settings(
     factor = None if gap is None else checks.number("gap", gap, low=1.0)
     if not isinstance(drop_duplicates, bool):
         raise InputError(f"drop_duplicates must be True or False. Got {drop_duplicates!r}.")
-    return Settings(reward_lag, **chosen, gap=factor, drop_duplicates=drop_duplicates)
+    bounds = check_bounds(action_bounds)
+    return Settings(reward_lag, **chosen, gap=factor, drop_duplicates=drop_duplicates, action_bounds=bounds)
 
 
 def carried_settings(log: str, metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:

@@ -317,12 +317,14 @@ def index_blocks(outline: Outline, windows: Windows, *, quiet: bool) -> BlockInd
     gap = outline.settings.gap
     if roles.time is not None and gap is not None:
         steps = UsualSteps(gap, lambda: _many_steps(outline))
-    if not columns and not labelled.columns:
+    acted = () if outline.settings.action_bounds is None else roles.action.columns
+    cut_actions = 0
+    if not columns and not labelled.columns and not acted:
         first.skip()
         return first.index(labelled.levels())
     rows = sum(windows.file_rows)
     with row_progress("structure", total=rows, quiet=quiet) as advance:
-        for window in windows.read(list(dict.fromkeys((*columns, *labelled.columns)))):
+        for window in windows.read(list(dict.fromkeys((*columns, *labelled.columns, *acted)))):
             table = Assembly(outline, window.table, window.first, window.rows)
             found = first.add(table, window)
             order.add(found, window)
@@ -330,8 +332,12 @@ def index_blocks(outline: Outline, windows: Windows, *, quiet: bool) -> BlockInd
                 at, taken = steps_within(found.time, found.structure.ends_steps)
                 steps.add(taken, np.zeros(len(at), dtype=np.int64) if found.codes is None else found.codes[at])
             labelled.add(table)
+            if acted:
+                table.actions()
+                cut_actions += table.cut_actions or 0
             advance(window.rows)
     order.finish()
+    first.tally.cut_actions = cut_actions if acted else None
     levels = labelled.levels()
     usual = None if steps is None else steps.finish(first.tally.counts["trajectories"])
     if usual is None:
@@ -341,6 +347,7 @@ def index_blocks(outline: Outline, windows: Windows, *, quiet: bool) -> BlockInd
         for window in windows.read(columns):
             again.add(Assembly(outline, window.table, window.first, window.rows), window)
             advance(window.rows)
+    again.tally.cut_actions = first.tally.cut_actions
     return again.index(levels)
 
 

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from cesaro import user_code
 from cesaro.checks import Array
 from cesaro.data import Block, Log
+from cesaro.data.bounds import bounds_of
 from cesaro.data.columns import kind_argument
 from cesaro.data.log import Origin
 from cesaro.data.values import Values
-from cesaro.diagnostics.finding import Check, Diagnostic, Verdict
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most
 from cesaro.diagnostics.subject import Subject, solved
 from cesaro.errors import CesaroError
 from cesaro.inspection import evidence
@@ -26,6 +27,8 @@ from cesaro.text import GIVE, Sentence, Wording, argument, option, percent, visi
 
 # Features of a quick answer, at most.
 QUICK = 200
+# Logged actions beyond what the system can do: as of support, a hundredth is a detail and a tenth decides the answer.
+BEYOND_CAUTION, BEYOND_BAD = 0.01, 0.1
 # Two quick answers differ if they do by so many standard errors of the difference, and beyond the interval of the estimate.
 CLEAR, OUTSIDE, SMALL = 3.0, 2.0, 0.02
 
@@ -87,7 +90,23 @@ KIND_OF_THE_ACTION = Check(
     remedy="`--kind COLUMN=number`, or `=category` to say that they are labels",
 )
 
+BOUNDS_OF_THE_ACTION = Check(
+    "bounds of the action",
+    number=(
+        "share of rows whose action lies beyond the bounds that the log's metadata tell, or else the target's own; only where "
+        "actions are numbers and bounds are known"
+    ),
+    caution=f"over {percent(BEYOND_CAUTION)}",
+    bad=f"over {percent(BEYOND_BAD)} beyond the bounds of the metadata; the target's own may be narrower than the system's",
+    meaning=(
+        "the log holds actions as they were chosen, and the system executed them cut to its bounds: values are fitted to actions "
+        "that never happened, and the target's own seem rarer than they are"
+    ),
+    remedy="`--action-low` and `--action-high` cut logged actions; better, log what was executed",
+)
+
 CHECKS = (
+    BOUNDS_OF_THE_ACTION,
     SEQUENCE_OF_ROWS,
     ROW_OF_THE_REWARD,
     UNUSED_COLUMNS,
@@ -96,10 +115,11 @@ CHECKS = (
 
 
 def description(subject: Subject) -> Iterator[Diagnostic]:
-    """The order of rows, the row of the reward, unused columns, the kind of the action."""
+    """The bounds of the action, the order of rows, the row of the reward, unused columns, the kind of the action."""
     log = subject.log
     if log is None or subject.num_rows < ENOUGH:
         return
+    yield from bounds_of_action(subject, log)
     seed = subject.prepared.random_state
     origin = log.origin
     sample = evidence.contiguous(log, seed)
@@ -120,6 +140,40 @@ def description(subject: Subject) -> Iterator[Diagnostic]:
         yield from unused_column(subject, origin, table)
     if origin is not None:
         yield from kind_of_action(subject, origin, sample, table)
+
+
+def bounds_of_action(subject: Subject, log: Log) -> Iterator[Diagnostic]:
+    """Does the log hold actions that its system cannot execute?"""
+    policy, rows = subject.prepared.policy, subject.prepared.sample.rows
+    if policy is None or rows.actions.is_discrete:
+        return
+    logged = np.asarray(rows.actions.columns[0]).reshape(len(rows), -1)
+    told = log.schema.settings.action_bounds or (None if log.origin is None else log.origin.bounds)
+    if told is not None and not told.fit(logged.shape[1]):
+        told = None  # of other columns than those in use
+    bounds = told or bounds_of(policy.policy.low, policy.policy.high)
+    if bounds is None or not bounds.fit(logged.shape[1]):
+        return
+    share = float(np.mean(bounds.beyond(logged)))
+    whose = "the target's own bounds" if told is None else "the bounds of the system"
+    said = f"{percent(share) if share else 'None'} of the logged actions lie beyond {whose}, {bounds}"
+    if share > BEYOND_CAUTION:
+        said += (
+            "; if the system cuts what it is asked for there, the log holds actions that were chosen and never executed"
+            if told is None
+            else ": the log holds actions that were chosen and never executed"
+        )
+    yield BOUNDS_OF_THE_ACTION.found(
+        share,
+        at_most(share, BEYOND_CAUTION, 1.0 if told is None else BEYOND_BAD),
+        f"{said}.",
+        Sentence(
+            "{give} {options}{unless}.",
+            give=GIVE.capitalized,
+            options=bounds.wording,
+            unless=", unless the system executes actions beyond these" if told is None else "",
+        ),
+    )
 
 
 def sequence_of_rows(found: evidence.Order) -> Diagnostic:

@@ -19,7 +19,7 @@ from cesaro.data import Block, Log, Transitions
 from cesaro.data.columns import basic_type, is_list, is_number, is_text
 from cesaro.data.log import Origin
 from cesaro.data.names import CALENDAR, TIMES, folded, is_id, means, sounds_like_cost
-from cesaro.data.roles import Chosen, Roles
+from cesaro.data.roles import Chosen, Roles, is_chosen
 from cesaro.data.settings import Settings
 from cesaro.data.sources import Source, TableSource
 from cesaro.data.values import Categories, Column, Values
@@ -110,9 +110,9 @@ def are_costs(name: str, entries: Array) -> bool:
 
 
 def unused_columns(origin: Origin) -> list[str]:
-    """Columns without a role, in the order of the file."""
-    used = set(origin.roles.columns())
-    return [name for name in origin.source.names if name not in used]
+    """Columns without a role, in the order of the file; what the action was before bounds cut it tells nothing more."""
+    used, names = set(origin.roles.columns()), origin.source.names
+    return [name for name in names if name not in used and not is_chosen(name, names)]
 
 
 def looked_at(source: Source) -> int:

@@ -27,7 +27,7 @@ from cesaro.data.names import (
     means,
     sounds_like_cost,
 )
-from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Chosen, Roles, find_roles
+from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Chosen, Roles, find_roles, is_chosen
 from cesaro.data.settings import GAP, Settings
 from cesaro.data.sources import Source
 from cesaro.data.values import Categories
@@ -237,6 +237,8 @@ class _Proposer:
                 reason = "it holds nothing that can be used"
             elif found.levels is not None and found.levels <= 1:
                 reason = "it is the same in every row"
+            elif is_chosen(name, self.table.column_names):
+                reason = 'it is "action" before bounds cut it'
             elif means(name, PROPENSITIES):
                 reason = "probabilities of the logging policy are not needed"
             elif folded(name) in WEIGHTS:

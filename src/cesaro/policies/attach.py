@@ -16,8 +16,6 @@ from cesaro.policies.observed import Observations, columns, named
 from cesaro.policies.words import Fixed
 from cesaro.text import Sentence
 
-_SLACK = 1e-6  # relative rounding of an action at its bound
-
 
 class Attached:
     """A policy whose actions are those of one log.
@@ -251,8 +249,7 @@ class Attached:
                     f"{self._log.name} has actions of {self._log.width} numbers."
                 )
             limits = np.broadcast_to(bound, (self._log.width,))
-            slack = np.where(np.isfinite(limits), _SLACK * np.maximum(1.0, np.abs(limits)), 0.0)
-            wrong = sign * actions > sign * limits + slack
+            wrong = checks.beyond(actions, limits, sign)
             if wrong.any():
                 row, column = checks.first_index(wrong)
                 raise InputError(

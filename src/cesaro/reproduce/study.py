@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cesaro import checks, documents
 from cesaro.engines import in_use, map_completed
+from cesaro.engines.processes import in_processes
 from cesaro.errors import InputError
 from cesaro.files import Arrays, write_json
 from cesaro.folders import Workspace
@@ -91,27 +92,46 @@ def require_sizes(study: str, config: Any) -> None:
 
 
 def compute(
-    work: Folder, jobs: Mapping[str, Callable[[], Arrays]], *, label: str, workers: int = 1, quiet: bool = False
+    work: Folder,
+    jobs: Mapping[str, Callable[[], Arrays]],
+    *,
+    label: str,
+    workers: int = 1,
+    quiet: bool = False,
+    processes: bool = False,
 ) -> dict[str, Arrays]:
     """Every piece, in the order of `jobs`: read where stored, else computed and stored.
 
-    Each job computes one piece and depends on nothing but its own settings. They run on `workers` threads, or as tasks of the
-    cluster in use (`engines.using`); BLAS runs on one thread meanwhile, since the pieces themselves are what runs in parallel.
+    Each job computes one piece and depends on nothing but its own settings. They run on `workers` threads (processes, where
+    Python itself does much of the work), or as tasks of the cluster in use (`engines.using`); BLAS runs on one thread
+    meanwhile, since the pieces themselves are what runs in parallel.
     """
     pieces = {name: piece for name in jobs if (piece := work.load(name)) is not None}
     names = [name for name in jobs if name not in pieces]
     engine, address = in_use()
     with progress(label, total=len(jobs), done=len(pieces), quiet=quiet) as advance:
-        found = map_completed(partial(_piece, jobs), names, engine=engine, address=address, workers=workers)
-        for number, piece in found:
+
+        def store(number: int, piece: Arrays) -> None:
             pieces[names[number]] = piece
             work.store(names[number], piece)
             advance()
+
+        if processes and engine == "local":
+            in_processes(_called, [jobs[name] for name in names], store, workers)
+        else:
+            for number, piece in map_completed(
+                partial(_piece, jobs), names, engine=engine, address=address, workers=workers
+            ):
+                store(number, piece)
     return {name: pieces[name] for name in jobs}
 
 
 def _piece(jobs: Mapping[str, Callable[[], Arrays]], name: str) -> Arrays:
     return jobs[name]()
+
+
+def _called(job: Callable[[], Arrays]) -> Arrays:
+    return job()
 
 
 def manifest(

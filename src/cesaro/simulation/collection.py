@@ -38,8 +38,8 @@ def collect(
         policy: anything that `cesaro.policy` takes, or "shipped" for the actor that comes with cesaro.
         steps: rows of the log, in all.
         seed: of all random numbers.
-        sigma: standard deviation of the normal noise on continuous actions. The log holds the action with its noise; the
-            environment gets it cut to its bounds.
+        sigma: standard deviation of the normal noise on continuous actions. The environment gets the action with its noise, cut
+            to its bounds, and so does the log's `action`; where there are bounds, `chosen_action` holds it before the cut.
         epsilon: probability of a uniform action instead of the policy's, for discrete actions.
         streams: independent runs, each from a reset of its own; the trajectories of the log.
         time_limit: False: without the environment's limit on the length of episodes (environments by name only).
@@ -52,7 +52,8 @@ def collect(
         quiet: no progress bar.
 
     Where an episode ends, by termination or by the time limit, the next observation is the first one of the next episode, and
-    the log says so in its metadata. A Minari data set holds the last observation of each episode instead.
+    the log says so in its metadata. A Minari data set holds the last observation of each episode instead, and no
+    `chosen_action`.
 
     Example:
         >>> import cesaro as cs

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cesaro.data.bounds import bounds_of
+from cesaro.data.roles import CHOSEN
 from cesaro.fingerprints import file_fingerprint, fingerprint
 from cesaro.policies import policy as as_policy
 from cesaro.simulation.environments import Env, Interface
@@ -28,7 +30,11 @@ def describe_log(jobs: Sequence[Job], face: Interface) -> dict[str, Any]:
     """The metadata of a log: what is simulated, and how `cesaro.read` shall take it."""
     job = jobs[0]
     noise = {"sigma": job.sigma} if face.actions is None else {"epsilon": job.epsilon}
-    stored = "as drawn" if face.actions is not None else "with its noise, before the environment's bounds cut it"
+    bounds = None if face.actions is not None else bounds_of(face.low, face.high)
+    if bounds is not None:
+        stored = f"as executed: cut to the environment's bounds; {CHOSEN} is what was asked for"
+    else:
+        stored = "as drawn" if face.actions is not None else "with its noise"
     return {
         "schema": SCHEMA,
         "on_termination": "keep",
@@ -42,6 +48,7 @@ def describe_log(jobs: Sequence[Job], face: Interface) -> dict[str, Any]:
         "time_limit": face.time_limit,
         "reset_rule": reset_rule(face),
         "stored_action": stored,
+        **({} if bounds is None else {"actions": "executed", **bounds.to_dict()}),
         "versions": face.versions,
     }
 

@@ -5,7 +5,7 @@ A log is one Parquet file that `cesaro.read` takes without options, or a Minari 
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cesaro import documents
+from cesaro.data.bounds import carried_bounds
+from cesaro.data.roles import CHOSEN
 from cesaro.data.sorting import has_mark
 from cesaro.errors import InputError
 from cesaro.files import holding, write_json
@@ -31,6 +33,7 @@ _COLUMNS = {
     "next_observation": "next_observations",
     "terminated": "terminated",
     "truncated": "truncated",
+    CHOSEN: "chosen_actions",
 }
 # The files of a Minari data set.
 _DATA = ("data/metadata.json", "data/main_data.hdf5")
@@ -88,9 +91,18 @@ def table(about: dict[str, Any], streams: Iterable[Arrays]) -> pa.Table:
 
 
 def _rows(number: int, stream: Arrays, about: dict[str, Any]) -> pa.Table:
-    stream = {**stream, "trajectory": np.full(len(stream["rewards"]), number, dtype=np.int32)}
-    columns = {column: _column(stream[name]) for column, name in _COLUMNS.items()}
+    ids = np.full(len(stream["rewards"]), number, dtype=np.int32)
+    arrays = {**executed(stream, about), "trajectory": ids}
+    columns = {column: _column(arrays[name]) for column, name in _COLUMNS.items() if name in arrays}
     return pa.table(columns).replace_schema_metadata({b"cesaro": json.dumps(about).encode()})
+
+
+def executed(stream: Arrays, about: Mapping[str, Any]) -> Arrays:
+    """With the actions that the environment got, and what was chosen as `chosen_actions`, where it has bounds."""
+    bounds = carried_bounds(about["env"], about)
+    if bounds is None:
+        return stream
+    return {**stream, "actions": bounds.cut(stream["actions"]), "chosen_actions": stream["actions"]}
 
 
 def _column(values: NDArray[Any]) -> pa.Array:
@@ -136,7 +148,7 @@ class MinariSink(Sink):
         folder = self.files(list(_DATA))[0].parent
         made = open_env(job.env, time_limit=job.time_limit)
         try:
-            seen, done = made.observation_space, _unbounded(made.action_space)
+            seen, done = made.observation_space, made.action_space
             storage = MinariStorage.new(
                 folder, observation_space=seen, action_space=done, env_spec=made.spec, jpeg_encoding=False
             )
@@ -153,7 +165,7 @@ class MinariSink(Sink):
             }
         )
         for stream in streams:
-            storage.update_episodes(_episodes(stream, seen, done))
+            storage.update_episodes(_episodes(executed(stream, about), seen, done))
         self._make_namespace()
         self.rename()
 
@@ -167,13 +179,6 @@ class MinariSink(Sink):
             with holding(file):
                 if not file.exists():
                     write_json(file, {})
-
-
-def _unbounded(space: Any) -> Any:
-    """The space of the actions as stored: with their noise they pass the bounds."""
-    from gymnasium.spaces import Box
-
-    return Box(-np.inf, np.inf, space.shape, space.dtype) if isinstance(space, Box) else space
 
 
 def _episodes(stream: Arrays, seen: Any, done: Any) -> Iterator[Any]:

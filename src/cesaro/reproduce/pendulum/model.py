@@ -104,9 +104,19 @@ def simulate(
 
 
 def log(
-    controller: Controller, noise: float, rows: int, pendulums: int, reset: float, rng: np.random.Generator
+    controller: Controller,
+    noise: float,
+    rows: int,
+    pendulums: int,
+    reset: float,
+    rng: np.random.Generator,
+    *,
+    action_bounds: tuple[float, float] | None = None,
 ) -> Transitions:
-    """A log of several pendulums, one trajectory each, of equal lengths; noise goes into actions as they are logged."""
+    """A log of several pendulums, one trajectory each, of equal lengths; noise goes into actions as they are logged.
+
+    `action_bounds`: what logged actions are cut to.
+    """
     length = rows // pendulums
     steps = [step for _, step in zip(range(length), simulate(controller, noise, pendulums, reset, rng))]
     seen, actions, rewards, then = (np.stack(parts, axis=1) for parts in zip(*steps))
@@ -116,6 +126,7 @@ def log(
         rewards.ravel(),
         then.reshape(-1, 3),
         trajectory=np.repeat(np.arange(pendulums), length),
+        action_bounds=action_bounds,
     )
 
 

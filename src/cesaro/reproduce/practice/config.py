@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from cesaro.reproduce import mujoco, study
-from cesaro.reproduce.practice.logs import PENDULUM, PENDULUMS, Subject
+from cesaro.reproduce.practice.logs import ACTIONS, EXECUTED, PENDULUM, PENDULUMS, Subject
 
 ENVS = (*mujoco.ENVS, PENDULUM)
 # The log of the MuJoCo study's own --quick, and a short one of the pendulum.
@@ -53,6 +53,8 @@ class Config:
         held: environments on whose logs the residual is also compared between held rates (`held`).
         seed: of logs and truths, maps and networks.
         actors: folder with a file ENV.safetensors per MuJoCo environment; empty: the actors that come with cesaro.
+        actions: "executed": logged actions are cut to the actuators' bounds, as the systems cut them; "chosen": they are left
+            as the behavior chose them, its noise beyond the bounds included.
     """
 
     envs: tuple[str, ...] = ENVS
@@ -75,9 +77,11 @@ class Config:
     held: tuple[str, ...] = mujoco.ENVS[:1]
     seed: int = 0
     actors: str = ""
+    actions: str = EXECUTED
 
     def __post_init__(self) -> None:
         study.require_sizes("practice", self)
+        _require(self.actions in ACTIONS, "actions", " or ".join(ACTIONS), self.actions)
         for name in ("envs", "maps"):
             value = getattr(self, name)
             _require(bool(value) and len(set(value)) == len(value), name, "one or more names, each once", value)
@@ -125,10 +129,10 @@ class Config:
 def command(config: Config) -> str:
     """A command that gives these settings; where no options do, the manifest itself does."""
     words = ["cesaro", "reproduce", "practice"]
-    same: dict[str, Any] = {"rows": config.rows, "seed": config.seed, "actors": config.actors}
+    same: dict[str, Any] = {name: getattr(config, name) for name in ("rows", "seed", "actors", "actions")}
     if config == Config(**{**QUICK, **same}):
         words.append("--quick")
     elif config != Config(**same):
         return "cesaro reproduce --from manifest.json"
-    words += ["--rows", str(config.rows), "--seed", str(config.seed)]
+    words += ["--rows", str(config.rows), "--actions", config.actions, "--seed", str(config.seed)]
     return shlex.join([*words, *(["--actors", config.actors] if config.actors else [])])

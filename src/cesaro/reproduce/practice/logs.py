@@ -16,11 +16,13 @@ from cesaro.policies import policy
 from cesaro.policies.base import Policy
 from cesaro.policies.observed import Observations
 from cesaro.reproduce.mujoco.data import Stored, load, rate
-from cesaro.reproduce.pendulum.model import CONTROLLERS, exact_rate, log
+from cesaro.reproduce.pendulum.model import CONTROLLERS, MAX_TORQUE, exact_rate, log
 
 # The pendulum of `cesaro reproduce pendulum`: its name among the environments, its controller, and its settings there.
 PENDULUM, CONTROLLER = "pendulum", "smooth"
 PENDULUMS, RESET, GRID = 20, 1 / 200, (301, 51)
+# What a log holds of an action: what its system did, or what its behavior asked for.
+ACTIONS = EXECUTED, CHOSEN = ("executed", "chosen")
 # Logs that stay in memory at a time; work goes through them in order.
 KEPT = 4
 
@@ -104,22 +106,25 @@ class Shelf:
             return self._load(subject)
 
 
-def mujoco_case(stored_log: Stored, stored_truth: Stored, actor: Path, most: int) -> Case:
-    """A recorded log, at most `most` rows of it, with the actor behind it."""
+def mujoco_case(stored_log: Stored, stored_truth: Stored, actor: Path, most: int, actions: str) -> Case:
+    """A recorded log, at most `most` rows of it, with the actor behind it, whose bounds are the environment's."""
     arrays, truth = load(stored_log), rate(load(stored_truth))
     streams = np.repeat(np.arange(len(arrays["lengths"])), arrays["lengths"])
     rows = thinned(len(streams), most)
     names = ("observations", "actions", "rewards", "next_observations")
-    transitions = Transitions(*(arrays[name][rows] for name in names), trajectory=streams[rows])
-    target = Remembered(policy(str(actor)), transitions, arrays["target_actions"][rows])
-    return Case(transitions, target, truth, rate(arrays))
+    target = policy(str(actor))
+    bounds = (target.low, target.high) if actions == EXECUTED else None
+    transitions = Transitions(*(arrays[name][rows] for name in names), trajectory=streams[rows], action_bounds=bounds)
+    remembered = Remembered(target, transitions, arrays["target_actions"][rows])
+    return Case(transitions, remembered, truth, rate(arrays))
 
 
-def pendulum_case(noise: float, rows: int, seed: int) -> Case:
+def pendulum_case(noise: float, rows: int, seed: int, actions: str = EXECUTED) -> Case:
     """A log of the noisy controller, with its exact rate."""
     controller = CONTROLLERS[CONTROLLER]
     rng = np.random.default_rng([seed, round(1e6 * noise)])
-    transitions = log(controller, noise, rows, PENDULUMS, RESET, rng)
+    bounds = (-MAX_TORQUE, MAX_TORQUE) if actions == EXECUTED else None
+    transitions = log(controller, noise, rows, PENDULUMS, RESET, rng, action_bounds=bounds)
     truth = _pendulum_rate()
     behavior = rate({"lengths": np.full(PENDULUMS, rows // PENDULUMS), "rewards": transitions.rewards})
     return Case(transitions, policy(controller), (truth, 0.0), behavior)

@@ -72,11 +72,12 @@ def _shelf(config: Config, folder: Path, quiet: bool) -> tuple[Shelf, dict[str, 
 
     def load(subject: Subject) -> Case:
         if subject.env == PENDULUM:
-            return pendulum_case(subject.sigma, config.pendulum_rows, config.seed)
+            return pendulum_case(subject.sigma, config.pendulum_rows, config.seed, config.actions)
         log, truth = files[subject.label], files["truth " + subject.env]
         assert log is not None
         assert truth is not None
-        return mujoco_case(log, truth, recordings.actor_file(subject.env, config.actors), config.rows)
+        actor = recordings.actor_file(subject.env, config.actors)
+        return mujoco_case(log, truth, actor, config.rows, config.actions)
 
     return Shelf(load), {name: stored.content[:16] for name, stored in files.items() if stored is not None}
 

@@ -1,0 +1,95 @@
+"""Which logs are scored: a base case at two sizes, and what is varied around it one factor at a time."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from cesaro.suite.system import System
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A kind of log."""
+
+    rows: int = 5_000
+    shift: str = "medium"
+    behavior: str = "one"
+    trajectories: int = 20
+    mixing: str = "usual"
+
+    @property
+    def label(self) -> str:
+        """What is varied in it."""
+        base = Cell()
+        changes = [
+            f"{self.shift} shift" if self.shift != base.shift else "",
+            self.behavior if self.behavior != base.behavior else "",
+            "one trajectory" if self.trajectories == 1 else "",
+            f"{self.mixing} mixing" if self.mixing != base.mixing else "",
+        ]
+        return ", ".join(filter(None, changes)) or "base"
+
+    @property
+    def key(self) -> str:
+        """For names of files."""
+        return f"{self.rows}_{self.shift}_{self.behavior}_{self.trajectories}_{self.mixing}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some logs of a kind.
+
+    Attributes:
+        logs: how many, by group of methods; a group that is not named has none.
+        targets: "main", or "all", so that ranks can be compared.
+    """
+
+    cell: Cell
+    logs: Mapping[str, int] = field(default_factory=dict)
+    targets: str = "main"
+
+
+BASE = Cell()
+LARGE = replace(BASE, rows=20_000)
+# Closed forms everywhere; learned methods on the base case; networks on one log of each shift.
+WHOLE = (
+    Part(BASE, {"closed": 50, "learned": 5, "network": 1}),
+    Part(LARGE, {"closed": 50}),
+    Part(BASE, {"closed": 10}, "all"),
+    Part(replace(BASE, shift="mild"), {"closed": 10, "network": 1}),
+    Part(replace(BASE, shift="strong"), {"closed": 10, "network": 1}),
+    Part(replace(BASE, trajectories=1), {"closed": 10}),
+    Part(replace(BASE, mixing="slow"), {"closed": 10}),
+    Part(replace(BASE, behavior="mixture"), {"closed": 10}),
+    Part(replace(BASE, behavior="sticky"), {"closed": 10}),
+    Part(replace(BASE, behavior="changed"), {"closed": 10}),
+    Part(replace(BASE, rows=2_000), {"closed": 10}),
+    Part(replace(BASE, rows=200_000), {"closed": 2}),
+)
+# A glance in minutes.
+QUICK = (Part(BASE, {"closed": 4}), Part(BASE, {"closed": 1}, "all"))
+# Robots take 400 µs a step: one log of each shift.
+ROBOTS = tuple(Part(replace(LARGE, shift=shift), {"closed": 1, "network": 1}) for shift in ("medium", "mild", "strong"))
+# Rows that are simulated together, as whole logs.
+_TOGETHER = 50_000
+
+
+def parts(kind: type[System], quick: bool) -> tuple[Part, ...]:
+    """What a kind of system is asked; a faulty one, which has one target and no rates, at its usual mixing alone."""
+    if kind.kind == "robot":
+        return ROBOTS[:1] if quick else ROBOTS
+    whole = QUICK if quick else WHOLE
+    if not kind.fault:
+        return whole
+    return tuple(part for part in whole if part.targets == "main" and part.cell.mixing == "usual")
+
+
+def chunks(part: Part, group: str) -> Iterator[tuple[int, int]]:
+    """First log and number of logs, piece by piece; a log is the same however many there are."""
+    size, logs = chunk(part.cell), part.logs.get(group, 0)
+    for first in range(0, logs, size):
+        yield first, min(size, logs - first)
+
+
+def chunk(cell: Cell) -> int:
+    """Logs of a piece."""
+    return max(1, min(10, _TOGETHER // cell.rows))

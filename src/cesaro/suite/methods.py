@@ -1,0 +1,246 @@
+"""What is scored on the suite: every candidate of today, each as a user would run it, none of which sees a truth."""
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cesaro.data import Log
+from cesaro.errors import CesaroError, InputError
+from cesaro.estimators import DiffLSTD
+from cesaro.evaluation import evaluate
+from cesaro.policies import Policy, python_file
+
+CONFIDENCE = 0.95
+VERDICTS = ("ok", "caution", "bad", "refused", "none")
+# Maps that are drawn on, in the order of what they can express.
+MAPS = ("linear", "polynomial:2", "polynomial:3", "fourier:50", "fourier:200")
+# Those whose answers are put together where candidates disagree, beside the default.
+TOGETHER = ("polynomial:2", "polynomial:3", "fourier:200", "auto")
+# Settings of networks: one for all systems, as somebody who tunes nothing would take.
+WIDTHS, STEPS, BATCH, STEP_SIZE, TRACKING, DISCOUNT = (64, 64), 20_000, 256, 1e-3, 0.005, 0.99
+_QUANTILE = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+
+
+class Answer(NamedTuple):
+    """What a method says about a log and a target.
+
+    Attributes:
+        rate: nan where there is no answer.
+        low, high: the interval; nan where there is none.
+        standard_error: nan where there is none.
+        verdict: "ok", "caution" or "bad"; "refused": there is no answer; "none": the method has no verdicts.
+    """
+
+    rate: float
+    low: float = math.nan
+    high: float = math.nan
+    standard_error: float = math.nan
+    verdict: str = "none"
+
+
+class Scored(NamedTuple):
+    """An answer with what it took."""
+
+    answer: Answer
+    seconds: float
+    megabytes: float
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the scoreboard.
+
+    Attributes:
+        group: "closed" (a second or so), "learned" (ten), "network" (a minute).
+        ask: the answer on a log for a policy, from a seed.
+    """
+
+    name: str
+    group: str
+    ask: Callable[[Log, Policy, int], Answer]
+
+    def __call__(self, log: Log, policy: Policy, seed: int) -> Scored:
+        """Refusals are answers too; anything else that goes wrong is an error of ours and is raised."""
+        _forget_peak()
+        before, start = _megabytes("VmRSS"), time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                answer = self.ask(log, policy, seed)
+            except CesaroError:
+                answer = Answer(math.nan, verdict="refused")
+        return Scored(answer, time.perf_counter() - start, max(0.0, _megabytes("VmHWM") - before))
+
+
+def methods() -> dict[str, Method]:
+    """By name."""
+    learned = ("diff-sgq", "diff-gq1", "diff-gq2", "gradient-dice")
+    found = [
+        Method("default", "closed", partial(_evaluated, "auto")),
+        *(Method(name, "closed", partial(_map, name)) for name in MAPS),
+        Method("disagreement", "closed", _disagreement),
+        Method("log", "closed", _logged),
+        *(Method(name, "learned", partial(_evaluated, name)) for name in learned),
+        Method("neural diff-sgq", "network", _neural),
+        Method("last layer", "network", _last_layer),
+        Method("fitted q", "network", _fitted_q),
+    ]
+    return {method.name: method for method in found}
+
+
+def chosen(names: Iterable[str]) -> dict[str, Method]:
+    """Some of them; `NAME` or `file.py:NAME` for an estimator of one's own.
+
+    Raises:
+        InputError: there is none of this name.
+    """
+    known = methods()
+    found = {}
+    for name in names:
+        if name in known:
+            found[name] = known[name]
+        elif python_file.place(name) is not None:
+            _loaded(name)  # what is wrong with it shows before anything runs
+            found[Path(name).name] = Method(Path(name).name, "closed", partial(_own_file, str(Path(name).resolve())))
+        else:
+            raise InputError(f"method must be one of {', '.join(known)}, or file.py:NAME. Got {name!r}.")
+    return found
+
+
+def own(estimator: Any, name: str | None = None) -> Method:
+    """A method from anything with `fit(log, policy)` and `reward_rate_`, and perhaps `interval()` and `standard_error_`.
+
+    Args:
+        estimator: an object, or a function without parameters (or a class) that makes one.
+    """
+    made = name or getattr(estimator, "__name__", type(estimator).__name__)
+    if not callable(estimator) and not hasattr(estimator, "fit"):
+        raise InputError(f"estimator must have fit(log, policy) and then reward_rate_. Got {estimator!r}.")
+    return Method(str(made), "closed", partial(_own, estimator))
+
+
+def _own(estimator: Any, log: Log, policy: Policy, seed: int) -> Answer:
+    made = estimator if hasattr(estimator, "fit") and not isinstance(estimator, type) else estimator()
+    made.fit(log, policy)
+    low, high = made.interval() if hasattr(made, "interval") else (math.nan, math.nan)
+    error = float(getattr(made, "standard_error_", math.nan))
+    return Answer(float(made.reward_rate_), float(low), float(high), error, getattr(made, "verdict_", "none"))
+
+
+def _own_file(place: str, log: Log, policy: Policy, seed: int) -> Answer:
+    return _own(_loaded(place), log, policy, seed)
+
+
+@cache
+def _loaded(place: str) -> Any:
+    """Once in every process."""
+    found = python_file.place(place)
+    assert found is not None
+    return python_file.load(*found)[0]
+
+
+def _fitted(estimator: Any) -> Answer:
+    low, high = estimator.interval(CONFIDENCE)
+    return Answer(estimator.reward_rate_, low, high, estimator.standard_error_)
+
+
+def _evaluated(method: str, log: Log, policy: Policy, seed: int) -> Answer:
+    found = evaluate(log, policy, method=method, random_state=seed, quiet=True)
+    low, high = found.interval(CONFIDENCE)
+    return Answer(found.reward_rate, low, high, found.standard_error, found.verdict)
+
+
+def _map(features: str, log: Log, policy: Policy, seed: int) -> Answer:
+    return _fitted(DiffLSTD(features, random_state=seed, quiet=True).fit(log, policy))
+
+
+def _disagreement(log: Log, policy: Policy, seed: int) -> Answer:
+    """The median of several maps; their spread enters the interval beside the median's own standard error."""
+    found = []
+    for features in TOGETHER:
+        with suppress(InputError):
+            found.append(_map(features, log, policy, seed))
+    if not found:
+        raise InputError("No map has an answer.")
+    rates = np.array([answer.rate for answer in found])
+    rate = float(np.median(rates))
+    error = math.hypot(float(np.median([answer.standard_error for answer in found])), float(rates.std()))
+    return Answer(rate, rate - _QUANTILE * error, rate + _QUANTILE * error, error)
+
+
+def _logged(log: Log, policy: Policy, seed: int) -> Answer:
+    return _fitted(DiffLSTD(quiet=True).fit(log, "logged"))
+
+
+def _networks(log: Log, policy: Policy, seed: int) -> Any:
+    from cesaro.approximators import MLP
+    from cesaro.estimators import Learned
+
+    return Learned(
+        "diff-sgq",
+        approximator=MLP(WIDTHS),
+        step_size=STEP_SIZE,
+        steps=STEPS,
+        batch_size=BATCH,
+        target=_tracking(),
+        seeds=1,
+        random_state=seed,
+        quiet=True,
+    ).fit(log, policy)
+
+
+@cache
+def _tracking() -> Any:
+    """One object, so that compiled programs are found again."""
+    from cesaro.algorithms.saddle_point import tracked
+
+    return tracked(TRACKING)
+
+
+def _neural(log: Log, policy: Policy, seed: int) -> Answer:
+    return Answer(_networks(log, policy, seed).reward_rate_)
+
+
+def _last_layer(log: Log, policy: Policy, seed: int) -> Answer:
+    return _fitted(DiffLSTD(_networks(log, policy, seed), random_state=seed, quiet=True).fit(log, policy))
+
+
+def _fitted_q(log: Log, policy: Policy, seed: int) -> Answer:
+    from cesaro.approximators import MLP
+    from cesaro.reproduce.practice.fqe import fitted_q, inputs_of
+
+    found = fitted_q(
+        inputs_of(log.load(), policy, seed),
+        approximator=MLP(WIDTHS),
+        discount=DISCOUNT,
+        steps=STEPS,
+        batch_size=BATCH,
+        step_size=STEP_SIZE,
+        target=_tracking(),
+        seeds=1,
+        random_state=seed,
+    )
+    return Answer(float(found.rates[0]))
+
+
+def _forget_peak() -> None:
+    """Begin to measure the peak of this process's memory anew, where the system can (Linux)."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def _megabytes(what: str) -> float:
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith(what):
+                return int(line.split()[1]) / 1024
+    return math.nan

@@ -1,0 +1,326 @@
+"""What came of scoring: a row per answer, and what they say about each method, system by system and over systems."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import beta, spearmanr
+
+from cesaro.suite.design import BASE, LARGE, Cell
+from cesaro.suite.methods import CONFIDENCE
+
+# An answer with verdict ok is false if it errs by more than this part of the scale.
+WRONG = 0.1
+SIDES = ("development", "exam")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One answer.
+
+    Attributes:
+        part: "main", or "all" where several targets were asked about the same log, for ranks.
+        logged: what the behavior earns, simulated and not averaged from the log.
+        scale: errors are measured in it: |truth − logged|, or five deviations of the log's mean if that is more.
+        is_apart: whether the first of these is the larger one; if not, the answer serves for ranks alone.
+    """
+
+    system: str
+    side: str
+    fault: bool
+    cell: Cell
+    part: str
+    log: int
+    target: str
+    method: str
+    rate: float
+    low: float
+    high: float
+    standard_error: float
+    verdict: str
+    seconds: float
+    megabytes: float
+    truth: float
+    logged: float
+    scale: float
+    is_apart: bool
+
+    @property
+    def error(self) -> float:
+        """In scales; nan where there is no answer."""
+        return (self.rate - self.truth) / self.scale
+
+    @property
+    def in_standard_errors(self) -> float:
+        """The error."""
+        return (self.rate - self.truth) / self.standard_error if self.standard_error > 0 else math.nan
+
+    @property
+    def covers(self) -> bool:
+        """Whether the interval holds the truth; no interval does not."""
+        return self.low <= self.truth <= self.high
+
+    @property
+    def half_width(self) -> float:
+        """In scales."""
+        return (self.high - self.low) / 2 / self.scale
+
+    @property
+    def interval_score(self) -> float:
+        """Width, and what a miss costs, in scales: lower is better."""
+        missed = max(self.low - self.truth, 0.0) + max(self.truth - self.high, 0.0)
+        return (self.high - self.low + 2 / (1 - CONFIDENCE) * missed) / self.scale
+
+
+class Score(NamedTuple):
+    """What a method did on a set of logs.
+
+    Attributes:
+        answered: share of logs with an answer.
+        error: root mean square of errors, in scales, of the answers that there are.
+        standard_errors: root mean square of errors in standard errors; one, if these are right.
+        coverage: share of logs whose interval holds the truth, with its binomial bounds; nan if the method has no intervals.
+        half_width, interval_score: means over intervals that there are, in scales.
+        ok: share of answers with verdict ok; nan if the method has no verdicts.
+        oks, false_oks: answers with verdict ok, and those of them that err by more than a tenth of the scale.
+    """
+
+    logs: int
+    answered: float
+    error: float
+    standard_errors: float
+    coverage: float
+    coverage_low: float
+    coverage_high: float
+    half_width: float
+    interval_score: float
+    ok: float
+    oks: int
+    false_oks: int
+    seconds: float
+    megabytes: float
+
+
+class Ranks(NamedTuple):
+    """How a method orders targets.
+
+    Attributes:
+        correlation: Spearman's, of estimated and true rates, a mean over logs.
+        regret: how much less the target that ranks first earns than the best, as a part of the best's distance to the worst.
+    """
+
+    logs: int
+    correlation: float
+    regret: float
+
+
+class Overall(NamedTuple):
+    """A method over systems: geometric means of errors, widths and scores, plain means of shares."""
+
+    systems: int
+    answered: float
+    error: float
+    coverage: float
+    least_coverage: float
+    half_width: float
+    interval_score: float
+    correlation: float
+    regret: float
+    ok: float
+    false_ok: float
+    oks: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Scoreboard:
+    """All answers."""
+
+    rows: tuple[Row, ...]
+
+    @cached_property
+    def systems(self) -> list[str]:
+        return list(dict.fromkeys(row.system for row in self.rows if not row.fault))
+
+    @cached_property
+    def faulty(self) -> list[str]:
+        return list(dict.fromkeys(row.system for row in self.rows if row.fault))
+
+    @cached_property
+    def methods(self) -> list[str]:
+        return list(dict.fromkeys(row.method for row in self.rows))
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        return list(dict.fromkeys(row.cell for row in self.rows))
+
+    @cached_property
+    def sides(self) -> list[str]:
+        return [side for side in SIDES if any(row.side == side for row in self.rows)]
+
+    def on_side(self, side: str) -> "Scoreboard":
+        """Its systems alone."""
+        return Scoreboard(tuple(row for row in self.rows if row.side == side))
+
+    @cached_property
+    def _groups(self) -> dict[tuple[str, str, Cell, str], list[Row]]:
+        found: dict[tuple[str, str, Cell, str], list[Row]] = {}
+        for row in self.rows:
+            found.setdefault((row.method, row.system, row.cell, row.part), []).append(row)
+        return found
+
+    @cached_property
+    def _with_intervals(self) -> set[str]:
+        return {row.method for row in self.rows if not math.isnan(row.low)}
+
+    @cached_property
+    def _with_verdicts(self) -> set[str]:
+        return {row.method for row in self.rows if row.verdict in ("ok", "caution", "bad")}
+
+    def score(self, method: str, system: str, cell: Cell = BASE) -> Score | None:
+        """Of a method on a system, for its main target; None: it was not asked."""
+        rows = self._groups.get((method, system, cell, "main"))
+        return None if rows is None else self._score(method, rows)
+
+    def _score(self, method: str, rows: list[Row]) -> Score:
+        answers = [row for row in rows if not math.isnan(row.rate)]
+        oks = [row for row in answers if row.verdict == "ok"]
+        covered = sum(row.covers for row in rows)
+        has_intervals = method in self._with_intervals
+        bounds = _bounds(covered, len(rows)) if has_intervals else (math.nan, math.nan)
+        return Score(
+            logs=len(rows),
+            answered=len(answers) / len(rows),
+            error=_rms(row.error for row in answers),
+            standard_errors=_rms(row.in_standard_errors for row in answers),
+            coverage=covered / len(rows) if has_intervals else math.nan,
+            coverage_low=bounds[0],
+            coverage_high=bounds[1],
+            half_width=_mean(row.half_width for row in answers),
+            interval_score=_mean(row.interval_score for row in answers),
+            ok=len(oks) / len(rows) if method in self._with_verdicts else math.nan,
+            oks=len(oks),
+            false_oks=sum(not abs(row.error) <= WRONG for row in oks),
+            seconds=_mean(row.seconds for row in rows),
+            megabytes=_mean(row.megabytes for row in rows),
+        )
+
+    def ranks(self, method: str, system: str, cell: Cell = BASE) -> Ranks | None:
+        """Over the targets of a system; a target without an answer ranks last."""
+        rows = self._groups.get((method, system, cell, "all"))
+        if rows is None:
+            return None
+        found = []
+        for log in sorted({row.log for row in rows}):
+            own = [row for row in rows if row.log == log]
+            truths = np.array([row.truth for row in own])
+            rates = np.array([-math.inf if math.isnan(row.rate) else row.rate for row in own])
+            best, worst = truths.max(), truths.min()
+            tied = (rates == rates[0]).all()
+            correlation = 0.0 if tied else float(spearmanr(rates, truths).statistic)
+            found.append((correlation, (best - truths[int(np.argmax(rates))]) / (best - worst)))
+        return Ranks(len(found), *(float(np.mean(column)) for column in zip(*found)))
+
+    def overall(self, method: str, cell: Cell = BASE) -> Overall | None:
+        """Over all systems with a right answer that the method was asked about."""
+        scores = [one for name in self.systems if (one := self.score(method, name, cell)) is not None]
+        if not scores:
+            return None
+        ranks = [ranked for name in self.systems if (ranked := self.ranks(method, name, cell)) is not None]
+        oks, false = sum(one.oks for one in scores), sum(one.false_oks for one in scores)
+        return Overall(
+            systems=len(scores),
+            answered=_mean(one.answered for one in scores),
+            error=_geometric(one.error for one in scores),
+            coverage=_mean(one.coverage for one in scores),
+            least_coverage=min(one.coverage for one in scores),
+            half_width=_geometric(one.half_width for one in scores),
+            interval_score=_geometric(one.interval_score for one in scores),
+            correlation=_mean(ranked.correlation for ranked in ranks),
+            regret=_mean(ranked.regret for ranked in ranks),
+            ok=_mean(one.ok for one in scores),
+            false_ok=false / oks if oks else math.nan,
+            oks=oks,
+            seconds=_mean(one.seconds for one in scores),
+        )
+
+    def verdicts(self, method: str, faulty: bool = False) -> dict[str, list[Row]]:
+        """The answers about main targets by verdict, on systems with a right answer or on faulty ones."""
+        found: dict[str, list[Row]] = {}
+        for row in self.rows:
+            if row.method == method and row.fault == faulty and row.part == "main" and row.verdict != "none":
+                found.setdefault(row.verdict, []).append(row)
+        return found
+
+    def summary(self) -> dict[str, Any]:
+        """In a few numbers: every method on each side, at both sizes."""
+        return {
+            side: {
+                f"{cell.rows} rows": {
+                    method: {key: _rounded(value) for key, value in one._asdict().items()}
+                    for method in board.methods
+                    if (one := board.overall(method, cell)) is not None
+                }
+                for cell in (BASE, LARGE)
+                if cell in board.cells
+            }
+            for side in self.sides
+            for board in [self.on_side(side)]
+        }
+
+    def table(self) -> list[dict[str, Any]]:
+        """A plain dict for every answer, scores included."""
+        return [_plain(row) for row in self.rows]
+
+    def to_frame(self) -> Any:
+        """The same as a pandas frame."""
+        import pandas
+
+        return pandas.DataFrame(self.table())
+
+    def __str__(self) -> str:
+        from cesaro.suite import show
+
+        return show.text(self)
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    own = {field.name: getattr(row, field.name) for field in fields(row) if field.name != "cell"}
+    cell = {field.name: getattr(row.cell, field.name) for field in fields(row.cell)}
+    names: tuple[str, ...] = ("error", "in_standard_errors", "covers", "half_width", "interval_score")
+    return {**own, **cell, **({} if row.fault else {name: getattr(row, name) for name in names})}
+
+
+def _bounds(hits: int, logs: int) -> tuple[float, float]:
+    """Clopper and Pearson's, at 95 %."""
+    low = 0.0 if hits == 0 else float(beta.ppf(0.025, hits, logs - hits + 1))
+    high = 1.0 if hits == logs else float(beta.ppf(0.975, hits + 1, logs - hits))
+    return low, high
+
+
+def _finite(values: Iterable[float]) -> list[float]:
+    return [value for value in values if math.isfinite(value)]
+
+
+def _over(values: Iterable[float], mean: Callable[[list[float]], float]) -> float:
+    found = _finite(values)
+    return mean(found) if found else math.nan
+
+
+def _mean(values: Iterable[float]) -> float:
+    return _over(values, lambda found: float(np.mean(found)))
+
+
+def _rms(values: Iterable[float]) -> float:
+    return _over(values, lambda found: float(np.sqrt(np.mean(np.square(found)))))
+
+
+def _geometric(values: Iterable[float]) -> float:
+    return _over(values, lambda found: float(np.exp(np.mean(np.log(np.maximum(found, 1e-12))))))
+
+
+def _rounded(value: float) -> float | None:
+    return None if not math.isfinite(value) else float(f"{value:.4g}")

@@ -1,0 +1,275 @@
+"""Tables and pictures of a scoreboard."""
+
+import math
+from collections.abc import Iterable
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cesaro.report.style import save_png
+from cesaro.reproduce import study
+from cesaro.suite.design import BASE, LARGE, Cell
+from cesaro.suite.scoreboard import WRONG, Overall, Row, Score, Scoreboard
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+VERDICTS = ("ok", "caution", "bad", "refused")
+# Errors beyond this are off the colors' end.
+WORST = 3.0
+
+
+LEGEND = (
+    "has: share of logs with an answer. error: root mean square, in scales. cover: share of 95 % intervals that hold "
+    "the truth; least: on the worst system. half: half width; score: interval score, in scales. rank: correlation over "
+    "targets; regret of the first one. ok: share of answers; false ok: those that err by more than 0.1 scales."
+)
+
+
+def write(board: Scoreboard, work: study.Folder) -> None:
+    """All answers, scores by system, overall scores, ranks, verdicts on faulty systems, and three pictures per side."""
+    rows = board.table()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    study.write_csv(work.file("answers.csv"), names, ([row.get(name) for name in names] for row in rows))
+    _write_scores(board, work)
+    for side in board.sides:
+        part = board.on_side(side)
+        pictures = {"coverage": coverage, "errors": errors, "verdicts": verdicts} if part.systems else {}
+        for name, picture in pictures.items():
+            figure = picture(part)
+            if figure is not None:
+                save_png(figure, work.file(f"{side}_{name}.png"))
+
+
+def _write_scores(board: Scoreboard, work: study.Folder) -> None:
+    by_system = [
+        (side, system, cell.rows, cell.label, method, *score, *(ranks[1:] if ranks else (math.nan, math.nan)))
+        for side in board.sides
+        for part in [board.on_side(side)]
+        for system in part.systems
+        for cell in part.cells
+        for method in part.methods
+        if (score := part.score(method, system, cell)) is not None
+        for ranks in [part.ranks(method, system, cell)]
+    ]
+    own = (*Score._fields, "rank_correlation", "regret")
+    study.write_csv(work.file("scores.csv"), ("side", "system", "rows", "logs_of", "method", *own), by_system)
+    overall = [
+        (side, cell.rows, cell.label, method, *one)
+        for side in board.sides
+        for part in [board.on_side(side)]
+        for cell in part.cells
+        for method in part.methods
+        if (one := part.overall(method, cell)) is not None
+    ]
+    study.write_csv(work.file("overall.csv"), ("side", "rows", "logs_of", "method", *Overall._fields), overall)
+    faults = [
+        (side, system, method, len(rows), *(sum(row.verdict == verdict for row in rows) for verdict in VERDICTS))
+        for side in board.sides
+        for part in [board.on_side(side)]
+        for system in part.faulty
+        for method in part.methods
+        for rows in [_judged(part, method, system)]
+        if rows
+    ]
+    study.write_csv(work.file("faults.csv"), ("side", "system", "method", "logs", *VERDICTS), faults)
+
+
+def _judged(board: Scoreboard, method: str, system: str) -> list[Row]:
+    return [row for rows in board.verdicts(method, faulty=True).values() for row in rows if row.system == system]
+
+
+def text(board: Scoreboard, width: int = 120) -> str:
+    """All tables."""
+    from rich.console import Console
+
+    console = Console(file=StringIO(), width=width)
+    for table in tables(board):
+        console.print(table)
+        console.print()
+    written: str = console.file.getvalue()  # type: ignore[attr-defined] # it is a StringIO
+    return written.rstrip()
+
+
+def tables(board: Scoreboard) -> Iterable["Table"]:
+    """For the terminal: overall at both sizes, what is varied, and faulty systems; per side."""
+    for side in board.sides:
+        part = board.on_side(side)
+        for cell in (BASE, LARGE):
+            if part.systems and cell in part.cells:
+                yield _overall_table(part, side, cell)
+        varied = [cell for cell in part.cells if cell not in (BASE, LARGE)]
+        if part.systems and varied:
+            yield _varied_table(part, side, varied)
+        if part.faulty:
+            yield _fault_table(part, side)
+
+
+def _overall_table(board: Scoreboard, side: str, cell: Cell) -> "Table":
+    table = study.plain_table(f"{len(board.systems)} {side} systems, {cell.rows:,} rows")
+    names = ("method", "has", "error", "cover", "least", "half", "score", "rank", "regret")
+    for name in (*names, "ok", "false ok"):
+        table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
+    table.caption, table.caption_justify = LEGEND, "left"
+    for method in board.methods:
+        one = board.overall(method, cell)
+        if one is not None:
+            shares = (_share(one.coverage), _share(one.least_coverage))
+            false = "" if math.isnan(one.false_ok) else f"{one.false_ok:.0%} of {one.oks}"
+            table.add_row(
+                method,
+                _share(one.answered),
+                _number(one.error),
+                *shares,
+                _number(one.half_width),
+                _number(one.interval_score),
+                _number(one.correlation),
+                _number(one.regret),
+                _share(one.ok),
+                false,
+            )
+    return table
+
+
+def _varied_table(board: Scoreboard, side: str, cells: list[Cell]) -> "Table":
+    first = board.methods[0]
+    table = study.plain_table(f"{first} on {side} systems, one thing varied at a time")
+    for name in ("logs of", "rows", "error", "coverage", "half width", "ok", "false ok"):
+        table.add_column(name, justify="left" if name == "logs of" else "right")
+    for cell in (BASE, *cells):
+        one = board.overall(first, cell)
+        if one is not None:
+            false = "" if math.isnan(one.false_ok) else f"{one.false_ok:.0%} of {one.oks}"
+            table.add_row(
+                cell.label,
+                f"{cell.rows:,}",
+                _number(one.error),
+                _share(one.coverage),
+                _number(one.half_width),
+                _share(one.ok),
+                false,
+            )
+    return table
+
+
+def _fault_table(board: Scoreboard, side: str) -> "Table":
+    table = study.plain_table(f"{side} systems without a right answer: verdicts (ok is wrong)")
+    for name in ("system", "method", "logs", *VERDICTS):
+        table.add_column(name, justify="left" if name in ("system", "method") else "right")
+    for system in board.faulty:
+        for method in board.methods:
+            rows = _judged(board, method, system)
+            if rows:
+                shares = (f"{sum(row.verdict == verdict for row in rows) / len(rows):.0%}" for verdict in VERDICTS)
+                table.add_row(system, method, str(len(rows)), *shares)
+    return table
+
+
+def _share(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.0%}"
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.2f}"
+
+
+def coverage(board: Scoreboard) -> "Figure | None":
+    """How often intervals hold the truth, against how wide they are: a dot per system, a name per method."""
+    from cesaro.report import style
+
+    cell = LARGE if LARGE in board.cells else board.cells[0]
+    methods = _with_intervals(board, cell)
+    if not methods:
+        return None
+    with style.drawing():
+        figure = style.figure(9, 5)
+        axes = figure.subplots()
+        axes.axhline(0.95, color="0.6", linewidth=1, linestyle="--")
+        for number, method in enumerate(methods):
+            scores = [one for name in board.systems if (one := board.score(method, name, cell)) is not None]
+            mean = board.overall(method, cell)
+            assert mean is not None
+            color = f"C{number}"
+            axes.scatter([s.half_width for s in scores], [s.coverage for s in scores], s=12, color=color, alpha=0.35)
+            axes.scatter([mean.half_width], [mean.coverage], s=80, color=color, label=method, edgecolor="black")
+        axes.set(xscale="log", xlabel="half width of the interval, in scales", ylim=(-0.03, 1.03))
+        axes.xaxis.set_major_formatter(_plainly)
+        axes.xaxis.set_minor_formatter("")
+        axes.set_ylabel("share of intervals that hold the truth")
+        axes.set_title(f"{len(board.systems)} systems, {cell.rows:,} rows; large dots: mean over systems")
+        style.clean(axes, grid="both")
+        figure.legend(loc="outside right center", fontsize=9)
+    return figure
+
+
+def _with_intervals(board: Scoreboard, cell: Cell) -> list[str]:
+    found = [(method, board.overall(method, cell)) for method in board.methods]
+    return [method for method, one in found if one is not None and not math.isnan(one.coverage)]
+
+
+def errors(board: Scoreboard) -> "Figure | None":
+    """Root mean square errors by system and method, as a heat map."""
+    from matplotlib.colors import LogNorm
+
+    from cesaro.report import style
+
+    cell = board.cells[0]
+    methods = [method for method in board.methods if board.overall(method, cell) is not None]
+    table = np.array([[_error(board, method, system, cell) for method in methods] for system in board.systems])
+    with style.drawing():
+        figure = style.figure(2.5 + 0.75 * len(methods), 1.6 + 0.4 * len(board.systems))
+        axes = figure.subplots()
+        image = axes.imshow(table, norm=LogNorm(0.01, WORST), cmap="YlOrRd", aspect="auto")
+        for (i, j), value in np.ndenumerate(table):
+            if not math.isnan(value):
+                color = "white" if value > WORST / 4 else "black"
+                axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color=color)
+        axes.set_xticks(range(len(methods)), methods, rotation=40, ha="right", fontsize=8)
+        axes.set_yticks(range(len(board.systems)), board.systems, fontsize=8)
+        axes.set_title(f"root mean square error, in scales; {cell.rows:,} rows")
+        figure.colorbar(image, ax=axes, shrink=0.8, format=_plainly)
+    return figure
+
+
+def _plainly(value: float, _: Any = None) -> str:
+    return f"{value:g}"
+
+
+def _error(board: Scoreboard, method: str, system: str, cell: Cell) -> float:
+    one = board.score(method, system, cell)
+    return math.nan if one is None else one.error
+
+
+def verdicts(board: Scoreboard) -> "Figure | None":
+    """Of the answers of each verdict, how many are close."""
+    from cesaro.report import style
+
+    methods = [method for method in board.methods if board.verdicts(method)]
+    if not methods:
+        return None
+    bands = ((0.0, WRONG, "below 10 %"), (WRONG, 0.3, "10 to 30 %"), (0.3, math.inf, "more"))
+    with style.drawing():
+        figure = style.figure(7, 1.2 + 0.5 * len(VERDICTS[:3]) * len(methods))
+        axes = figure.subplots()
+        labels: list[str] = []
+        for method in methods:
+            found = board.verdicts(method)
+            for verdict in VERDICTS[:3]:
+                rows = found.get(verdict, [])
+                if not rows:
+                    continue
+                left = 0.0
+                for number, (low, high, name) in enumerate(bands):
+                    share = float(np.mean([low <= abs(row.error) < high for row in rows]))
+                    color = ("#2c7fb8", "#fec44f", "#d95f0e")[number]
+                    axes.barh(len(labels), share, left=left, color=color, label=name if not labels else None)
+                    left += share
+                labels.append(f"{method}: {verdict} ({len(rows)})")
+        axes.set_yticks(range(len(labels)), labels)
+        axes.invert_yaxis()
+        axes.set(xlim=(0, 1), xlabel="share of answers by the size of the error, in scales")
+        style.clean(axes)
+        figure.legend(loc="outside upper center", ncols=3, fontsize=9, title="error")
+    return figure

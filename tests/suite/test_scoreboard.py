@@ -1,0 +1,198 @@
+"""Scores against what they are by hand, and an estimator of one's own from a fit to a table."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import cesaro as cs
+from cesaro.cli import app
+from cesaro.errors import InputError
+from cesaro.suite import design
+from cesaro.suite.design import BASE, LARGE, Cell, Part
+from cesaro.suite.methods import methods
+from cesaro.suite.scoreboard import Row, Scoreboard
+
+ROW = Row(
+    system="a",
+    side="development",
+    fault=False,
+    cell=BASE,
+    part="main",
+    log=0,
+    target="main",
+    method="m",
+    rate=1.0,
+    low=0.5,
+    high=1.5,
+    standard_error=0.25,
+    verdict="ok",
+    seconds=1.0,
+    megabytes=1.0,
+    truth=1.2,
+    logged=3.2,
+    scale=2.0,
+    is_apart=True,
+)
+
+
+def _board(*changes: dict[str, Any]) -> Scoreboard:
+    return Scoreboard(tuple(replace(ROW, **change) for change in changes))
+
+
+def test_a_row_by_hand() -> None:
+    assert ROW.error == pytest.approx(-0.1)
+    assert ROW.in_standard_errors == pytest.approx(-0.8)
+    assert ROW.covers
+    assert ROW.half_width == pytest.approx(0.25)
+    assert ROW.interval_score == pytest.approx(0.5)
+    missed = replace(ROW, truth=1.7)
+    assert not missed.covers
+    assert missed.interval_score == pytest.approx((1.0 + 40 * 0.2) / 2)
+
+
+def test_a_score_by_hand() -> None:
+    none = {"rate": math.nan, "low": math.nan, "high": math.nan, "verdict": "refused"}
+    board = _board(
+        {}, {"log": 1, "rate": 2.0, "low": 1.9, "high": 2.1}, {"log": 2, **none}, {"log": 3, "verdict": "bad"}
+    )
+    score = board.score("m", "a")
+    assert score is not None
+    assert (score.logs, score.answered, score.coverage) == (4, 0.75, 0.5)  # no interval is a miss
+    assert score.error == pytest.approx(math.sqrt((0.1**2 + 0.4**2 + 0.1**2) / 3))
+    assert (score.ok, score.oks, score.false_oks) == (0.5, 2, 1)
+    assert score.coverage_low == pytest.approx(0.0676, abs=1e-4)  # of 2 in 4, by Clopper and Pearson
+    assert score.coverage_high == pytest.approx(0.9324, abs=1e-4)
+    assert board.score("m", "b") is None
+
+
+def test_over_systems_errors_have_geometric_means() -> None:
+    board = _board({}, {"system": "b", "rate": 2.0, "low": 1.9, "high": 2.1})
+    overall = board.overall("m")
+    assert overall is not None
+    assert overall.error == pytest.approx(math.sqrt(0.1 * 0.4))
+    assert (overall.coverage, overall.least_coverage) == (0.5, 0.0)
+    assert (overall.false_ok, overall.oks) == (0.5, 2)
+
+
+def test_ranks_and_regret() -> None:
+    rates, truths = [3.0, 1.0, math.nan, 2.0, 2.5], [1.0, 2.0, 3.0, 4.0, 5.0]
+    board = _board(
+        *(
+            {"part": "all", "target": str(k), "rate": rate, "truth": known}
+            for k, (rate, known) in enumerate(zip(rates, truths))
+        )
+    )
+    ranks = board.ranks("m", "a")
+    assert ranks is not None
+    # Places 5 2 1 3 4 of the estimates and 1 … 5 of the truths: 1 − 6 · (16 + 0 + 4 + 1 + 1) / (5 · 24).
+    assert ranks.correlation == pytest.approx(1 - 6 * 22 / 120)
+    assert ranks.regret == 1.0  # the worst came first
+
+
+def test_methods_without_intervals_or_verdicts_have_blanks() -> None:
+    board = _board({"low": math.nan, "high": math.nan, "standard_error": math.nan, "verdict": "none"})
+    score = board.score("m", "a")
+    assert score is not None
+    assert math.isnan(score.coverage)
+    assert math.isnan(score.half_width)
+    assert math.isnan(score.ok)
+    assert math.isnan(score.standard_errors)
+
+
+def test_faulty_systems_count_verdicts_alone() -> None:
+    board = _board({}, {"system": "f", "fault": True, "truth": math.nan, "verdict": "bad"})
+    assert board.systems == ["a"]
+    assert board.faulty == ["f"]
+    assert list(board.verdicts("m", faulty=True)) == ["bad"]
+    assert "f" in str(board)
+
+
+def test_what_is_varied_has_a_name() -> None:
+    assert (BASE.label, LARGE.label) == ("base", "base")
+    assert Cell(shift="mild", mixing="slow").label == "mild shift, slow mixing"
+    assert len({part.cell.key + part.targets for part in design.WHOLE}) == len(design.WHOLE)
+
+
+class Mean:
+    """The log's own rate: the simplest estimator there is."""
+
+    def fit(self, log: Any, policy: Any) -> "Mean":
+        self.reward_rate_ = float(np.mean(log.rewards))
+        return self
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        design, "QUICK", (Part(Cell(rows=400), {"closed": 2}), Part(Cell(rows=400), {"closed": 1}, "all"))
+    )
+
+
+@pytest.mark.usefixtures("tiny")
+def test_an_estimator_of_ones_own_is_scored(tmp_path: Path) -> None:
+    where: dict[str, Any] = {"only": ["linear-quadratic-1", "drift"], "quick": True, "workers": 1, "quiet": True}
+    board = cs.suite.score([Mean, "log", "linear"], **where, out=tmp_path / "board")
+    cell = Cell(rows=400)
+    mine, ours = (board.score(method, "linear-quadratic-1", cell) for method in ("Mean", "log"))
+    assert mine is not None
+    assert ours is not None
+    assert mine.error == pytest.approx(ours.error)
+    assert math.isnan(mine.coverage)
+    assert 0 <= ours.coverage <= 1
+    assert board.ranks("Mean", "linear-quadratic-1", cell) is not None
+    assert {file.name for file in (tmp_path / "board").iterdir()} >= {
+        "answers.csv",
+        "scores.csv",
+        "overall.csv",
+        "faults.csv",
+        "manifest.json",
+        "development_coverage.png",
+        "development_errors.png",
+    }
+    again = cs.suite.score({"mean": Mean()}, **where)
+    assert again.rows[0].rate == board.rows[0].rate  # a log is the same whoever is asked about it
+
+
+@pytest.mark.usefixtures("tiny")
+def test_the_command_takes_a_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "class Zero:\n    reward_rate_ = 0.0\n    def fit(self, log, policy):\n        return self\n", encoding="utf-8"
+    )
+    options = ["--only", "linear-quadratic-1", "--quick", "--quiet", "--workers", "1", "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, ["suite", "--method", f"{tmp_path / 'mine.py'}:Zero", *options])
+    assert result.exit_code == 0, result.output
+    assert "mine.py:Zero" in (tmp_path / "out" / "overall.csv").read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_scored_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"method must be one of default, linear.* Got 'nothing'"):
+        cs.suite.score("nothing", quick=True)
+    with pytest.raises(InputError, match=r"estimator must have fit\(log, policy\)"):
+        cs.suite.score([3], quick=True)
+    with pytest.raises(InputError, match="system must be one of"):
+        cs.suite.score("log", only=["nothing"], quick=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_candidate_of_today_is_there() -> None:
+    groups = {
+        group: [name for name, method in methods().items() if method.group == group]
+        for group in ("closed", "learned", "network")
+    }
+    assert {
+        "default",
+        "linear",
+        "polynomial:2",
+        "polynomial:3",
+        "fourier:50",
+        "fourier:200",
+        "disagreement",
+        "log",
+    } == {*groups["closed"]}
+    assert {"diff-sgq", "diff-gq1", "diff-gq2", "gradient-dice"} == {*groups["learned"]}
+    assert {"neural diff-sgq", "last layer", "fitted q"} == {*groups["network"]}

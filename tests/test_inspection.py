@@ -17,6 +17,7 @@ import cesaro as cs
 from cesaro.cli import app
 from cesaro.data.names import folded
 from cesaro.inspection import evidence
+from cesaro.inspection.proposal import _unit
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMES = ("sequence of rows", "row of the reward", "unused columns", "kind of the action")
@@ -54,7 +55,7 @@ def generator(name: str) -> Any:
         (
             "thermostat",
             "--observation 'Room Temp' --observation 'Outside Temp' --action Heater --reward Score --time TimeStamp --unit "
-            "'per 15 minutes'",
+            "'per step of 15 minutes'",
             "keep_20",
             -0.2720,  # simulated, with a standard error of 0.0007
         ),
@@ -124,9 +125,9 @@ def described(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("forgotten", "remedy"),
     [
-        (["trajectory", "time", "drop_duplicates"], "Add --trajectory Shop --time Date --drop-duplicates."),
-        (["time", "drop_duplicates"], "Add --time Date --drop-duplicates."),
-        (["reward_lag"], "Add --reward-lag 1."),
+        (["trajectory", "time", "drop_duplicates"], "Give --trajectory Shop --time Date --drop-duplicates."),
+        (["time", "drop_duplicates"], "Give --time Date --drop-duplicates."),
+        (["reward_lag"], "Give --reward-lag 1."),
     ],
 )
 def test_a_forgotten_option_is_bad_and_named_in_the_first_lines(forgotten: list[str], remedy: str) -> None:
@@ -240,6 +241,60 @@ def test_roles_that_names_alone_do_not_tell() -> None:
     assert cs.inspect(table).to_dict()["roles"]["action"] == ["kept"]  # a guess, as all others are
 
 
+def test_roles_that_are_given_are_kept_and_the_rest_follows() -> None:
+    seen = cs.inspect(EXAMPLES / "inventory.csv", reward="Stock", observation=["Profit", "Weekday"], trajectory=False)
+    assert seen.arguments["observation"] == ["Profit", "Weekday"]
+    assert (seen.arguments["reward"], seen.arguments["trajectory"]) == ("Stock", False)
+    assert "Shop" in seen.proposal.left_out
+    assert "--ignore trajectory" in seen.command
+    seen = cs.inspect(EXAMPLES / "inventory.csv", cost="Profit", time="Date", trajectory="Shop")
+    assert {
+        role: seen.proposal.reasons[role].split(";")[0] for role in ("reward", "time", "trajectory")
+    } == dict.fromkeys(("reward", "time", "trajectory"), "as you say")
+    assert seen.arguments["cost"] == "Profit"
+    assert seen.arguments["observation"] == ["Stock", "Weekday"]
+    assert seen.arguments["reward_lag"] == 1
+
+
+def test_units_of_steps() -> None:
+    day = 86_400
+    steps = {
+        "per second": 1,
+        "per step of 2 seconds": 2,
+        "per step of 90 minutes": 5_400,
+        "per hour": 3_600,
+        "per day": day,
+    }
+    steps |= {
+        "per week": 7 * day,
+        "per month": 31 * day,
+        "per step of 10 days": 10 * day,
+        "per step of 0.5 seconds": 0.5,
+    }
+    assert [_unit(seconds) for seconds in steps.values()] == list(steps)
+
+
+def test_text_that_holds_times_is_read_as_times(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    days = np.arange("2024-01-01", "2025-01-01", dtype="datetime64[D]")
+    table = {"state": rng.integers(0, 3, len(days)), "action": rng.integers(0, 2, len(days))}
+    table |= {"reward": rng.random(len(days)), "when": [f"{day}T14:00" for day in days]}
+    expected = cs.read(table | {"when": days}, time="when").load()
+    pq.write_table(pa.table(table).slice(0), tmp_path / "log.parquet", row_group_size=100)
+    dotted = [f"{str(day)[8:]}.{str(day)[5:7]}.{str(day)[:4]}" for day in days]
+    rows = zip(table["state"], table["action"], table["reward"], dotted, strict=True)
+    text = "\n".join(["state,action,reward,when", *(",".join(map(str, row)) for row in rows)])
+    (tmp_path / "log.csv").write_text(text, encoding="utf-8")
+    for name in ("log.parquet", "log.csv"):
+        seen = cs.inspect(tmp_path / name)
+        assert (seen.arguments["time"], seen.proposal.unit) == ("when", "per day")
+        for stream in (False, True):
+            log = cs.read(tmp_path / name, time="when", stream=stream).load()
+            np.testing.assert_array_equal(log.rewards, expected.rewards)
+    unclear = cs.inspect(table | {"when": [f"{row % 12 + 1:02}/05/{1900 + row // 12}" for row in range(len(days))]})
+    assert any("may have the day or the month first" in doubt for doubt in unclear.doubts)
+
+
 def test_results_that_tell_the_same_are_left_out_and_a_name_alone_is_in_doubt() -> None:
     rng = np.random.default_rng(0)
     rows = 2_000
@@ -256,7 +311,29 @@ def test_results_that_tell_the_same_are_left_out_and_a_name_alone_is_in_doubt() 
     }
     assert cs.inspect(table).arguments["observation"] == "level"
     seen = cs.inspect(table | {"device": rng.choice(["phone", "desk"], rows)})
-    assert any("--observation device --ignore trajectory" in doubt for doubt in seen.doubts)
+    assert seen.arguments["observation"] == ["level", "device"]
+    assert any("Only its name says" in doubt and "give --trajectory device" in doubt for doubt in seen.doubts)
+
+
+def test_what_never_has_a_time_twice_tells_trajectories_apart() -> None:
+    """Where rows also follow each other; a name that may be that of a kind of thing is not enough."""
+    rng = np.random.default_rng(0)
+    zones, rows = 4, 400
+    level = np.zeros((zones, rows))
+    switch = rng.integers(0, 2, (zones, rows))
+    for t in range(1, rows):
+        level[:, t] = 0.8 * level[:, t - 1] + switch[:, t - 1] + 0.5 * rng.standard_normal(zones)
+    table = {"zone": np.repeat(np.arange(zones), rows), "day_no": np.tile(np.arange(rows), zones)}
+    table |= {"level": level.ravel(), "switch": switch.ravel(), "reward": -np.abs(level).ravel()}
+    seen = cs.inspect(table)
+    assert (seen.arguments["trajectory"], seen.arguments["time"]) == ("zone", "day_no")
+    assert any("--observation zone --ignore trajectory" in doubt for doubt in seen.doubts)
+    mixed = {
+        name: column[rng.permutation(zones * rows)] for name, column in table.items() if name not in ("zone", "day_no")
+    }
+    seen = cs.inspect(table | mixed)
+    assert "trajectory" not in seen.arguments
+    assert any('No "zone" has the same "day_no" twice' in doubt for doubt in seen.doubts)
 
 
 def test_a_result_is_one_also_where_the_log_acts_by_the_state() -> None:
@@ -308,6 +385,25 @@ def test_a_result_of_the_action_is_left_out_and_named_where_it_was_taken_for_an_
         cs.evaluate(
             cs.read(log, observation=["moist", "flow"], action="valve", reward="profit"), "constant:open", quiet=True
         )
+
+
+def test_a_column_that_may_be_a_result_is_in_doubt() -> None:
+    """What the action makes, where it stands before the action; what is new in its step, where it stands behind it."""
+    rng = np.random.default_rng(0)
+    rows = 4_000
+    action, inflow, level = rng.integers(0, 2, rows), rng.normal(size=rows), np.zeros(rows)
+    for t in range(1, rows):
+        level[t] = 0.8 * level[t - 1] + action[t - 1] - 0.5 + 0.3 * inflow[t - 1]
+    table = {
+        "watts_avg": 5 * action + rng.normal(0, 0.1, rows),
+        "level": level,
+        "pump_cmd": np.array(["off", "on"])[action],
+    }
+    table |= {"inflow": inflow, "profit": 0.3 * inflow - level**2 + rng.normal(size=rows)}
+    for names, doubted in ((list(table), {"watts_avg", "inflow"}), (["level", "inflow", "pump_cmd", "profit"], set())):
+        seen = cs.inspect({name: table[name] for name in names}, action="pump_cmd")
+        assert "level" in seen.arguments["observation"]
+        assert {name for name in names if any(f'"{name}" may be a result' in doubt for doubt in seen.doubts)} == doubted
 
 
 def test_a_streamed_log_is_looked_at_as_well(tmp_path: Path) -> None:

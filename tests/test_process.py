@@ -98,8 +98,10 @@ def test_an_output_that_is_closed_full_or_broken(folder: Path) -> None:
     broken = subprocess.run(
         arguments("uniform", "--json"), cwd=folder, stdout=write, stderr=subprocess.PIPE, text=True, timeout=PATIENCE
     )
+    helped = subprocess.run([*PROGRAM, "--help"], stdout=write, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
     os.close(write)
-    assert (broken.returncode, broken.stderr) == (141, "")
+    for ended in (broken, helped):
+        assert (ended.returncode, ended.stderr) == (141, "")
 
 
 def stopped(folder: Path, line: Sequence[str], *signals: int, pause: float = 0.0) -> tuple[int, str, str]:

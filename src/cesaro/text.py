@@ -28,6 +28,17 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def percent(share: float) -> str:
+    """A share as people write it; small ones keep a digit.
+
+    Example:
+        >>> from cesaro.text import percent
+        >>> percent(0.5), percent(0.0321), percent(0.0)
+        ('50 %', '3.2 %', '0 %')
+    """
+    return f"{100 * share:.2g} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
+
+
 def nearest(text: str, known: Iterable[str]) -> str | None:
     """The known text that was probably meant, whatever its case; None: none is like it.
 
@@ -46,6 +57,11 @@ class Wording(NamedTuple):
 
     python: str
     command_line: str
+
+    @property
+    def capitalized(self) -> "Wording":
+        """The same at the start of a sentence."""
+        return Wording(self.python.capitalize(), self.command_line.capitalize())
 
 
 # "Pass an argument", but "give an option".

@@ -195,6 +195,14 @@ def test_types_come_from_all_chunks(entries: tuple[str, ...], kind: pa.DataType,
     assert one.schema.field("x").type == kind
 
 
+def test_what_comes_first_in_dates_is_found_in_all_chunks(tmp_path: Path) -> None:
+    timed = Roles(Chosen(("action",)), Chosen(("action",)), "reward", time="x")
+    for last, day in (("31/01/2025 14:30", 5), ("01/31/2025 14:30", 4)):
+        source = check(lines(tmp_path, "05/04/2024", last), timed)
+        assert source.piece_types(timed, {}).field("x").type == pa.timestamp("s")
+        assert source.table(timed, {})[0]["x"][0].as_py().day == day
+
+
 @pytest.mark.parametrize(
     ("entries", "kind"),
     [

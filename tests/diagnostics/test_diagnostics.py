@@ -5,6 +5,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from cesaro.diagnostics.description import description
 from cesaro.diagnostics.equations import equations
 from cesaro.diagnostics.maps import agreement, learned_methods
 from cesaro.diagnostics.rows import over_rows
-from cesaro.diagnostics.support import support
+from cesaro.diagnostics.support import negative_ratio, support
 from cesaro.errors import EvaluationWarning
 from cesaro.inspection import evidence
 
@@ -445,7 +446,14 @@ def test_negative_density_ratio() -> None:
     log = line_log()
     assert found(fit(log, toward_zero, features="polynomial:2"), "negative density ratio").verdict == "ok"
     linear = fit(log, lambda observations, rng: 2.5 + 0 * observations, features="linear")
-    assert found(linear, "negative density ratio").verdict in ("caution", "bad")
+    far = found(linear, "negative density ratio")
+    assert far.verdict == "bad"
+    assert "no option removes it" in far.remedy
+    subject = linear.subject_
+    sums = {**subject.totals.sums, "ratio_size": 1.0, "ratio_negative": 0.2}
+    some = negative_ratio(replace(subject, totals=replace(subject.totals, sums=sums)))
+    assert some.verdict == "caution"
+    assert "there is nothing to paste" in some.remedy
 
 
 def test_agreement_of_features() -> None:
@@ -589,6 +597,22 @@ def test_rare_events_are_no_errors_of_the_export() -> None:
     for rows, wrong in ((anywhere, -9_999), (batch, plain * 1_000 - 9_999)):
         odd = cs.Transitions(log["state"], log["action"], np.where(rows, wrong, plain))
         assert found(fit(odd), "reward outliers").verdict == "bad"
+
+
+def test_few_rare_events_are_no_errors_where_they_come_with_a_state() -> None:
+    rng = np.random.default_rng(0)
+    rows = 8_000
+    state, action = rng.choice(4, rows, p=[0.6, 0.25, 0.1, 0.05]), rng.integers(0, 3, rows)
+    cost = np.array([0.0, 14.0, 38.0])[action] + 2 * state
+
+    def verdict(rewards: Array) -> str:
+        return found(fit(cs.Transitions(state, action, rewards)), "reward outliers").verdict
+
+    losses = rng.random(rows) < np.where(state == 3, 0.03, 0.0)
+    assert 8 <= losses.sum() <= 15
+    assert verdict(-cost - 2_000 * losses) == "caution"
+    struck = rng.permutation(rows)[:40]  # of these a wrong unit shows only where there is a cost
+    assert verdict(-cost * np.where(np.isin(np.arange(rows), struck), 1_000, 1)) == "bad"
 
 
 def test_influential_rows() -> None:

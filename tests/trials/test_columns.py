@@ -31,6 +31,7 @@ DAYS = [f"2024-01-{row + 1:02}" for row in ROWS]
 MISSING = (
     'column "{}" must not have missing entries. Got an empty entry at row 2 (counted from 0); fill it in or remove that'
 )
+NO_FORM = 'column "time" must hold times, all of one form. Got {} at row 2 (counted from 0); correct it, or write it as'
 NO_TIME = 'column "time" must hold times that can be subtracted. Got {} at row 0 (counted from 0) (type {}); '
 SAME_TIME = (
     'column "time" must be different in every row of a trajectory. Got the same at row {} (counted from 0) and row {} ('
@@ -178,13 +179,32 @@ TIME = [
     Trial("one text", log(time=third("noon", TIMES)), "Got 'noon' at row 2 (counted from 0); correct that entry."),
     Trial(
         "the American order",
-        log(time=[f"01/{row + 1:02}/2024" for row in ROWS]),
-        NO_TIME.format("'01/01/2024'", "string"),
+        log(time=[f"1/{row + 1}/2024 1:05 PM" for row in ROWS]),
+        says="are read with the month first.",
+        code=0,
     ),
     Trial(
         "the German order",
-        log(time=[f"{row + 1:02}.01.2024" for row in ROWS]),
-        NO_TIME.format("'01.01.2024'", "string"),
+        log(time=[f"{row + 1:02}.01.2024 14:00" for row in ROWS]),
+        says="are read with the day first.",
+        code=0,
+    ),
+    Trial("points, and no day over 12", log(time=[f"01.01.{row + 2000}" for row in ROWS]), code=0, says="day first"),
+    Trial(
+        "no day over 12",
+        log(time=[f"01/02/{row + 2000}" for row in ROWS]),
+        "column \"time\" must hold times that can be read in one way. Got '01/02/2000' at row 0 (counted from 0), and no entry "
+        "has a day over 12 that would tell days from months; write times as 2024-01-31 14:00:00.",
+    ),
+    Trial(
+        "days and months first",
+        log(time=third("13/01/2024", [f"01/{row + 13:02}/2024" for row in ROWS])),
+        NO_FORM.format("'13/01/2024'"),
+    ),
+    Trial(
+        "a date that does not exist",
+        log(time=third("31.02.2024", [f"{row + 1:02}.01.2024" for row in ROWS])),
+        NO_FORM.format("'31.02.2024'"),
     ),
     Trial("weeks", log(time=[f"2024-W{row + 1:02}" for row in ROWS]), NO_TIME.format("'2024-W01'", "string")),
     Trial(

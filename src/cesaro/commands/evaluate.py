@@ -333,7 +333,7 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
 
     with one_line_errors(resumes=resumes), ExitStack() as held:
         settings = _settings(given)
-        kinds, roles, gap = _kinds(given["kind"] or ()), _roles(given), _gap(given["gap"])
+        kinds, roles, gap = _kinds(given["kind"] or ()), roles_of(given, _ROLES), _gap(given["gap"])
         bounds = tuple(_bound(side, given[f"action_{side}"]) for side in ("low", "high"))
         if given["fail_on"] not in (None, "bad", "caution"):
             raise InputError(f"--fail-on must be bad or caution. Got {given['fail_on']!r}.")
@@ -517,18 +517,19 @@ def _kinds(given: Sequence[str]) -> dict[str, str]:
     return kinds
 
 
-def _roles(given: dict[str, Any]) -> dict[str, Any]:
+def roles_of(given: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """The columns that options give to these roles."""
     roles = {}
-    for role in _ROLES:
+    for role in known:
         names = given[role]
         # One name may be a prefix such as obs_*, which a list may not hold.
         roles[role] = names[0] if isinstance(names, list) and len(names) == 1 else names or None
     for role in given["ignore"] or ():
         found = role.replace("-", "_")
-        if found not in _ROLES or found in ("observation", "action", "reward", "cost"):
-            optional = ", ".join(_ROLES[3:-1])
+        optional = [name for name in known if name not in ("observation", "action", "reward", "cost")]
+        if found not in optional:
             hint = "; for that column: --ignore terminated --ignore truncated" if role in ("done", "dones") else ""
-            raise InputError(f"--ignore must be one of {optional}. Got {role!r}{hint}.")
+            raise InputError(f"--ignore must be one of {', '.join(optional)}. Got {role!r}{hint}.")
         if roles[found] is not None:
             raise InputError(
                 f"--ignore {role} and --{found.replace('_', '-')} exclude each other; give one of the two."

@@ -7,7 +7,22 @@ import typer
 
 from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
-from cesaro.commands.evaluate import LogPath
+from cesaro.commands.evaluate import (
+    Action,
+    Cost,
+    Ignore,
+    LogPath,
+    Observation,
+    Reward,
+    Terminated,
+    Time,
+    Trajectory,
+    Truncated,
+    roles_of,
+)
+
+# What `cesaro.inspect` takes, by the names of the options.
+ROLES = ("observation", "action", "reward", "cost", "trajectory", "time", "terminated", "truncated")
 
 
 def inspect(
@@ -19,13 +34,26 @@ def inspect(
             help="The policy in the proposed command, tried where no name tells the action; logged is what the log did.",
         ),
     ] = "logged",
+    observation: Observation = None,
+    action: Action = None,
+    reward: Reward = None,
+    cost: Cost = None,
+    trajectory: Trajectory = None,
+    time: Time = None,
+    terminated: Terminated = None,
+    truncated: Truncated = None,
+    ignore: Ignore = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Look at a log and propose how to read it: the columns' roles and kinds, their order, and the command to paste."""
+    """Look at a log and propose how to read it: the columns' roles and kinds, their order, and the command to paste.
+
+    Roles that you give are kept, and the rest of the proposal follows from them.
+    """
+    given = locals()
     with one_line_errors(resumes=False):
         from cesaro.inspection import inspect as look
 
-        found = look(log, policy=policy)
+        found = look(log, policy=policy, **roles_of(given, ROLES))
         if json:
             output.document(document.dumps(found.to_dict(), indent=2, allow_nan=False))
         else:

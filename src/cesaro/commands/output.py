@@ -1,6 +1,7 @@
 """Where a command's answer goes: standard output, which nothing else reaches while the command works."""
 
 import os
+import select
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -37,11 +38,28 @@ def claimed() -> Iterator[None]:
         if isinstance(stream, TextIOWrapper):  # a terminal that lacks a letter is no reason to fail
             stream.reconfigure(errors="backslashreplace")
     try:
+        first = os.dup(1)
+    except OSError:
+        first = -1  # it is closed
+    try:
         yield
+    except SystemExit as ended:
+        if ended.code == 1 and _is_unread(first):  # so the libraries end that print help and versions
+            raise SystemExit(UNREAD) from None
+        raise
     finally:
         if _STANDARD.kept is not None:
             with suppress(OSError):  # it was said when it was written
                 _STANDARD.kept.close()
+
+
+def _is_unread(descriptor: int) -> bool:
+    """Whether it leads to a pipe that nobody reads any more."""
+    if descriptor < 0 or not hasattr(select, "poll"):
+        return False
+    asked = select.poll()
+    asked.register(descriptor, 0)
+    return any(event & select.POLLERR for _, event in asked.poll(0))
 
 
 def is_own() -> bool:

@@ -152,6 +152,12 @@ def time_kind(texts: pa.ChunkedArray) -> pa.DataType | None:
     return next((kind for kind in kinds if len(texts) and can_cast(texts[:1], kind)), None)
 
 
+def as_times(texts: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Text as times, where every entry is one that begins with the year: 2024-01-31 14:00 or 2024-01-31T14:00:00Z."""
+    kind = time_kind(texts.drop_null())
+    return texts.cast(kind) if kind is not None and can_cast(texts, kind) else None
+
+
 def can_cast(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
     try:
         column.cast(kind)

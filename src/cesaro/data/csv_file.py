@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.csv
 
 from cesaro.data.addresses import File, resumed
-from cesaro.data.csv_types import WHAT, Part, Survey
+from cesaro.data.csv_types import WHAT, Notation, Part, Survey
+from cesaro.data.dates import Order, formats
 from cesaro.data.file_source import FilesSource, Header, first_rows
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.sources import ChangedError, Files, reading, spread
 from cesaro.errors import InputError
+from cesaro.text import visible
 
 CHUNK = 1 << 24  # bytes
 SMALL = 1 << 26  # bytes of files of which an excerpt takes every line
@@ -45,7 +47,9 @@ class CsvSource(FilesSource):
         self._marks: dict[str, tuple[str, list[tuple[int, int]]]] = {}
         self._found: dict[str, pa.DataType] = {}
         self._commas: set[str] = set()
+        self._dates: dict[str, Order] = {}
         self._has_commas = False
+        self._told_dates: dict[str, Order] = {}
         self._surveyed: tuple[Roles, dict[str, str]] | None = None
         super().__init__(name, files, skip_bad_files, notes)
 
@@ -76,12 +80,12 @@ class CsvSource(FilesSource):
         own, file = self._own(columns), self._files[0]
         options = {
             "parse_options": _parsing(self._separator),
-            "convert_options": _conversion(own, dict.fromkeys(own, pa.string()), "."),
+            "convert_options": _conversion(own, dict.fromkeys(own, pa.string()), Notation()),
         }
         with _stream(file) as stream, pyarrow.csv.open_csv(stream, **options) as opened:
             return first_rows((self._completed(file, pa.table(batch), columns) for batch in opened), rows)
 
-    def excerpt(self, rows: int) -> pa.Table:
+    def _excerpt(self, rows: int) -> pa.Table:
         """Of large files their first lines: only a pass over all of them would tell where others begin."""
         is_small = sum(file.size for file in self._files) <= SMALL and not any(file.is_remote for file in self._files)
         other = copy.copy(self)  # it finds types of its own
@@ -110,6 +114,7 @@ class CsvSource(FilesSource):
         if self._surveyed != (roles, dict(kinds)):
             survey = self._survey(roles, kinds, self._chunks_of_files, keep=False, checked=checked)
             self._found, self._commas = survey.types, survey.commas
+            self._dates = survey.dates
             self._surveyed = (roles, dict(kinds)) if checked else None
         return self._described(roles.columns(), pa.schema(list(self._found.items())))
 
@@ -135,13 +140,16 @@ class CsvSource(FilesSource):
         survey = Survey(self.name, self.files, parts, keep, self._separator == ";")
         survey.run(own, roles, kinds, checked)
         self._rows.update(zip((file.path for file in self._files), survey.rows))
-        self._has_commas = bool(survey.commas)
+        self._has_commas, self._told_dates = bool(survey.commas), survey.dates
         self._tell()
         return survey
 
     def _sentences(self) -> tuple[str, ...]:
         said = _DECIMALS if self._has_commas else _SEMICOLONS
-        return (*super()._sentences(), *((said,) if self._separator == ";" else ()))
+        dates = (
+            f'Dates of "{visible(name)}" are read with the {order} first.' for name, order in self._told_dates.items()
+        )
+        return (*super()._sentences(), *((said,) if self._separator == ";" else ()), *dates)
 
     def _some_column(self) -> str:
         return next(iter(self._found), super()._some_column())
@@ -167,11 +175,15 @@ class CsvSource(FilesSource):
         points = (
             [c for c in columns if c not in self._commas and self._found[c] == pa.float64()] if self._commas else []
         )
-        groups = [(points, "."), ([c for c in columns if c not in points], "," if self._commas else ".")]
+        rest = [c for c in columns if c not in points]
+        order = next((self._dates[c] for c in columns if c in self._dates), None)
+        groups = [(points, Notation()), (rest, Notation("," if self._commas else ".", order))]
         row, place = self._mark(file, start)
         start -= row
         for at, chunk in self._chunks(file, place):
-            tables = [self._parsed(file, at, chunk, names, self._found, mark) for names, mark in groups if names]
+            tables = [
+                self._parsed(file, at, chunk, names, self._found, notation) for names, notation in groups if names
+            ]
             table = pa.table({name: table[name] for table in tables for name in table.column_names}).select(columns)
             cut = min(start, len(table))
             start -= cut
@@ -185,12 +197,14 @@ class CsvSource(FilesSource):
 
     def _verify(self, file: File, columns: list[str]) -> None:
         for place, chunk in self._chunks(file):
-            self._parsed(file, place, chunk, columns, dict.fromkeys(columns, pa.binary()), ".")
+            self._parsed(file, place, chunk, columns, dict.fromkeys(columns, pa.binary()), Notation())
 
     def _count(self, file: File) -> int:
         column = self.names[:1]
         chunks = self._chunks(file)
-        return sum(len(self._parsed(file, at, chunk, column, {column[0]: pa.binary()}, ".")) for at, chunk in chunks)
+        return sum(
+            len(self._parsed(file, at, chunk, column, {column[0]: pa.binary()}, Notation())) for at, chunk in chunks
+        )
 
     def _chunks(self, file: File, place: int = 0) -> Iterator[tuple[int, bytes]]:
         """Whole lines, and the byte at which they start."""
@@ -205,8 +219,10 @@ class CsvSource(FilesSource):
         if tail:
             yield place, tail
 
-    def _parsed_file(self, file: File, columns: Sequence[str], types: Mapping[str, pa.DataType], mark: str) -> pa.Table:
-        options = {"parse_options": _parsing(self._separator), "convert_options": _conversion(columns, types, mark)}
+    def _parsed_file(
+        self, file: File, columns: Sequence[str], types: Mapping[str, pa.DataType], notation: Notation
+    ) -> pa.Table:
+        options = {"parse_options": _parsing(self._separator), "convert_options": _conversion(columns, types, notation)}
         if file.is_remote:
             return pyarrow.csv.read_csv(io.BytesIO(b"".join(resumed(file, partial(_bytes, file), 0))), **options)
         with _stream(file) as stream:
@@ -219,14 +235,14 @@ class CsvSource(FilesSource):
         chunk: bytes,
         columns: Sequence[str],
         types: Mapping[str, pa.DataType],
-        mark: str,
+        notation: Notation,
     ) -> pa.Table:
         """Lines of a file; the first ones hold the header."""
         return pyarrow.csv.read_csv(
             pa.BufferReader(chunk),
             read_options=pyarrow.csv.ReadOptions(column_names=self._columns[file.path] if place else None),
             parse_options=_parsing(self._separator),
-            convert_options=_conversion(columns, types, mark),
+            convert_options=_conversion(columns, types, notation),
         )
 
 
@@ -234,9 +250,12 @@ def _parsing(separator: str) -> Any:
     return pyarrow.csv.ParseOptions(delimiter=separator)
 
 
-def _conversion(columns: Sequence[str], types: Mapping[str, pa.DataType], mark: str) -> Any:
+def _conversion(columns: Sequence[str], types: Mapping[str, pa.DataType], notation: Notation) -> Any:
     wanted = {column: types[column] for column in columns if column in types}
-    return pyarrow.csv.ConvertOptions(include_columns=columns, column_types=wanted, decimal_point=mark)
+    dates = [] if notation.dates is None else [pyarrow.csv.ISO8601, *formats(notation.dates)]
+    return pyarrow.csv.ConvertOptions(
+        include_columns=columns, column_types=wanted, decimal_point=notation.decimal, timestamp_parsers=dates
+    )
 
 
 def _joined(parts: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from cesaro.data.addresses import File
 from cesaro.data.columns import EXACT, can_cast, empty, first_failure, kind_argument, time_kind
+from cesaro.data.dates import BOTH, Order, orders
 from cesaro.data.roles import Roles
 from cesaro.data.sources import reading
 from cesaro.errors import InputError
@@ -33,19 +34,31 @@ class Spot(NamedTuple):
     row: int
 
 
+class Notation(NamedTuple):
+    """How numbers and dates are written.
+
+    Attributes:
+        decimal: the mark before decimals.
+        dates: what comes first in dates that do not begin with the year; None: there are none.
+    """
+
+    decimal: str = "."
+    dates: Order | None = None
+
+
 @dataclass
 class Part:
     """Some rows of one file that are parsed at once.
 
     Attributes:
         number: of the file.
-        read: gives some columns, with given types and decimal mark.
+        read: gives some columns, with given types, in a notation.
         rows: how many there are; known after the first reading.
     """
 
     number: int
     file: File
-    read: Callable[[Sequence[str], Mapping[str, pa.DataType], str], pa.Table]
+    read: Callable[[Sequence[str], Mapping[str, pa.DataType], Notation], pa.Table]
     rows: int = 0
 
 
@@ -63,6 +76,8 @@ class Seen:
     marked: dict[str, str] = field(default_factory=dict)  # decimal mark → the first entry that holds it
     largest: float = 0.0
     whole: bool = True
+    orders: frozenset[Order] = BOTH  # what may come first in all entries, if these are dates
+    misfit: tuple[str, Spot] | None = None  # the first entry that is no date of the order that those before it have
 
     @property
     def kind(self) -> pa.DataType:
@@ -99,6 +114,10 @@ class Seen:
             self.empties += pc.sum(pc.equal(values, "")).as_py()
             self.empty = self.empty or _spot(values, "", start)
         for level in filter(None, levels):
+            if self.orders:
+                self.orders &= orders(level)
+                if not self.orders and self.other is not None:
+                    self.misfit = level, _spot(values, level, start)
             if is_number(level):
                 self.number = True
             else:
@@ -121,6 +140,7 @@ class Survey:
     Attributes:
         types: per column.
         commas: columns whose decimal mark is a comma.
+        dates: columns of dates that do not begin with the year, and what comes first in them.
         columns: per column its data, one array per part; None where they shall not be kept.
         rows: of every file.
     """
@@ -130,6 +150,7 @@ class Survey:
     ) -> None:
         self.types: dict[str, pa.DataType] = {}
         self.commas: set[str] = set()
+        self.dates: dict[str, Order] = {}
         self.columns: dict[str, list[pa.ChunkedArray]] | None = {} if keep else None
         self.rows = [0] * len(files)
         self._log, self._files, self._parts, self._semicolons = log, files, parts, semicolons
@@ -139,20 +160,21 @@ class Survey:
         owners = _owners(roles)
         text = {roles.trajectory} if roles.trajectory is not None else set()
         labels = text | {column for column, owner in owners.items() if kinds.get(owner) == "category"}
-        self._find(columns, text, ".")
+        self._find(columns, text, Notation())
         others = [column for column in columns if column not in labels]
         if self._semicolons and any(self._seen[column].has_decimal_commas() for column in others):
             # Labels stay as they were: a comma or a point in them is no decimal mark.
-            self._find(others, text, ",")
+            self._find(others, text, Notation(","))
             self.commas = set(others)
+        self._find_dates([roles.time] if roles.time is not None else [] if checked else others)
         if not checked:
             ids = self._long_numbers([column for column in others if column != roles.time])
-            self._find(ids, set(ids), ".")
+            self._find(ids, set(ids), Notation())
             return
         large = {column for column in columns if self._seen[column].has_large_whole()}
         exact = {column for column in large if kinds.get(column) == "category"}
         if exact:
-            self._find(sorted(exact), exact, ".")
+            self._find(sorted(exact), exact, Notation())
         for column in (*roles.observation.columns, *roles.action.columns):
             if column in large - exact and kinds.get(column) is None:
                 raise InputError(
@@ -179,23 +201,37 @@ class Survey:
             if not large:
                 break
             with reading(part.file.name, WHAT, address=part.file.address):
-                table = part.read(large, dict.fromkeys(large, pa.string()), ".")
+                table = part.read(large, dict.fromkeys(large, pa.string()), Notation())
             part.rows = len(table)
             large = [c for c in large if pc.all(pc.match_substring_regex(table[c], _DIGITS), min_count=0).as_py()]
         return large
 
-    def _find(self, columns: Sequence[str], text: set[str], mark: str) -> None:
+    def _find_dates(self, columns: Sequence[str]) -> None:
+        """Read text as times where all entries are dates of one order."""
+        for order in BOTH:
+            found = [c for c in columns if self.types[c] == pa.string() and self._seen[c].orders == {order}]
+            found = [column for column in found if not self._seen[column].empties]
+            self._find(found, set(), Notation(dates=order), dict.fromkeys(found, pa.timestamp("s")))
+            self.dates |= dict.fromkeys(found, order)
+
+    def _find(
+        self,
+        columns: Sequence[str],
+        text: set[str],
+        notation: Notation,
+        expected: Mapping[str, pa.DataType] | None = None,
+    ) -> None:
         """Types of some columns, in as many passes as it takes until all their parts agree."""
-        types = {column: pa.string() for column in columns if column in text}
+        types = {column: pa.string() for column in columns if column in text} | dict(expected or {})
         while columns:
-            seen = self._pass(columns, types, text, mark)
+            seen = self._pass(columns, types, text, notation)
             self._seen |= seen
             self.types |= {column: seen[column].kind for column in columns}
             columns = [column for column in columns if len(seen[column].kinds) > 1]
             types = {column: self.types[column] for column in columns}
 
     def _pass(
-        self, columns: Sequence[str], types: dict[str, pa.DataType], text: set[str], mark: str
+        self, columns: Sequence[str], types: dict[str, pa.DataType], text: set[str], notation: Notation
     ) -> dict[str, Seen]:
         seen = {column: Seen() for column in columns}
         if self.columns is not None:
@@ -203,7 +239,7 @@ class Survey:
         rows = [0] * len(self._files)
         for part in self._parts():
             with reading(part.file.name, WHAT, address=part.file.address):
-                table = self._read(part, columns, types, text, mark)
+                table = self._read(part, columns, types, text, notation)
             for column in columns:
                 seen[column].add(table[column], Spot(part.number, rows[part.number]))
                 if self.columns is not None:
@@ -214,19 +250,19 @@ class Survey:
         return seen
 
     def _read(
-        self, part: Part, columns: Sequence[str], types: dict[str, pa.DataType], text: set[str], mark: str
+        self, part: Part, columns: Sequence[str], types: dict[str, pa.DataType], text: set[str], notation: Notation
     ) -> pa.Table:
         """One part; a type that it contradicts gives way to text for this part and all that follow."""
         try:
-            return part.read(columns, types, mark)
+            return part.read(columns, types, notation)
         except pa.ArrowInvalid:
             doubtful = [column for column in types if column not in text]
             for column in doubtful:
                 try:
-                    part.read([column], {column: types[column]}, mark)
+                    part.read([column], {column: types[column]}, notation)
                 except pa.ArrowInvalid:
                     types[column] = pa.binary() if types[column] == pa.string() else pa.string()
-                    return self._read(part, columns, types, text, mark)
+                    return self._read(part, columns, types, text, notation)
             raise
 
     def _check_text(self, column: str, labels: bool, owner: str | None) -> None:
@@ -260,21 +296,33 @@ class Survey:
             )
 
     def _check_times(self, column: str) -> None:
-        """Of times that became text, the first entry that is not read as those before it are."""
+        """Refuse dates that can be read in two ways, and the first entry that is not read as those before it are."""
+        seen = self._seen[column]
+        if seen.orders == BOTH and seen.other is not None:
+            raise InputError(
+                f'{self._log}: column "{column}" must hold times that can be read in one way. Got {seen.other[0]!r} at '
+                f"{self._row(seen.other[1])}, and no entry has a day over 12 that would tell days from months; write times as "
+                "2024-01-31 14:00:00."
+            )
+        if seen.misfit is not None:
+            raise self._misfit(column, *seen.misfit)
         kind, rows = None, [0] * len(self._files)
         for part in self._parts():
-            values = part.read([column], {column: pa.string()}, ".")[column]
+            values = part.read([column], {column: pa.string()}, Notation())[column]
             kind = kind or time_kind(values)
             if kind is None:
                 return
             if not can_cast(values, kind):
                 row = first_failure(values, kind)
                 spot = Spot(part.number, rows[part.number] + row)
-                raise InputError(
-                    f'{self._log}: column "{column}" must hold times, all of one form. Got {values[row].as_py()!r} at '
-                    f"{self._row(spot)}; correct it, or write it as the entries before it."
-                )
+                raise self._misfit(column, values[row].as_py(), spot)
             rows[part.number] += len(values)
+
+    def _misfit(self, column: str, entry: str, spot: Spot) -> InputError:
+        return InputError(
+            f'{self._log}: column "{column}" must hold times, all of one form. Got {entry!r} at {self._row(spot)}; correct it, '
+            "or write it as the entries before it."
+        )
 
     def _check_decimals(self, column: str, seen: Seen, choice: str) -> None:
         """Numbers whose decimal mark is not that of the file must not become labels."""

@@ -115,7 +115,7 @@ class FilesSource(Source):
         pieces = ((file, piece) for file in self._files for piece in self._pieces(file, own, 0))
         return first_rows((self._completed(file, pa.table(piece), columns) for file, piece in pieces), rows)
 
-    def excerpt(self, rows: int) -> pa.Table:
+    def _excerpt(self, rows: int) -> pa.Table:
         found = []
         counts = self.file_rows()
         if sum(counts) <= rows:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cesaro.data.columns import (
     EXACT,
     ColumnPlace,
+    as_times,
     cast,
     example,
     floats,
@@ -246,6 +247,8 @@ def identities(column: pa.ChunkedArray, place: ColumnPlace) -> Encoded:
 def times(column: pa.ChunkedArray, place: ColumnPlace) -> NDArray[Any]:
     """Sortable times: int64 (exact, for integers, dates and timestamps) or float64."""
     column = unwrapped(column, place)
+    if is_text(column.type):
+        column = as_times(column) or column
     kind, types = column.type, pa.types
     clock = types.is_time(kind) or types.is_interval(kind)
     if clock or not (is_number(kind) or types.is_temporal(kind)):

@@ -11,11 +11,14 @@ _SEPARATORS = re.compile(r"[ \u00a0_\-.]+")
 _NUMBERED = ("id", "uuid", "key", "no", "nr", "number", "num", "name")
 # A code may stand for anything, such as a command: it tells trajectories apart only behind what does.
 _CODE = "code"
-# What tells trajectories apart.
-_IDS = _listed(
-    """store shop user customer client house home building room machine device session patient agent unit site sensor vehicle
-    server account subject player trajectory episode run robot truck line plant member participant meter pump location"""
+# What tells trajectories apart, and what may as well be a kind of thing that a policy sees.
+_SURE_IDS = _listed("user customer session account subject player trajectory episode run participant agent")
+_IDS = _SURE_IDS + _listed(
+    """store shop client house home building room machine device patient unit site sensor vehicle server robot truck line plant
+    member meter pump location ward bay"""
 )
+# The number of one of these is a time.
+_MOMENTS = _listed("day date time step tick second minute hour week month quarter year")
 # What orders rows.
 TIMES = _listed(
     """time timestamp date datetime step steps day days tick seq sequence period epoch round ts t timestep stepindex stepid
@@ -86,14 +89,29 @@ def is_id(name: str) -> bool:
 
     Example:
         >>> from cesaro.data.names import is_id
-        >>> [name for name in ("store", "storeId", "store_code", "store_size", "gate_code") if is_id(name)]
+        >>> [name for name in ("store", "storeId", "store_code", "store_size", "gate_code", "day_no") if is_id(name)]
         ['store', 'storeId', 'store_code']
     """
+    return _is_id(name, _IDS)
+
+
+def is_surely_id(name: str) -> bool:
+    """Whether a name is that of ids and of nothing else: `store_id` and `user`, but not `store`, which may be a kind of store.
+
+    Example:
+        >>> from cesaro.data.names import is_surely_id
+        >>> [name for name in ("store", "store_id", "user", "patient", "patientNo") if is_surely_id(name)]
+        ['store_id', 'user', 'patientNo']
+    """
+    return _is_id(name, _SURE_IDS) or (is_id(name) and words(name)[-1] in (*_NUMBERED, _CODE))
+
+
+def _is_id(name: str, known: tuple[str, ...]) -> bool:
     parts = words(name)
     if len(parts) > 1 and parts[-1] == _CODE:
-        return parts[-2] in _IDS
+        return parts[-2] in known
     while len(parts) > 1 and parts[-1] in _NUMBERED:
         parts.pop()
-        if parts[-1] not in _IDS:
-            return True
-    return bool(parts) and (parts[-1] in _IDS or parts[-1] in _NUMBERED[:3] or folded(name) in _IDS)
+        if parts[-1] not in known:
+            return parts[-1] not in _MOMENTS
+    return bool(parts) and (parts[-1] in known or parts[-1] in _NUMBERED[:3] or folded(name) in known)

@@ -113,17 +113,7 @@ def read(
     """
     if not isinstance(skip_bad_files, bool):
         raise InputError(f"skip_bad_files must be True or False. Got {skip_bad_files!r}.")
-    if cost is not None and reward is not None:
-        raise InputError(
-            Sentence(
-                "{cost} and {reward} exclude each other: an outcome is better if it is low, or if it is high. Got {costs} and "
-                "{rewards}; leave out one of the two.",
-                cost=argument("cost"),
-                reward=argument("reward"),
-                costs=repr(cost),
-                rewards=repr(reward),
-            )
-        )
+    check_outcome(reward, cost)
     opened = open_source(source, skip_bad_files)
     given: dict[str, Given] = {
         "observation": observation,
@@ -177,6 +167,21 @@ def read(
     bounds = carried_bounds(opened.name, opened.options)
     log.origin = Origin(opened, roles, chosen, settings, inferred, denied, bounds)
     return log
+
+
+def check_outcome(reward: Given, cost: str | None) -> None:
+    """Refuse a column of rewards beside one of costs."""
+    if cost is not None and reward is not None:
+        raise InputError(
+            Sentence(
+                "{cost} and {reward} exclude each other: an outcome is better if it is low, or if it is high. Got {costs} and "
+                "{rewards}; leave out one of the two.",
+                cost=argument("cost"),
+                reward=argument("reward"),
+                costs=repr(cost),
+                rewards=repr(reward),
+            )
+        )
 
 
 def open_source(source: Any, skip_bad_files: bool = False) -> Source:

@@ -77,6 +77,14 @@ def find_roles(log: str, names: Sequence[str], given: Mapping[str, Given]) -> tu
     return _Finder(log, tuple(names), given).find()
 
 
+def given_columns(log: str, names: Sequence[str], given: Mapping[str, Given]) -> dict[str, tuple[str, ...]]:
+    """The columns of those roles that were given, each of which the log has."""
+    finder = _Finder(log, tuple(names), given)
+    return {
+        role: finder._given(role).columns for role, value in given.items() if value is not None and value is not False
+    }
+
+
 class _Finder:
     def __init__(self, log: str, names: tuple[str, ...], given: Mapping[str, Given]) -> None:
         self.log, self.names, self.given = log, names, given

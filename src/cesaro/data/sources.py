@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from cesaro.data.columns import as_times, basic_type
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import carried_settings
 from cesaro.errors import CesaroError, InputError, is_out_of_memory
@@ -85,7 +86,21 @@ class Source(ABC):
         return None
 
     def excerpt(self, rows: int) -> pa.Table:
-        """Every column that can be read, used or not: all rows, or some contiguous ones where there are more than `rows`."""
+        """Every column that can be read, used or not: all rows, or some contiguous ones where there are more than `rows`.
+
+        Text that holds times is read as such.
+        """
+        table = self._excerpt(rows)
+        for place, field in enumerate(table.schema):
+            kind = basic_type(field.type)
+            is_plain = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+            times = as_times(table[place].cast(kind)) if is_plain else None
+            if times is not None:
+                table = table.set_column(place, field.name, times)
+        return table
+
+    def _excerpt(self, rows: int) -> pa.Table:
+        """What `excerpt` gives, with the types of the columns."""
         try:
             table = self.table(_every(self.names), {})[0]
         except InputError:

@@ -15,7 +15,7 @@ from cesaro.data.bounds import bounds_of
 from cesaro.data.columns import kind_argument
 from cesaro.data.log import Origin
 from cesaro.data.values import Values
-from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most, percent
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most
 from cesaro.diagnostics.subject import Subject, solved
 from cesaro.errors import CesaroError
 from cesaro.inspection import evidence
@@ -23,7 +23,7 @@ from cesaro.inspection.evidence import Contiguous
 from cesaro.inspection.prediction import ENOUGH
 from cesaro.passes.prepare import Prepared
 from cesaro.policies import Policy
-from cesaro.text import Sentence, Wording, argument, option, visible
+from cesaro.text import GIVE, Sentence, Wording, argument, option, percent, visible
 
 # Features of a quick answer, at most.
 QUICK = 200
@@ -168,8 +168,8 @@ def bounds_of_action(subject: Subject, log: Log) -> Iterator[Diagnostic]:
         at_most(share, BEYOND_CAUTION, 1.0 if told is None else BEYOND_BAD),
         f"{said}.",
         Sentence(
-            "{add} {options}{unless}.",
-            add=_ADD,
+            "{give} {options}{unless}.",
+            give=GIVE.capitalized,
             options=bounds.wording,
             unless=", unless the system executes actions beyond these" if told is None else "",
         ),
@@ -198,15 +198,11 @@ def sequence_of_rows(found: evidence.Order) -> Diagnostic:
         f"state (R² on held-out rows). Ordered by {by}, which {'was' if len(columns) == 1 else 'were'} not used, they "
         f"predict {percent(gain.after)}.",
         Sentence(
-            "{add} {options}.",
-            add=_ADD,
+            "{give} {options}.",
+            give=GIVE.capitalized,
             options=Wording(", ".join(one.python for one in options), " ".join(one.command_line for one in options)),
         ),
     )
-
-
-# What to put into a call, or behind a command.
-_ADD = Wording("Pass", "Add")
 
 
 def row_of_reward(found: evidence.RewardLag, lag: int) -> Diagnostic:
@@ -235,7 +231,7 @@ def row_of_reward(found: evidence.RewardLag, lag: int) -> Diagnostic:
             "{option}{unless}.",
             option=Wording("Pass reward_lag=0", "Leave out --reward-lag")
             if lag
-            else Wording("Pass reward_lag=1", "Add --reward-lag 1"),
+            else Wording("Pass reward_lag=1", "Give --reward-lag 1"),
             unless=unless,
         ),
     )
@@ -421,8 +417,8 @@ def kind_of_action(
             else f"they move a quick estimate by {difference}",
         ),
         Sentence(
-            "{add} {number} if they are a quantity, or {category} to say that they are labels.",
-            add=_ADD,
+            "{give} {number} if they are a quantity, or {category} to say that they are labels.",
+            give=GIVE.capitalized,
             number=number,
             category=category,
         ),

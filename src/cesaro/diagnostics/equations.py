@@ -7,7 +7,7 @@ import numpy as np
 from cesaro.checks import Array
 from cesaro.closed_forms import dense, tabular
 from cesaro.closed_forms.dense import IDENTIFIED, IDENTIFIED_SINGLE, SINGLE
-from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most, percent
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most
 from cesaro.diagnostics.subject import Subject, spectrum
 from cesaro.errors import InputError
 from cesaro.features import OneHot
@@ -16,7 +16,7 @@ from cesaro.passes.influence import ClosedForm
 from cesaro.passes.moments import Moments
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.support import without_data
-from cesaro.text import Sentence, Wording, argument
+from cesaro.text import Sentence, Wording, argument, percent
 
 # Rows whose pairs lead to pairs without data do not count. A hundredth changes little; a fifth is another log.
 LOST_CAUTION, LOST_BAD = 0.01, 0.2

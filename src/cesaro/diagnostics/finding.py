@@ -109,11 +109,6 @@ def at_least(value: float, caution: float, bad: float) -> Verdict:
     return "ok" if value >= caution else "caution" if value >= bad else "bad"
 
 
-def percent(share: float) -> str:
-    """`3.2 %`; small shares keep a digit."""
-    return f"{100 * share:.2g} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
-
-
 def nearly(share: float) -> str:
     """Never "0 %" of some, nor "100 %" of not quite all."""
     return f"{100 * share:.3g} %" if share == 1 or share < 0.999 else "99.9 %"

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most, nearly, percent
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most, nearly
 from cesaro.diagnostics.subject import NetworkFeatures, Runs, Subject
 from cesaro.linear import methods
-from cesaro.text import Sentence, Wording, argument
+from cesaro.text import Sentence, Wording, argument, percent
 
 # Runs still move if, together, the last quarter of their steps differs from the one before by more than its own noise, and by
 # more than these parts of what matters: the spread over seeds, and the difference between target and log.

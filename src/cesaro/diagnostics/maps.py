@@ -7,7 +7,7 @@ import numpy as np
 
 from cesaro.closed_forms.plug_in import PlugIn, plug_in, problem_of
 from cesaro.data import FeatureTransitions
-from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, percent
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict
 from cesaro.diagnostics.subject import Subject, solved
 from cesaro.engines.threads import ONE_THREAD
 from cesaro.errors import InputError
@@ -15,7 +15,7 @@ from cesaro.features import ROWS_PER_COMPONENT, ROWS_PER_FEATURE, FeatureMap, On
 from cesaro.linear.methods import ALWAYS_CONVERGE, METHODS
 from cesaro.passes.standard_errors import Estimate
 from cesaro.passes.support import pair_table
-from cesaro.text import Sentence, Wording, argument
+from cesaro.text import Sentence, Wording, argument, percent
 
 # Other maps get their own random numbers.
 OTHER_SEED = 104_729

@@ -9,13 +9,13 @@ import pyarrow as pa
 from scipy.stats import t as student
 
 from cesaro.checks import SMALLEST
-from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_least, at_most, percent, power_of_ten, worse
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_least, at_most, power_of_ten, worse
 from cesaro.diagnostics.subject import Subject
 from cesaro.inspection import evidence
 from cesaro.passes.influence import OUTLIER
 from cesaro.passes.projection import Projection
 from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, FEW_CLUSTERS, Rule, by_rule, differences, within
-from cesaro.text import Sentence, Wording, argument, visible
+from cesaro.text import Sentence, Wording, argument, percent, visible
 
 # Two halves as different as these once in a thousand, or a million, logs without drift; and the size that matters.
 DRIFT_CAUTION, DRIFT_BAD = 1e-3, 1e-6
@@ -453,9 +453,7 @@ def _come_with_what_happens(subject: Subject) -> bool:
         return False
     rows, plan = subject.prepared.sample.rows, subject.totals.plan
     far = np.abs(rows.rewards - plan.median) > OUTLIER * plan.width
-    return (
-        len(rows) >= ENOUGH_ROWS and bool(far.any()) and evidence.are_events(rows, far, subject.prepared.random_state)
-    )
+    return len(rows) >= ENOUGH_ROWS and bool(far.any()) and evidence.are_events(rows, far)
 
 
 def influential_rows(subject: Subject) -> Diagnostic:

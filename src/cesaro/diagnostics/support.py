@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.data.values import Categories, Values
 from cesaro.diagnostics.equations import first_moments
-from cesaro.diagnostics.finding import Check, Diagnostic, at_least, at_most, percent, worse
+from cesaro.diagnostics.finding import Check, Diagnostic, at_least, at_most, worse
 from cesaro.diagnostics.subject import CHUNK, Subject, spectrum
 from cesaro.features import SAMPLE, OneHot
 from cesaro.features.maps import other_kinds
 from cesaro.passes.support import logged_weight, pair_table, unlogged
-from cesaro.text import Sentence, Wording
+from cesaro.text import Sentence, Wording, percent
 
 # Probability of the target where the log has nothing: a hundredth is a detail, a tenth decides the answer.
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.01, 0.1
@@ -105,7 +105,10 @@ NEGATIVE_DENSITY_RATIO = Check(
     caution=f"over {percent(NEGATIVE_CAUTION)}",
     bad=f"over {percent(NEGATIVE_BAD)}",
     meaning="features cannot express where the target spends its time, compared with the log",
-    remedy="compare `--features polynomial:2` and `--features fourier`; the target may be far from the log",
+    remedy=(
+        "caution: nothing, where `agreement of features` is ok; else compare `--features polynomial:2` and `--features fourier`; "
+        "if it stays, more data; a policy closer to the log"
+    ),
 )
 
 CHECKS = (
@@ -397,8 +400,12 @@ def negative_ratio(subject: Subject) -> Diagnostic:
         f"{percent(share)} of the weight that the estimate gives to rows is negative. No weight should be: it stands for how "
         "often the target is there, relative to the log (the density ratio).",
         Sentence(
-            "Compare the answer with features of other kinds, such as {one} and {another}; the target may be far from the "
-            "log.",
+            "If `agreement of features` is not listed, too, there is nothing to paste: features of other kinds give the same "
+            "rate, and this says only that the target is seldom where the log is. If it is listed, compare {one} and {another}. "
+            "Rows in which the log does what the target does make the answer surer."
+            if verdict == "caution" and subject.prepared.map is not None
+            else "Compare the answer with {one} and {another}. If the finding stays, no option removes it: the target is far "
+            "from the log; collect rows in which the log does what the target does, or evaluate a policy closer to the log.",
             one=one,
             another=another,
         ),

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.special import bdtrc
 
 from cesaro.checks import Array
 from cesaro.data import Block, Log, Transitions
@@ -35,8 +36,8 @@ from cesaro.inspection.prediction import (
     as_numbers,
     as_targets,
     grouped,
+    groups,
     held_out,
-    predicted,
     stretches,
 )
 
@@ -48,6 +49,8 @@ IDS_TRIED, TIMES_TRIED, CONTEXTS_TRIED = 4, 2, 40
 REPEATS = 5
 # A gain of held-out R² that matters, and how many standard errors make it clear.
 MATERIAL, CLEAR = 0.1, 5.0
+# Rows of one time, on average, where several trajectories share times.
+SHARED = 1.5
 # Of a column's variance, what lies within trajectories if it moves at all.
 STILL = 0.05
 # A column whose prediction gets worse by this much contradicts a better prediction of others.
@@ -63,6 +66,12 @@ ADDS, OLDER = 0.2, 0.1
 EXPLAINS, FRESH = 0.01, 2.0
 # Standard deviations by which the spread of rare rows over stretches exceeds that of a steady system once in two thousand logs.
 UNEVEN = 4.0
+# Rare rows come with some group of rows if so many of them would be there by chance in fewer logs than this part. Those of fewer
+# stretches tell nothing.
+BY_CHANCE, FEWEST = 0.01, 3
+# Factors of wrong units and misplaced decimal points; one is possible only where there are this many times as many rows that it
+# would show in, because errors are seldom.
+FACTORS, PLENTY = (100.0, 1_000.0), 10
 # A column is made by the action of its row if what was known before tells less than the first part of it, and the action adds the
 # second to what is known of its groups, or tells the third of its numbers: one that a policy acts by may be told by half. One of
 # which the action alone tells less than the last part is not looked at any further. Whatever was known before, a column of more
@@ -208,8 +217,13 @@ def follow_better(
         if not moving.any() or not is_material(Gain.of(before.of(moving), after.of(moving), paired=False)):
             return False
         clear = moving
+    return follow(log, random_state, clear)
+
+
+def follow(log: Transitions, random_state: int, columns: NDArray[np.bool_]) -> bool:
+    """Whether state and action predict some columns of the next state better than those of any other row of the trajectory."""
     rows, number = contiguous(log, random_state)
-    targets = [target for target, is_asked in zip(as_targets(rows.next_observations), clear, strict=True) if is_asked]
+    targets = [target for target, is_asked in zip(as_targets(rows.next_observations), columns, strict=True) if is_asked]
     inputs = as_inputs([rows.observations], rows.actions)
     codes = np.zeros(len(rows), dtype=np.int64) if rows.trajectory is None else _renumbered(rows.trajectory)
     mixed = np.random.default_rng([random_state, 19]).random(len(rows))
@@ -282,6 +296,26 @@ def _counts_time(table: pa.Table, name: str) -> bool:
     others = [other for other in table.column_names if other != name and not is_list(table.schema.field(other).type)]
     rows = _different(table, [name, *others])  # those that are in the file twice count once
     return any(_different(table, [name, *by]) == rows for by in ([], *([one] for one in possible_ids(table, others))))
+
+
+def panels(table: pa.Table, ids: Sequence[str], times: Sequence[str]) -> dict[str, str]:
+    """Ids none of which has the same time twice, although rows share times, each with that time.
+
+    Rows that are in the file twice count once.
+    """
+    found: dict[str, str] = {}
+    pairs = [(name, time) for time in times if _different(table, [time]) * SHARED <= len(table) for name in ids]
+    counts = {pair: _different(table, list(pair)) for pair in pairs if pair[0] != pair[1]}
+    rows = {len(table)}
+    if counts and max(counts.values()) < len(table):
+        usable = [
+            name for name in table.column_names if not pa.types.is_nested(basic_type(table.schema.field(name).type))
+        ]
+        rows = {_different(table, usable)}
+    for (name, time), count in counts.items():
+        if count in rows:
+            found.setdefault(name, time)
+    return found
 
 
 def _different(table: pa.Table, names: list[str]) -> int:
@@ -399,31 +433,45 @@ def reward_lag(sample: Contiguous, lag: int) -> RewardLag | None:
     return RewardLag(gain, with_own, with_older, best == 1)
 
 
-def are_events(rows: Block, rare: NDArray[np.bool_], random_state: int) -> bool:
-    """Whether rare rows are events of the system: they come all along the log, and with certain states and actions.
+def are_events(rows: Block, rare: NDArray[np.bool_]) -> bool:
+    """Whether rare rewards are events of the system: they come all along the log, and with certain states or actions.
 
-    Errors of an export come in batches, or strike rows whatever happened in them. Every stretch counts once, because the rare
-    rows of one may have one cause.
+    Errors of an export come in batches, or strike rows whatever happened in them; a wrong unit, which shows only where there was
+    a reward, strikes any of the rows that it would show in. Every stretch counts once, because its rare rows may have one cause.
     """
     number = np.arange(len(rows)) * STRETCHES // len(rows)
     expected = np.bincount(number, minlength=STRETCHES) * rare.mean()
     spread = float(((np.bincount(number[rare], minlength=STRETCHES) - expected) ** 2 / expected).sum())
     if spread - (STRETCHES - 1) > UNEVEN * np.sqrt(2 * (STRETCHES - 1)):
         return False
-    most = np.random.default_rng([random_state, 18])
-    chosen = [np.sort(most.permutation(np.flatnonzero(kind))[:ROWS]) for kind in (rare, ~rare)]
-    at, rare = np.concatenate(chosen), np.repeat((True, False), [len(chosen[0]), len(chosen[1])])
-    number = number[at]
-    score = predicted(_row_inputs(rows.part(at)), rare[:, None].astype(np.float64), number)[:, 0]
-    places = np.empty(len(at))
-    for fold in (0, 1):
-        here = number % 2 == fold
-        others = np.sort(score[here & ~rare])
-        below, upto = (np.searchsorted(others, score[here], side=side) for side in ("left", "right"))
-        places[here] = (below + upto) / (2 * len(others)) - 0.5
-    sums, counts = (np.bincount(number[rare], weights=weights) for weights in (places[rare], None))
-    means = sums[counts > 0] / counts[counts > 0]
-    return bool(means.mean() * np.sqrt(12 * len(means)) > CLEAR)  # a place by chance has a variance of a twelfth
+    size, plenty = np.abs(rows.rewards), PLENTY * rare.sum()
+    by_unit = (~rare & (factor * size >= size[rare].min()) for factor in FACTORS)
+    struck = [~rare, *(others for others in by_unit if others.sum() > plenty)]
+    usual = np.flatnonzero(~rare)
+    at = np.sort(np.concatenate([np.flatnonzero(rare), usual[:: -(-len(usual) // ROWS)]]))
+    part = rows.part(at)
+    columns = [
+        flags for values in (part.observations, part.actions, part.next_observations) for flags in groups(values)
+    ]
+    return all(_concentrate(columns, rare[at], others[at], number[at]) for others in struck)
+
+
+def _concentrate(
+    columns: Sequence[Array], rare: NDArray[np.bool_], others: NDArray[np.bool_], number: NDArray[np.int64]
+) -> bool:
+    """Whether some group of some column has more of the rare rows than of the others in the same stretches."""
+    first = np.flatnonzero(rare)[np.unique(number[rare], return_index=True)[1]]
+    sizes = np.bincount(number[others], minlength=STRETCHES)
+    first = first[sizes[number[first]] > 0]
+    if len(first) < FEWEST:
+        return False
+    chances = []
+    for flags in columns:
+        counts = np.stack([np.bincount(number[others], weights=flag[others], minlength=STRETCHES) for flag in flags.T])
+        shares = (counts / np.maximum(sizes, 1))[:, number[first]].mean(axis=1)
+        chances.append(bdtrc(flags[first].sum(axis=0) - 1, len(first), shares))
+    every = np.concatenate(chances)
+    return bool(every.min() * len(every) < BY_CHANCE)
 
 
 def _row_inputs(rows: Block) -> Array:

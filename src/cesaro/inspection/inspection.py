@@ -3,10 +3,11 @@
 import os
 import shlex
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from cesaro.data.account import reject_empty
-from cesaro.data.reader import open_source
+from cesaro.data.reader import check_outcome, open_source
+from cesaro.data.roles import Given, given_columns
 from cesaro.data.settings import GAP
 from cesaro.inspection.evidence import looked_at
 from cesaro.inspection.profiles import Profile, profile
@@ -187,7 +188,19 @@ def _named(columns: tuple[str, ...]) -> str:
     return f"{shown}, … ({len(columns)})" if len(columns) > 8 else shown
 
 
-def inspect(source: Any, *, policy: str = "logged") -> Inspection:
+def inspect(
+    source: Any,
+    *,
+    policy: str = "logged",
+    observation: Given = None,
+    action: Given = None,
+    reward: str | None = None,
+    cost: str | None = None,
+    trajectory: str | Literal[False] | None = None,
+    time: str | Literal[False] | None = None,
+    terminated: str | Literal[False] | None = None,
+    truncated: str | Literal[False] | None = None,
+) -> Inspection:
     """Look at a log and propose how to read it: roles, kinds, order, the row of the reward, columns to leave out.
 
     Names of columns are compared without regard to case, spaces and underscores. What names do not tell, held-out
@@ -198,6 +211,8 @@ def inspect(source: Any, *, policy: str = "logged") -> Inspection:
         source: what `cesaro.read` takes: a path, a frame, a table or arrays.
         policy: the policy in the proposed command, which is tried on the log where no name says what the action is; "logged" is
             what the log did.
+        observation, action, reward, cost, trajectory, time, terminated, truncated: columns of which you know the role, as
+            `cesaro.read` takes them; False: none has it. The rest of the proposal follows from these.
 
     Example:
         >>> import cesaro as cs
@@ -207,7 +222,11 @@ def inspect(source: Any, *, policy: str = "logged") -> Inspection:
         >>> seen.arguments
         {'observation': 'Level', 'action': 'Switch', 'reward': 'Profit', 'time': 'Time Stamp'}
     """
+    check_outcome(reward, cost)
     opened = open_source(source)
+    asked: dict[str, Given] = {"observation": observation, "action": action, "reward": reward, "cost": cost}
+    asked |= {"trajectory": trajectory, "time": time, "terminated": terminated, "truncated": truncated}
+    given = given_columns(opened.name, opened.names, asked)
     most = looked_at(opened)
     table = opened.excerpt(most)
     reject_empty(opened.name, len(table))
@@ -215,6 +234,7 @@ def inspect(source: Any, *, policy: str = "logged") -> Inspection:
     rows = opened.num_rows
     if rows is None and len(table) < most:
         rows = len(table)
-    proposal = propose(opened, table, {column.name: column for column in columns}, policy)
+    denied = [role for role, value in asked.items() if value is False]
+    proposal = propose(opened, table, {column.name: column for column in columns}, policy, given, denied)
     path = shown_address(os.fspath(source)) if isinstance(source, str | os.PathLike) else None
     return Inspection(opened.name, rows, len(table), columns, tuple(opened.notes), proposal, path, policy)

@@ -235,3 +235,8 @@ def grouped(column: Column) -> Array:
         edges = np.unique(np.quantile(numbers, np.arange(1, STEPS) / STEPS))
         return _flags(Categories(np.searchsorted(edges, numbers, side="right"), np.arange(len(edges) + 1)))
     return _flags(Categories(np.searchsorted(levels, numbers), levels))
+
+
+def groups(values: Values) -> list[Array]:
+    """Every column as `grouped` gives it."""
+    return [grouped(column) for column in _columns(values)]

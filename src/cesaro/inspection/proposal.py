@@ -1,7 +1,7 @@
 """What a log is taken to be before anybody described it: roles, kinds and settings with reasons, and what is in doubt."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from cesaro.checks import Array
 from cesaro.data import Transitions
 from cesaro.data.columns import can_cast, first_failure, shown, time_kind
+from cesaro.data.dates import BOTH, orders
 from cesaro.data.names import (
     ACTIONS,
     CALENDAR,
@@ -22,6 +23,7 @@ from cesaro.data.names import (
     TIMES,
     folded,
     is_id,
+    is_surely_id,
     means,
     sounds_like_cost,
 )
@@ -36,7 +38,7 @@ from cesaro.inspection.prediction import ENOUGH, LEVELS, Errors, Gain, as_inputs
 from cesaro.inspection.profiles import Profile
 from cesaro.policies import Policy, attach, parse
 from cesaro.policies import policy as as_policy
-from cesaro.text import option, visible
+from cesaro.text import Sentence, argument, option, percent, visible
 
 # Text with more levels is no label that a policy sees.
 MOST_LABELS = 50
@@ -50,8 +52,13 @@ SAME = 0.99
 TRIED = 2_000
 # Steps of times that are longer than the gap, as a part of all: more are irregular by nature.
 IRREGULAR = 0.2
+# Kinds of columns that hold numbers.
+NUMBERS = ("number", "whole number", "true/false")
 _DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
-_UNITS = ((86_400.0, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second"))
+_DAY = 86_400.0
+_UNITS = ((_DAY, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second"))
+# Units of the calendar, with the fewest and the most days that they have.
+_CALENDAR = ((7, 7, "week"), (28, 31, "month"), (90, 92, "quarter"), (365, 366, "year"))
 
 
 @dataclass
@@ -103,9 +110,22 @@ def _chosen(columns: tuple[str, ...]) -> Chosen:
     return Chosen(columns, "several" if len(columns) > 1 else "single")
 
 
-def propose(source: Source, table: pa.Table, profiles: Mapping[str, Profile], policy: str = "logged") -> Proposal:
-    """Roles by names and types, the order and the row of the reward by what predicts best; `policy` is what will be evaluated."""
-    return _Proposer(source, table, profiles, policy).run()
+def propose(
+    source: Source,
+    table: pa.Table,
+    profiles: Mapping[str, Profile],
+    policy: str = "logged",
+    given: Mapping[str, tuple[str, ...]] | None = None,
+    denied: Sequence[str] = (),
+) -> Proposal:
+    """Roles by names and types, the order and the row of the reward by what predicts best.
+
+    Args:
+        policy: what will be evaluated.
+        given: roles whose columns are known, also of a "cost"; all others follow from these.
+        denied: roles that no column has.
+    """
+    return _Proposer(source, table, profiles, policy, given or {}, denied).run()
 
 
 @dataclass(frozen=True)
@@ -137,16 +157,25 @@ class _Ordering:
     def words(self) -> str:
         if self.gain is None or not self.is_clear:
             return ""
-        return (
-            f"; in this order state and action predict {_percent(self.gain.after)} of the next row's state, in the order "
-            f"of the file {_percent(self.gain.before)}"
-        )
+        before, after = (percent(max(0.0, share)) for share in (self.gain.before, self.gain.after))
+        return f"; in this order state and action predict {after} of the next row's state, in the order of the file {before}"
 
 
 class _Proposer:
-    def __init__(self, source: Source, table: pa.Table, profiles: Mapping[str, Profile], policy: str) -> None:
+    def __init__(
+        self,
+        source: Source,
+        table: pa.Table,
+        profiles: Mapping[str, Profile],
+        policy: str,
+        given: Mapping[str, tuple[str, ...]],
+        denied: Sequence[str],
+    ) -> None:
         self.source, self.table, self.profiles, self.policy = source, table, profiles, policy
-        self.found = Proposal()
+        self.given, self.denied = {"reward" if role == "cost" else role: given[role] for role in given}, denied
+        self.panels: dict[str, str] = {}
+        self.found = Proposal(roles=dict(self.given), is_cost="cost" in given)
+        self.found.reasons |= dict.fromkeys(self.given, "as you say")
 
     @property
     def free(self) -> list[str]:
@@ -154,16 +183,36 @@ class _Proposer:
         used = {column for columns in self.found.roles.values() for column in columns} | set(self.found.left_out)
         return [name for name in self.table.column_names if name not in used]
 
+    def _check_given(self) -> None:
+        for role, kinds, what in (("reward", NUMBERS, "numbers"), ("time", (*NUMBERS, "date"), "numbers or dates")):
+            for name in self.given.get(role, ()):
+                if self.profiles[name].kind not in kinds:
+                    said = argument("cost" if role == "reward" and self.found.is_cost else role)
+                    raise InputError(
+                        Sentence(
+                            '{log}: the column "{name}" that {role} names must hold {what}. Got {got}; name another column.',
+                            log=self.source.name,
+                            name=visible(name),
+                            role=said,
+                            what=what,
+                            got=self.profiles[name].kind,
+                        )
+                    )
+
     def run(self) -> Proposal:
+        self._check_given()
         self._leave_out_useless()
         self._flags()
-        times = evidence.possible_times(self.table, self.free)
+        times = self._possible("time", evidence.possible_times)
         self._reward(times)
-        times = [name for name in times if name in self.free]
-        self._action(times)
-        ids = evidence.possible_ids(self.table, self.free)
-        self._observation(ids, times)
-        self._order(ids, times)
+        times = [name for name in times if name in self.free or "time" in self.given]
+        if "action" not in self.given:
+            self._action(times)
+        ids = self._possible("trajectory", evidence.possible_ids)
+        self.panels = evidence.panels(self.table, ids, times)
+        named = [name for name in ids if "trajectory" in self.given or self._is_id(name)]
+        self._observation(ids, named, times)
+        self._order(ids, named, times)
         self._reward_lag()
         self._leave_out_late()
         self._kinds()
@@ -172,9 +221,17 @@ class _Proposer:
         self._ignored()
         return self.found
 
+    def _possible(self, role: str, columns: Callable[[pa.Table, Sequence[str]], list[str]]) -> list[str]:
+        """What may have a role: what was given, or else what columns look like it."""
+        if role in self.denied:
+            return []
+        return list(self.given.get(role) or columns(self.table, self.free))
+
     def _leave_out_useless(self) -> None:
         seen: dict[Any, str] = {}
         for name, found in self.profiles.items():
+            if name not in self.free:
+                continue
             reason = ""
             if found.kind in ("empty", "other"):
                 reason = "it holds nothing that can be used"
@@ -232,7 +289,10 @@ class _Proposer:
         self.found.reasons[role] = reason
 
     def _reward(self, times: Sequence[str]) -> None:
-        numeric = [name for name in self.free if self.profiles[name].kind in ("number", "whole number", "true/false")]
+        if "reward" in self.given:
+            self._doubt_missing()
+            return
+        numeric = [name for name in self.free if self.profiles[name].kind in NUMBERS]
         named = _by_name(numeric, DEFAULTS["reward"]) or _by_name(numeric, REWARDS) or _costs(numeric)
         if named:
             self._take("reward", named[0], "by its name")
@@ -275,6 +335,9 @@ class _Proposer:
                 f'No name says which column is the reward; "{visible(rest[-1])}" is a guess; if less of it is better, take '
                 f"{option('cost', rest[-1])} in place of {option('reward', rest[-1])}."
             )
+        self._doubt_missing()
+
+    def _doubt_missing(self) -> None:
         missing = self.profiles[self.found.roles["reward"][0]].missing
         if missing:
             self.found.doubts.append(
@@ -356,21 +419,35 @@ class _Proposer:
             return False
         return True
 
-    def _observation(self, ids: Sequence[str], times: Sequence[str]) -> None:
+    def _is_id(self, name: str) -> bool:
+        """Whether a column tells trajectories apart by its name.
+
+        One that may as well be a kind of thing, such as a device, must have many levels, or rows that stand together or never
+        share a time.
+        """
+        if not is_id(name) or is_surely_id(name):
+            return is_id(name)
+        return (self.profiles[name].levels or 0) > FEW_LABELS or not self._alternates(name) or name in self.panels
+
+    def _observation(self, ids: Sequence[str], named_ids: Sequence[str], times: Sequence[str]) -> None:
         for name in self.free:
             if self.profiles[name].missing and name not in times:
                 self.found.left_out[name] = f"it has {_empty(self.profiles[name].missing)}"
         free = [name for name in self.free if name not in times]
         named = _numbered(free, DEFAULTS["observation"]) or _by_name(free, DEFAULTS["observation"])[:1]
         rest = [name for name in free if not _is_next(name, free) and name not in named]
-        if named:
+        if "observation" in self.given:
+            for name in free:
+                if name not in ids:
+                    self.found.left_out[name] = "not used: the observation is as you say"
+        elif named:
             self.found.reasons["observation"] = "by its name" if len(named) == 1 else "by their names"
             for name in rest:
                 if name not in ids:
                     self.found.left_out[name] = self._not_seen(named)
             self.found.roles["observation"] = tuple(named)
         else:
-            seen = [name for name in rest if not (name in ids and is_id(name)) and self._may_be_seen(name)]
+            seen = [name for name in rest if name not in named_ids and self._may_be_seen(name)]
             if not seen:  # then an id is all that a policy can see
                 seen = [name for name in rest if self._may_be_seen(name)]
             if not seen:
@@ -402,28 +479,33 @@ class _Proposer:
             return False
         return True
 
-    def _order(self, ids: Sequence[str], times: Sequence[str]) -> None:
+    def _order(self, ids: Sequence[str], named: Sequence[str], times: Sequence[str]) -> None:
         """Trajectory and time: what names say, and how well state and action predict the state of the next row."""
-        named = [name for name in ids if is_id(name)]
         found = self._best(named, times, None)
         if found is None or found.trajectory is None:
             # A column without the name of an id counts as one only if the others follow by it.
             others = [self._best([name], times, name) for name in ids if name not in named]
-            clear = [one for one in others if one is not None and one.is_clear and not self._may_be_state(one)]
+            clear = [
+                one
+                for one in others
+                if one is not None and ((one.is_clear and not self._may_be_state(one)) or self._is_panel(one))
+            ]
             found = max(clear, key=lambda one: one.explained, default=found)
         if found is None:
-            for name in (*named, *times):
+            for name in [one for one in (*named, *times) if one in self.free]:
                 self.found.left_out[name] = "rows cannot be read in its order"
             self.found.doubts.append("The rows cannot be read in any order; run the command below to see why.")
             return
         if found.trajectory is not None:
-            why = "by its name" if found.trajectory in named else "by what it predicts"
+            why = "by what it predicts" if found.is_clear else "none has the same time twice"
+            why = "by its name" if found.trajectory in named else why
+            why = self.found.reasons.get("trajectory", why)
             self._take("trajectory", found.trajectory, why + found.words)
             own = self.found.roles["observation"]
             self.found.roles["observation"] = tuple(name for name in own if name != found.trajectory)
         if found.time is not None:
             is_clock = self.profiles[found.time].kind == "date"
-            why = "it holds dates or times" if is_clock else "by its name"
+            why = self.found.reasons.get("time", "it holds dates or times" if is_clock else "by its name")
             self._take("time", found.time, why + ("" if found.trajectory else found.words))
         self.found.drop_duplicates = found.repeated
         if found.repeated:
@@ -435,6 +517,8 @@ class _Proposer:
             self.found.doubts.append(
                 f'"{visible(times[0])}" was not used as the time, because times repeat within trajectories.'
             )
+        for name in [one for one in ids if one not in named]:
+            self._doubt_id(name, found)
         for name in (*ids, *times):
             if name in self.free:
                 is_seen_by_name = (
@@ -448,7 +532,8 @@ class _Proposer:
         for name in named:
             is_used = name == found.trajectory
             if (
-                (self.profiles[name].levels or 0) <= FEW_LABELS
+                "trajectory" not in self.given
+                and (self.profiles[name].levels or 0) <= FEW_LABELS
                 and self._alternates(name)
                 and not (is_used and found.is_clear)
             ):
@@ -456,6 +541,32 @@ class _Proposer:
                     f'Only its name says that "{visible(name)}" tells trajectories apart: rows do not follow each other better '
                     f"by it. If it is what a policy sees, give {option('observation', name)} --ignore trajectory."
                 )
+
+    def _doubt_id(self, name: str, found: _Ordering) -> None:
+        """Say what speaks for a column as the trajectory, and is not enough."""
+        time = self.panels.get(name)
+        if name == found.trajectory and time is not None:
+            self.found.doubts.append(
+                f'"{visible(name)}" was taken to tell trajectories apart, because none has the same "{visible(time)}" twice; if '
+                f"it is what a policy sees, give {option('observation', name)} --ignore trajectory."
+            )
+        elif found.trajectory is None and time is not None:
+            self.found.doubts.append(
+                f'No "{visible(name)}" has the same "{visible(time)}" twice: if it tells trajectories apart, give '
+                f"{option('trajectory', name)} {option('time', time)}."
+            )
+        elif found.trajectory is None and is_id(name):
+            self.found.doubts.append(
+                f'Only its name says that "{visible(name)}" may tell trajectories apart: rows do not follow each other better by '
+                f"it. If it does, give {option('trajectory', name)}."
+            )
+
+    def _is_panel(self, order: _Ordering) -> bool:
+        """Whether rows follow each other in an order in which no trajectory has the same time twice."""
+        if order.trajectory is None or order.time is None or self.panels.get(order.trajectory) != order.time:
+            return False
+        moving = evidence.moves(order.log, 0)
+        return order.after is not None and bool(moving.any()) and evidence.follow(order.log, 0, moving)
 
     def _may_be_state(self, order: _Ordering) -> bool:
         """Whether an order has no trajectory, or one that tells as much where it is seen."""
@@ -485,8 +596,8 @@ class _Proposer:
             roles = replace(roles, observation=_chosen(kept))
         tried: list[_Ordering] = []
         plain = None
-        for time in (None, *times):
-            for trajectory in (None, *ids):
+        for time in times if "time" in self.given else (None, *times):
+            for trajectory in ids if "trajectory" in self.given else (None, *ids):
                 here = replace(roles, trajectory=trajectory, time=time)
                 log, repeated = self._rows(here), False
                 if log is None and time is not None:
@@ -531,7 +642,8 @@ class _Proposer:
         if lag is None or not lag.is_material:
             return
         what = "the rank of a reward" if lag.is_of_rank else "a reward"
-        said = f"the row before predicts {_percent(lag.gain.after)} of {what}, its own row {_percent(lag.gain.before)}"
+        own, other = (percent(max(0.0, share)) for share in (lag.gain.before, lag.gain.after))
+        said = f"the row before predicts {other} of {what}, its own row {own}"
         if lag.is_clear:
             self.found.reward_lag = 1
             self.found.reasons["reward_lag"] = said
@@ -540,7 +652,7 @@ class _Proposer:
 
     def _leave_out_late(self) -> None:
         """Columns that are made in a step and logged with it: they explain its reward, and nobody knew them before the action."""
-        found = self._sample()
+        found = None if "observation" in self.given else self._sample()
         names = self.found.roles["observation"]
         if found is None or not 2 <= len(names) <= MOST_COLUMNS:
             return
@@ -553,6 +665,7 @@ class _Proposer:
         if all(order.index(name) > action for name in names):
             action = len(order)  # the order of columns tells nothing
         known, is_behind = [name for name in names if order.index(name) < action], False
+        doubtful: list[str] = []
         for name in names:
             after = self._what_comes_next(name, found[0])
             if after:
@@ -566,9 +679,17 @@ class _Proposer:
                     f'"{visible(name)}" was left out because it seems to be a result of the action; if it is known before the '
                     f"action, add {option('observation', name)}."
                 )
+            elif _may_be_late(sample, name, known, order.index(name) > action):
+                doubtful.append(name)
         kept = tuple(name for name in names if name not in self.found.left_out)
         if kept:
             self.found.roles["observation"] = kept
+            if len(kept) > 1:
+                self.found.doubts += [
+                    f'"{visible(name)}" may be a result of its step, such as an average, which a policy cannot see in time; '
+                    f"if it is, take {option('observation', name)} out of the command."
+                    for name in doubtful
+                ]
         else:
             for name in names:
                 self.found.left_out.pop(name, None)
@@ -658,9 +779,7 @@ class _Proposer:
         long = float((steps > GAP * usual).mean())
         if long > IRREGULAR:
             self.found.gap = None
-            self.found.reasons["gap"] = (
-                f"{_percent(long)} of the time steps are longer than {GAP:g} times the usual one"
-            )
+            self.found.reasons["gap"] = f"{percent(long)} of the time steps are longer than {GAP:g} times the usual one"
             self.found.doubts.append("Steps take irregular times: the rate is per row, not per unit of time.")
             return
         if long > 0:
@@ -670,9 +789,7 @@ class _Proposer:
             )
         if not is_clock:
             return
-        size, word = next(((size, word) for size, word in _UNITS if usual >= size), (1.0, "second"))
-        number = usual / size
-        self.found.unit = f"per {word}" if abs(number - 1) < 0.01 else f"per {number:g} {word}s"
+        self.found.unit = _unit(usual)
 
     def _ends(self) -> None:
         ended = [role for role in ("terminated", "truncated") if role in self.found.roles]
@@ -681,12 +798,13 @@ class _Proposer:
         )
 
     def _ignored(self) -> None:
-        """Roles that the reader would give to columns that have none here."""
+        """Roles that the reader would give to columns that have none here, and those that no column has, as was said."""
+        self.found.ignored += self.denied
         given: dict[str, Any] = {
             role: list(columns) if len(columns) > 1 else columns[0] for role, columns in self.found.roles.items()
-        }
+        } | dict.fromkeys(self.denied, False)
         for role in ("next_observation", "trajectory", "time", "terminated", "truncated", "available"):
-            if role in given:
+            if role in given or role in self.denied:
                 continue
             try:
                 roles, _ = find_roles(self.source.name, self.source.names, given)
@@ -697,6 +815,19 @@ class _Proposer:
                     continue
                 self.found.ignored.append(role)
                 given[role] = False
+
+
+def _unit(seconds: float) -> str:
+    """What a rate is counted by, where a step takes so long: a unit of time, or a step of several."""
+    for fewest, most, word in _CALENDAR:
+        if fewest * _DAY <= seconds <= most * _DAY:
+            return f"per {word}"
+    whole = (
+        one for one in _UNITS if seconds >= 0.99 * one[0] and abs(seconds / one[0] - round(seconds / one[0])) < 0.01
+    )
+    size, word = next(whole, _UNITS[-1])
+    number = f"{seconds / size:.3g}"
+    return f"per {word}" if number == "1" else f"per step of {number} {word}s"
 
 
 def _is_unread_time(name: str, found: Profile) -> bool:
@@ -712,6 +843,12 @@ def _unread_times(name: str, column: pa.ChunkedArray) -> str:
     if kind is not None and not can_cast(column, kind):
         wrong = shown(column[first_failure(column, kind)])
         return f'The times of "{visible(name)}" cannot be read because of {wrong}; write it as the other times.'
+    texts = column.drop_null().unique().to_pylist()
+    if all(orders(text) == BOTH for text in texts):
+        return (
+            f'The dates of "{visible(name)}", such as {texts[0]!r}, may have the day or the month first, because no day is over '
+            "12; write them as 2024-01-31."
+        )
     return f'The times of "{visible(name)}" have a form that cannot be read; write them as 2024-01-31 14:00:00.'
 
 
@@ -753,6 +890,13 @@ def _is_late(sample: Contiguous, name: str, known: Sequence[str], is_behind: boo
     return now.value > evidence.FRESH * gain(targets, without, grouped(evidence.taken(column, at - 1))).value
 
 
+def _may_be_late(sample: Contiguous, name: str, known: Sequence[str], is_behind_action: bool) -> bool:
+    """Whether little speaks for a column as a result of its row where it stands behind the action, or much where it does not."""
+    if is_behind_action:
+        return _is_late(sample, name, known, is_behind=True)
+    return evidence.made_by_action(sample, sample.rows.observations.names.index(name)) is not None
+
+
 def _by_name(names: Sequence[str], known: Sequence[str]) -> list[str]:
     """Columns of these names, whatever their case; first those whose whole name it is."""
     wanted = tuple(map(folded, known))
@@ -785,7 +929,3 @@ def _is_next(name: str, names: Sequence[str]) -> bool:
 
 def _empty(count: int) -> str:
     return "1 empty entry" if count == 1 else f"{count:,} empty entries"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * max(0.0, share):.0f} %"

@@ -127,6 +127,7 @@ def _evaluation(evaluation: Evaluation, drawn: Sequence[Picture]) -> dict[str, A
         "answer": {
             "title": title,
             "sentences": list(words.sentences(evaluation)),
+            "warnings": list(words.warnings_of([evaluation])),
             "verdict": verdict,
             "verdict_words": _VERDICT_WORDS[verdict],
             "ranking": [],
@@ -205,6 +206,7 @@ def _comparison(comparison: Comparison, drawn: Sequence[Picture]) -> dict[str, A
         "answer": {
             "title": title,
             "sentences": list(words.comparison_sentences(comparison)),
+            "warnings": list(words.warnings_of(comparison.listed)),
             "ranking": rows,
             "ranking_columns": [
                 ("rank", "rank", False),
@@ -247,7 +249,6 @@ def _policy(evaluation: Evaluation, drawn: Sequence[Picture], number: int) -> di
     return {
         "name": evaluation.name,
         "verdict": evaluation.verdict,
-        "warnings": list(evaluation.warnings),
         "findings_note": words.findings_note(evaluation),
         "wrong": [entry for entry in own if entry.verdict != "ok"],
         "fine": [entry for entry in own if entry.verdict == "ok"],

@@ -30,6 +30,7 @@ from cesaro.report.words import (
     settings_of,
     spoken,
     spoken_differences,
+    warnings_of,
 )
 from cesaro.text import visible
 
@@ -52,6 +53,7 @@ def render_evaluation(evaluation: Evaluation, *, full: bool = False) -> Iterable
     yield _text(headline(evaluation), style="bold")
     yield _verdict(evaluation)
     yield from _first_remedy(evaluation)
+    yield from _warnings([evaluation])
     yield ""
     rates, shown = _rates_table(evaluation), spoken(evaluation)
     decimals = decimals_of(shown)
@@ -73,6 +75,7 @@ def render_comparison(comparison: Comparison, *, full: bool = False) -> Iterable
     yield _text(comparison_title(comparison), style="bold")
     for sentence in comparison_sentences(comparison):
         yield _text(sentence)
+    yield from _warnings(evaluations)
     yield ""
     rates = _rates_table(first)
     rates.add_column("verdict", overflow="fold")
@@ -120,6 +123,10 @@ def _first_remedy(evaluation: Evaluation) -> Iterable[Text]:
         yield _text(f"First ({worst.name}): {worst.remedy}")
 
 
+def _warnings(evaluations: Sequence[Evaluation]) -> Iterable[Text]:
+    return (_text(warning, style="yellow") for warning in warnings_of(evaluations))
+
+
 def _findings(evaluations: Sequence[Evaluation], full: bool) -> Iterable[RenderableType]:
     several = len(evaluations) > 1
     for evaluation in evaluations:
@@ -155,9 +162,6 @@ def _footer(evaluations: Sequence[Evaluation]) -> Iterable[RenderableType]:
         yield _text(f"Columns: {listed}.{by_name}")
     for names, covers in once((one.name, one.covers) for one in evaluations):
         yield _text(f"{'' if len(names) == len(evaluations) else ', '.join(names) + ': '}{covers}", style="italic")
-    for names, warning in once((one.name, warning) for one in evaluations for warning in one.warnings):
-        of = "" if len(names) == len(evaluations) else f" ({', '.join(names)})"
-        yield _text(f"Warning{of}: {warning}", style="yellow")
 
 
 def _settings(evaluation: Evaluation) -> str:

@@ -1,7 +1,7 @@
 """The answer in sentences and numbers, for terminals, pages and pictures alike."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -320,6 +320,13 @@ def once(said: Iterable[tuple[str, Said]]) -> list[tuple[list[str], Said]]:
     for name, sentence in said:
         found.setdefault(sentence, []).append(name)
     return [(names, sentence) for sentence, names in found.items()]
+
+
+def warnings_of(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    """What a reader should know before the numbers, with the names of the policies that it concerns where these are not all."""
+    for names, warning in once((one.name, warning) for one in evaluations for warning in one.warnings):
+        of = "" if len(names) == len(evaluations) else f" ({', '.join(names)})"
+        yield f"Warning{of}: {warning}"
 
 
 def settings_of(evaluation: Evaluation) -> Iterable[tuple[str, str]]:

@@ -41,7 +41,12 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.spl
 # Results show themselves, by what stands below them.
 SHOWN = {
     f"cesaro.{place}.{method}"
-    for place in ("learning.result.Sweep", "evaluation.Evaluation", "comparison.Comparison")
+    for place in (
+        "learning.result.Sweep",
+        "evaluation.Evaluation",
+        "comparison.Comparison",
+        "suite.scoreboard.Scoreboard",
+    )
     for method in ("plot", "save", "_repr_html_", "__str__")
 }
 # Packages that take long to import; an import of ours inside a function is for these alone.

@@ -187,7 +187,7 @@ def _logged(log: Log, policy: Policy, seed: int) -> Answer:
 
 def _networks(log: Log, policy: Policy, seed: int) -> Any:
     from cesaro.approximators import MLP
-    from cesaro.estimators import Learned
+    from cesaro.estimators.learned import Learned
 
     return Learned(
         "diff-sgq",

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
+from cesaro.engines.threads import cores
 from cesaro.errors import InputError
 from cesaro.files import Arrays
 from cesaro.reproduce import study
@@ -65,10 +67,6 @@ def score(
         seed: of all random numbers.
         workers: processes; None: one per core.
     """
-    from tempfile import TemporaryDirectory
-
-    from cesaro.engines.threads import cores
-
     asked = _asked(estimators)
     names = _systems(only, exam)
     config = Config(tuple(names), tuple(asked), quick, seed)

@@ -144,26 +144,32 @@ class Scoreboard:
 
     @cached_property
     def systems(self) -> list[str]:
+        """Names of systems with a right answer."""
         return list(dict.fromkeys(row.system for row in self.rows if not row.fault))
 
     @cached_property
     def faulty(self) -> list[str]:
+        """Names of systems without one."""
         return list(dict.fromkeys(row.system for row in self.rows if row.fault))
 
     @cached_property
     def methods(self) -> list[str]:
+        """Names of methods."""
         return list(dict.fromkeys(row.method for row in self.rows))
 
     @cached_property
     def cells(self) -> list[Cell]:
+        """Kinds of logs, the base case first."""
         return list(dict.fromkeys(row.cell for row in self.rows))
 
     @cached_property
     def sides(self) -> list[str]:
+        """Sides that were scored."""
         return [side for side in SIDES if any(row.side == side for row in self.rows)]
 
     @cached_property
     def kinds(self) -> list[str]:
+        """Kinds of systems that were scored."""
         return [kind for kind in KINDS if any(row.kind == kind for row in self.rows)]
 
     def on_side(self, side: str, kind: str | None = None) -> "Scoreboard":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cesaro.report.style import save_png
+from cesaro.report import style
 from cesaro.reproduce import study
 from cesaro.suite.design import BASE, LARGE, Cell
 from cesaro.suite.scoreboard import WRONG, Overall, Row, Score, Scoreboard
@@ -40,7 +40,7 @@ def write(board: Scoreboard, work: study.Folder) -> None:
         for name, picture in pictures.items():
             figure = picture(part)
             if figure is not None:
-                save_png(figure, work.file(f"{side}_{name}.png"))
+                style.save_png(figure, work.file(f"{side}_{name}.png"))
 
 
 def _write_scores(board: Scoreboard, work: study.Folder) -> None:
@@ -180,8 +180,6 @@ def _number(value: float) -> str:
 
 def coverage(board: Scoreboard) -> "Figure | None":
     """How often intervals hold the truth, against how wide they are: a dot per system, a name per method."""
-    from cesaro.report import style
-
     cell = LARGE if LARGE in board.cells else board.cells[0]
     methods = _with_intervals(board, cell)
     if not methods:
@@ -216,8 +214,6 @@ def errors(board: Scoreboard) -> "Figure | None":
     """Root mean square errors by system and method, as a heat map."""
     from matplotlib.colors import LogNorm
 
-    from cesaro.report import style
-
     cell = board.cells[0]
     methods = [method for method in board.methods if board.overall(method, cell) is not None]
     table = np.array([[_error(board, method, system, cell) for method in methods] for system in board.systems])
@@ -247,8 +243,6 @@ def _error(board: Scoreboard, method: str, system: str, cell: Cell) -> float:
 
 def verdicts(board: Scoreboard) -> "Figure | None":
     """Of the answers of each verdict, how many are close."""
-    from cesaro.report import style
-
     methods = [method for method in board.methods if board.verdicts(method)]
     if not methods:
         return None

@@ -14,7 +14,7 @@ from cesaro.cli import app
 from cesaro.errors import InputError
 from cesaro.suite import design
 from cesaro.suite.design import BASE, LARGE, Cell, Part
-from cesaro.suite.methods import methods
+from cesaro.suite.methods import Answer, disagreement, methods
 from cesaro.suite.scoreboard import Row, Scoreboard
 
 ROW = Row(
@@ -197,3 +197,28 @@ def test_every_candidate_of_today_is_there() -> None:
     } == {*groups["closed"]}
     assert {"diff-sgq", "diff-gq1", "diff-gq2", "gradient-dice"} == {*groups["learned"]}
     assert {"neural diff-sgq", "last layer", "fitted q"} == {*groups["network"]}
+
+
+def test_disagreement_widens_what_candidates_say() -> None:
+    found = disagreement(
+        [
+            Answer(1.0, standard_error=0.3),
+            Answer(2.0, standard_error=0.1),
+            Answer(math.nan),
+            Answer(4.0, standard_error=0.2),
+        ]
+    )
+    error = math.hypot(0.2, np.std([1.0, 2.0, 4.0]))
+    assert found.rate == 2.0
+    assert (found.low, found.high) == (pytest.approx(2 - 1.959964 * error), pytest.approx(2 + 1.959964 * error))
+    assert disagreement([Answer(math.nan)]).verdict == "refused"
+
+
+@pytest.mark.usefixtures("tiny")
+def test_disagreement_is_put_together_from_the_others(tmp_path: Path) -> None:
+    board = cs.suite.score("disagreement", only=["linear-quadratic-1"], quick=True, workers=1, quiet=True)
+    assert {"disagreement", "polynomial:2", "polynomial:3", "fourier:200", "default"} == {*board.methods}
+    rates = {row.method: row.rate for row in board.rows if row.log == 1 and row.part == "main"}
+    assert rates["disagreement"] == pytest.approx(
+        np.median([rate for name, rate in rates.items() if name != "disagreement"])
+    )

@@ -25,8 +25,10 @@ _NUMBERS = KINDS[1:]
 VERDICTS = ("ok", "caution", "bad", "refused", "none")
 # Maps that are drawn on, in the order of what they can express.
 MAPS = ("linear", "polynomial:2", "polynomial:3", "fourier:50", "fourier:200")
-# Those whose answers are put together where candidates disagree, beside the default.
-TOGETHER = ("polynomial:2", "polynomial:3", "fourier:200", "auto")
+# Those whose answers are put together where candidates disagree.
+TOGETHER = ("polynomial:2", "polynomial:3", "fourier:200", "default")
+# A map with more features than this, over all actions, takes minutes per log, and is not asked.
+MOST_FEATURES = 2_000
 # Settings of networks: one for all systems, as somebody who tunes nothing would take.
 WIDTHS, STEPS, BATCH, STEP_SIZE, TRACKING, DISCOUNT = (64, 64), 20_000, 256, 1e-3, 0.005, 0.99
 _QUANTILE = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
@@ -65,12 +67,14 @@ class Method:
         group: "closed" (a second or so), "learned" (ten), "network" (a minute).
         ask: the answer on a log for a policy, from a seed.
         kinds: of systems that it is for; feature maps are for numbers, and one label per state is all there is of labels.
+        together: names of methods whose answers on a log are put together instead of asking anything.
     """
 
     name: str
     group: str
     ask: Callable[[Log, Policy, int], Answer]
     kinds: tuple[str, ...] = KINDS
+    together: tuple[str, ...] = ()
 
     def __call__(self, log: Log, policy: Policy, seed: int) -> Scored:
         """Refusals are answers too; anything else that goes wrong is an error of ours and is raised."""
@@ -91,7 +95,7 @@ def methods() -> dict[str, Method]:
     found = [
         Method("default", "closed", partial(_evaluated, "auto")),
         *(Method(name, "closed", partial(_map, name), _NUMBERS) for name in MAPS),
-        Method("disagreement", "closed", _disagreement, _NUMBERS),
+        Method("disagreement", "closed", _not_asked, _NUMBERS, TOGETHER),
         Method("log", "closed", _logged),
         *(Method(name, "learned", partial(_evaluated, name)) for name in learned),
         Method("neural diff-sgq", "network", _neural, _NUMBERS),
@@ -164,21 +168,26 @@ def _evaluated(method: str, log: Log, policy: Policy, seed: int) -> Answer:
 
 
 def _map(features: str, log: Log, policy: Policy, seed: int) -> Answer:
+    family, _, size = features.partition(":")
+    actions = 1 if log.action_levels is None else len(log.action_levels)
+    if family == "fourier" and int(size) * actions > MOST_FEATURES:
+        raise InputError(f"features must be at most {MOST_FEATURES} in all. Got {size} for each of {actions} actions.")
     return _fitted(DiffLSTD(features, random_state=seed, quiet=True).fit(log, policy))
 
 
-def _disagreement(log: Log, policy: Policy, seed: int) -> Answer:
-    """The median of several maps; their spread enters the interval beside the median's own standard error."""
-    found = []
-    for features in TOGETHER:
-        with suppress(InputError):
-            found.append(_map(features, log, policy, seed))
+def disagreement(answers: Iterable[Answer]) -> Answer:
+    """The median of several answers; their spread enters the interval beside the median of their standard errors."""
+    found = [answer for answer in answers if math.isfinite(answer.rate)]
     if not found:
-        raise InputError("No map has an answer.")
+        return Answer(math.nan, verdict="refused")
     rates = np.array([answer.rate for answer in found])
     rate = float(np.median(rates))
     error = math.hypot(float(np.median([answer.standard_error for answer in found])), float(rates.std()))
     return Answer(rate, rate - _QUANTILE * error, rate + _QUANTILE * error, error)
+
+
+def _not_asked(log: Log, policy: Policy, seed: int) -> Answer:
+    raise AssertionError("answers of others are put together instead")
 
 
 def _logged(log: Log, policy: Policy, seed: int) -> Answer:

@@ -16,7 +16,7 @@ from cesaro.files import Arrays
 from cesaro.reproduce import study
 from cesaro.suite import design, show
 from cesaro.suite.design import Part
-from cesaro.suite.methods import VERDICTS, Method, Scored, chosen, methods, own
+from cesaro.suite.methods import VERDICTS, Answer, Method, Scored, chosen, disagreement, methods, own
 from cesaro.suite.scoreboard import Row, Scoreboard
 from cesaro.suite.system import RELEASE
 from cesaro.suite.systems import ROBOTS, SYSTEMS, kind_of
@@ -68,6 +68,7 @@ def score(
         workers: processes; None: one per core.
     """
     asked = _asked(estimators)
+    asked |= {name: methods()[name] for method in [*asked.values()] for name in method.together if name not in asked}
     names = _systems(only, exam)
     config = Config(tuple(names), tuple(asked), quick, seed)
     count = cores() if workers is None else workers
@@ -138,6 +139,7 @@ def _jobs(config: Config, asked: Mapping[str, Method]) -> dict[str, Callable[[],
         for name in config.systems
         for part in design.parts(kind_of(name), config.quick)
         for method in asked.values()
+        if not method.together
         for first, count in design.chunks(kind_of(name), part, method)
     ]
     work.sort(key=lambda one: (-one[0].cell.rows, one[1]))
@@ -173,6 +175,18 @@ def _numbers(scored: Scored) -> tuple[float, ...]:
     return (*answer[:4], float(VERDICTS.index(answer.verdict)), scored.seconds, scored.megabytes)
 
 
+def _answers(name: str, part: Part, method: Method, first: int, pieces: Mapping[str, Arrays]) -> Any:
+    """`[targets, logs, FIELDS]`."""
+    if not method.together:
+        return pieces[_name(name, part, method, first)]["answers"]
+    others = np.stack([_answers(name, part, methods()[other], first, pieces) for other in method.together])
+    combined = others.sum(axis=0)  # seconds and megabytes add up
+    for place in np.ndindex(combined.shape[:2]):
+        answer = disagreement(Answer(*numbers[:4]) for numbers in others[:, *place])
+        combined[place][:5] = (*answer[:4], VERDICTS.index(answer.verdict))
+    return combined
+
+
 def _rows(config: Config, asked: Mapping[str, Method], pieces: Mapping[str, Arrays]) -> Iterable[Row]:
     for name in config.systems:
         kind = kind_of(name)
@@ -182,7 +196,7 @@ def _rows(config: Config, asked: Mapping[str, Method], pieces: Mapping[str, Arra
             targets = list(kind(cell.mixing, config.release).targets)[: None if part.targets == "all" else 1]
             for method in asked.values():
                 for first, _ in design.chunks(kind, part, method):
-                    answers = pieces[_name(name, part, method, first)]["answers"]
+                    answers = _answers(name, part, method, first, pieces)
                     for t, target in enumerate(targets):
                         for k, numbers in enumerate(answers[t]):
                             found = dict(zip(FIELDS, (float(number) for number in numbers)))

@@ -132,7 +132,7 @@ def command(config: Config) -> str:
 
 
 def _jobs(config: Config, asked: Mapping[str, Method]) -> dict[str, Callable[[], Arrays]]:
-    """The longest first."""
+    """The longest first, but for logs so long that they would keep the others waiting."""
     groups = ("network", "learned", "closed")
     work = [
         (part, groups.index(method.group), name, method, first, count)
@@ -142,7 +142,7 @@ def _jobs(config: Config, asked: Mapping[str, Method]) -> dict[str, Callable[[],
         if not method.together
         for first, count in design.chunks(kind_of(name), part, method)
     ]
-    work.sort(key=lambda one: (-one[0].cell.rows, one[1]))
+    work.sort(key=lambda one: (one[0].cell.rows > design.LARGE.rows, -one[0].cell.rows, one[1]))
     return {
         _name(name, part, method, first): partial(_piece, config, name, part, method, first, count)
         for part, _, name, method, first, count in work

@@ -39,10 +39,18 @@ Array = NDArray[np.float64]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of a Ray cluster or of a browser are for `make slow`: to start and to kill one takes seconds."""
+    """What is for `make slow`: a Ray cluster or a browser, which takes seconds to start and to kill, and of tests that run
+    for every method those of four methods, each of which takes seconds to trace and to compile."""
     for item in items:
-        if {"cluster", "browser"} & {*getattr(item, "fixturenames", ())}:
+        _, _, parameters = item.name.partition("[")
+        methods = ("diff-gq2", "diff-gq3", "diff-gq4", "gradient-dice", "projected")
+        is_another = "/tests/" in str(item.path) and any(name in parameters for name in methods)
+        if {"cluster", "browser"} & {*getattr(item, "fixturenames", ())} or (is_another and _compiles(item.path)):
             item.add_marker("slow")
+
+
+def _compiles(file: Path) -> bool:
+    return file.parent.name in ("algorithms", "learning", "estimators", "closed_forms")
 
 
 def pytest_collection_finish() -> None:

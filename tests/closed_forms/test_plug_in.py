@@ -14,6 +14,8 @@ from cesaro.linear.mean_update import settings
 from cesaro.linear.methods import FORMS
 from cesaro.linear.stability import largest_sampled_step
 
+pytestmark = pytest.mark.slow  # studies and sweeps that take seconds to compile
+
 
 def log_of(problem: cs.LinearProblem) -> EmpiricalProblem:
     """Every transition of a known problem with its probability."""

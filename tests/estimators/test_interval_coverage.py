@@ -9,6 +9,8 @@ from cesaro.passes.projection import project
 from cesaro.passes.standard_errors import independent
 from cesaro.reproduce.coverage.chains import Known, known, simulate
 
+pytestmark = pytest.mark.slow  # many logs
+
 Array = NDArray[np.float64]
 LOGS = 200
 # At 95 % coverage a count of 200 falls outside of 180 to 198 with probability 0.0016.

@@ -37,6 +37,8 @@ from cesaro.reproduce.boyan import (
 )
 from cesaro.reproduce.boyan import config as boyan_config
 
+pytestmark = pytest.mark.slow  # sweeps that take seconds to compile
+
 # The module: `run` of the package is the function.
 boyan_run: Any = import_module("cesaro.reproduce.boyan.run")
 

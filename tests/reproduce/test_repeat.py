@@ -13,6 +13,8 @@ from cesaro.errors import InputError
 from cesaro.reproduce import assumption, boyan, repeat
 from cesaro.reproduce.boyan import config as boyan_config
 
+pytestmark = pytest.mark.slow  # studies and sweeps that take seconds to compile
+
 TINY: dict[str, Any] = {"step_sizes": (2.0**-6, 2.0**-4), "runs": 2, "samples": 100}
 
 

@@ -14,7 +14,7 @@ from cesaro.cli import app
 from cesaro.errors import InputError
 from cesaro.suite import design
 from cesaro.suite.design import BASE, LARGE, Cell, Part
-from cesaro.suite.methods import Answer, disagreement, methods
+from cesaro.suite.methods import Answer, disagreement, methods, own
 from cesaro.suite.scoreboard import Row, Scoreboard
 
 ROW = Row(
@@ -42,7 +42,7 @@ ROW = Row(
 
 
 def _board(*changes: dict[str, Any]) -> Scoreboard:
-    return Scoreboard(tuple(replace(ROW, **change) for change in changes))
+    return Scoreboard.of(replace(ROW, **change) for change in changes)
 
 
 def test_a_row_by_hand() -> None:
@@ -93,6 +93,23 @@ def test_ranks_and_regret() -> None:
     # Places 5 2 1 3 4 of the estimates and 1 … 5 of the truths: 1 − 6 · (16 + 0 + 4 + 1 + 1) / (5 · 24).
     assert ranks.correlation == pytest.approx(1 - 6 * 22 / 120)
     assert ranks.regret == 1.0  # the worst came first
+    tied = _board(*({"part": "all", "target": str(k), "rate": 0.0, "truth": known} for k, known in enumerate(truths)))
+    ranks = tied.ranks("m", "a")
+    assert ranks is not None
+    assert (ranks.correlation, ranks.regret) == (0.0, 0.5)  # any of them could be first
+
+
+def test_answers_too_close_to_the_log_count_for_ranks_alone() -> None:
+    assert _board({"is_apart": False}).score("m", "a") is None
+    assert _board({"is_apart": False}, {"log": 1}).score("m", "a") == _board({"log": 1}).score("m", "a")
+
+
+def test_an_endless_interval_is_no_gift() -> None:
+    score = _board({"low": -math.inf, "high": math.inf}, {"log": 1}).score("m", "a")
+    assert score is not None
+    assert score.coverage == 1.0
+    assert math.isinf(score.half_width)
+    assert math.isinf(score.interval_score)
 
 
 def test_methods_without_intervals_or_verdicts_have_blanks() -> None:
@@ -130,7 +147,7 @@ class Mean:
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        design, "QUICK", (Part(Cell(rows=400), {"closed": 2}), Part(Cell(rows=400), {"closed": 1}, "all"))
+        design, "QUICK", (Part(Cell(rows=2_000), {"closed": 2}), Part(Cell(rows=2_000), {"closed": 1}, "all"))
     )
 
 
@@ -138,7 +155,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_estimator_of_ones_own_is_scored(tmp_path: Path) -> None:
     where: dict[str, Any] = {"only": ["linear-quadratic-1", "drift"], "quick": True, "workers": 1, "quiet": True}
     board = cs.suite.score([Mean, "log", "linear"], **where, out=tmp_path / "board")
-    cell = Cell(rows=400)
+    cell = Cell(rows=2_000)
     mine, ours = (board.score(method, "linear-quadratic-1", cell) for method in ("Mean", "log"))
     assert mine is not None
     assert ours is not None
@@ -170,7 +187,32 @@ def test_the_command_takes_a_file(tmp_path: Path) -> None:
     assert "mine.py:Zero" in (tmp_path / "out" / "overall.csv").read_text(encoding="utf-8")
 
 
+class Fails:
+    """An estimator that breaks on every log."""
+
+    def fit(self, log: Any, policy: Any) -> None:
+        raise ValueError("no luck")
+
+
+@pytest.mark.usefixtures("tiny")
+def test_an_estimator_that_breaks_refuses_with_its_reason() -> None:
+    board = cs.suite.score(Fails(), only=["linear-quadratic-1"], quick=True, workers=1, quiet=True)
+    assert {(row.verdict, row.note) for row in board.rows} == {("refused", "ValueError: no luck")}
+
+
+def test_another_estimator_of_the_same_name_is_asked_again() -> None:
+    one, other = Mean(), Mean()
+    other.more = 2  # type: ignore[attr-defined]
+    assert own(one).digest != own(other).digest
+
+
 def test_what_cannot_be_scored_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"estimators must have different names.*Got 'Mean' twice"):
+        cs.suite.score([Mean, type("Mean", (Fails,), {})], quick=True)
+    with pytest.raises(InputError, match="Got 'default' twice"):
+        cs.suite.score({"default": Mean}, quick=True)
+    with pytest.raises(InputError, match="dosing is an exam system"):
+        cs.suite.score("log", only=["dosing"], quick=True)
     with pytest.raises(InputError, match=r"method must be one of default, linear.* Got 'nothing'"):
         cs.suite.score("nothing", quick=True)
     with pytest.raises(InputError, match=r"estimator must have fit\(log, policy\)"):
@@ -188,6 +230,7 @@ def test_every_candidate_of_today_is_there() -> None:
     assert {
         "default",
         "linear",
+        "splines",
         "polynomial:2",
         "polynomial:3",
         "fourier:50",
@@ -195,7 +238,7 @@ def test_every_candidate_of_today_is_there() -> None:
         "disagreement",
         "log",
     } == {*groups["closed"]}
-    assert {"diff-sgq", "diff-gq1", "diff-gq2", "gradient-dice"} == {*groups["learned"]}
+    assert {"diff-sgq", "diff-gq1", "diff-gq2", "diff-gq3", "diff-gq4", "gradient-dice"} == {*groups["learned"]}
     assert {"neural diff-sgq", "last layer", "fitted q"} == {*groups["network"]}
 
 
@@ -210,7 +253,8 @@ def test_disagreement_widens_what_candidates_say() -> None:
     )
     error = math.hypot(0.2, np.std([1.0, 2.0, 4.0]))
     assert found.rate == 2.0
-    assert (found.low, found.high) == (pytest.approx(2 - 1.959964 * error), pytest.approx(2 + 1.959964 * error))
+    assert found.low == pytest.approx(2 - 1.959964 * error)
+    assert found.high == pytest.approx(2 + 1.959964 * error)
     assert disagreement([Answer(math.nan)]).verdict == "refused"
 
 

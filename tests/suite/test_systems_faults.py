@@ -1,12 +1,10 @@
 """The systems on which no method can be right: each has its fault, and the fault matters."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cesaro.suite.system import BEHAVIORS, MIXINGS, SHIFTS, Acting, System, walk
+from cesaro.suite.system import BEHAVIORS, MIXINGS, SHIFTS, Acting, Simulated, walk
 from cesaro.suite.systems.basins import Basins
 from cesaro.suite.systems.drift import LOAD, LOSS, NEAR, Drift
 from cesaro.suite.systems.hidden_state import HiddenState
@@ -18,14 +16,8 @@ CHECK = "check 0"  # never the release's own exam
 
 
 @pytest.mark.parametrize("kind", SYSTEMS, ids=lambda kind: kind.name)
-def test_faults_are_told_and_policies_travel(kind: type[System]) -> None:
-    system, rng = kind(release=CHECK), np.random.default_rng(1)
-    seen = system.observe(system.start(50, rng))
-    assert system.fault.endswith(".")
-    for policy in (system.targets[system.main], system.behavior(SHIFTS["medium"])):
-        sent = pickle.loads(pickle.dumps(policy))
-        first, second = (each.sample(seen, np.random.default_rng(2)) for each in (policy, sent))
-        np.testing.assert_array_equal(first, second)
+def test_faults_are_told(kind: type[Simulated]) -> None:
+    assert kind(release=CHECK).fault.endswith(".")
 
 
 @pytest.mark.parametrize("mixing", MIXINGS)
@@ -66,8 +58,8 @@ def test_no_particle_changes_its_basin(mixing: str) -> None:
     system, rng = Basins(mixing), np.random.default_rng(5)
     for policy in (system.targets["main"], system.behavior(1.0)):
         steps = list(walk(system, Acting((policy,)), 1_000, 300, rng, warm=system.warm))
-        side = np.sign(steps[0].observations)
-        np.testing.assert_array_equal(np.sign(steps[-1].following), side)
+        side = np.sign(np.asarray(steps[0].observations))
+        np.testing.assert_array_equal(np.sign(np.asarray(steps[-1].following)), side)
         rewards = np.mean([step.rewards for step in steps], axis=0)
         assert rewards[side > 0].min() > 0.5
         assert rewards[side < 0].max() < -0.5

@@ -75,13 +75,13 @@ _TOGETHER = 50_000
 
 
 def parts(kind: type[System], quick: bool) -> tuple[Part, ...]:
-    """What a kind of system is asked; a faulty one, which has one target and no rates, at its usual mixing alone."""
+    """What a kind of system is asked; a faulty one the base questions alone, where its fault is sure to matter."""
     if kind.kind == "robot":
         return ROBOTS[:1] if quick else ROBOTS
     whole = QUICK if quick else WHOLE
     if not kind.fault:
         return whole
-    return tuple(part for part in whole if part.targets == "main" and part.cell.mixing == "usual")
+    return tuple(part for part in whole if part.targets == "main" and part.cell in (BASE, LARGE))
 
 
 def chunks(kind: type[System], part: Part, method: Method) -> Iterator[tuple[int, int]]:

@@ -1,5 +1,7 @@
 """What is scored on the suite: every candidate of today, each as a user would run it, none of which sees a truth."""
 
+import copy
+import hashlib
 import math
 import time
 import warnings
@@ -15,17 +17,19 @@ import numpy as np
 
 from cesaro.data import Log
 from cesaro.data.values import Categories, Values
-from cesaro.errors import CesaroError, InputError
+from cesaro.errors import CesaroError, ClusterError, InputError, UserMemoryError
 from cesaro.estimators import DiffLSTD
 from cesaro.evaluation import evaluate
+from cesaro.fingerprints import fingerprint
+from cesaro.linear.methods import METHODS as LEARNED
 from cesaro.policies import Policy, python_file
 
 CONFIDENCE = 0.95
 KINDS = ("discrete", "continuous", "robot")
 _NUMBERS = KINDS[1:]
-VERDICTS = ("ok", "caution", "bad", "refused", "none")
+VERDICTS = ("ok", "caution", "bad", "refused", "none", "skipped")
 # Maps that are drawn on, in the order of what they can express.
-MAPS = ("linear", "polynomial:2", "polynomial:3", "fourier:50", "fourier:200")
+MAPS = ("linear", "polynomial:2", "polynomial:3", "splines", "fourier:50", "fourier:200")
 # Those whose answers are put together where candidates disagree.
 TOGETHER = ("polynomial:2", "polynomial:3", "fourier:200", "default")
 # A map with more features than this, over all actions, takes minutes per log, and is not asked.
@@ -42,7 +46,9 @@ class Answer(NamedTuple):
         rate: nan where there is no answer.
         low, high: the interval; nan where there is none.
         standard_error: nan where there is none.
-        verdict: "ok", "caution" or "bad"; "refused": there is no answer; "none": the method has no verdicts.
+        verdict: "ok", "caution" or "bad"; "refused": there is no answer; "none": the method has no verdicts; "skipped": it was
+            not asked.
+        note: why there is no answer.
     """
 
     rate: float
@@ -50,6 +56,7 @@ class Answer(NamedTuple):
     high: float = math.nan
     standard_error: float = math.nan
     verdict: str = "none"
+    note: str = ""
 
 
 class Scored(NamedTuple):
@@ -69,6 +76,7 @@ class Method:
         ask: the answer on a log for a policy, from a seed.
         kinds: of systems that it is for; feature maps are for numbers, and one label per state is all there is of labels.
         together: names of methods whose answers on a log are put together instead of asking anything.
+        digest: of the code of an estimator of one's own, so that answers of other code are not taken for its.
     """
 
     name: str
@@ -76,29 +84,33 @@ class Method:
     ask: Callable[[Log, Policy, int], Answer]
     kinds: tuple[str, ...] = KINDS
     together: tuple[str, ...] = ()
+    digest: str = ""
 
     def __call__(self, log: Log, policy: Policy, seed: int) -> Scored:
-        """Refusals are answers too; anything else that goes wrong is an error of ours and is raised."""
+        """Refusals are answers too, and so is what goes wrong in an estimator of one's own; an error of ours is raised."""
         _forget_peak()
         before, start = _megabytes("VmRSS"), time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 answer = self.ask(log, policy, seed)
-            except CesaroError:
-                answer = Answer(math.nan, verdict="refused")
+            except (ClusterError, UserMemoryError):
+                raise
+            except Exception as error:
+                if not self.digest and not isinstance(error, CesaroError):
+                    raise
+                answer = Answer(math.nan, verdict="refused", note=f"{type(error).__name__}: {error}")
         return Scored(answer, time.perf_counter() - start, max(0.0, _megabytes("VmHWM") - before))
 
 
 def methods() -> dict[str, Method]:
-    """By name."""
-    learned = ("diff-sgq", "diff-gq1", "diff-gq2", "gradient-dice")
+    """Every candidate of today, by name."""
     found = [
         Method("default", "closed", partial(_evaluated, "auto")),
         *(Method(name, "closed", partial(_map, name), _NUMBERS) for name in MAPS),
         Method("disagreement", "closed", _not_asked, _NUMBERS, TOGETHER),
         Method("log", "closed", _logged),
-        *(Method(name, "learned", partial(_evaluated, name)) for name in learned),
+        *(Method(name, "learned", partial(_evaluated, name)) for name in LEARNED),
         Method("neural diff-sgq", "network", _neural, _NUMBERS),
         Method("last layer", "network", _last_layer, _NUMBERS),
         Method("fitted q", "network", _fitted_q, _NUMBERS),
@@ -106,23 +118,21 @@ def methods() -> dict[str, Method]:
     return {method.name: method for method in found}
 
 
-def chosen(names: Iterable[str]) -> dict[str, Method]:
-    """Some of them; `NAME` or `file.py:NAME` for an estimator of one's own.
+def chosen(name: str) -> Method:
+    """One of them by its name, or an estimator of one's own as `file.py:NAME`.
 
     Raises:
         InputError: there is none of this name.
     """
     known = methods()
-    found = {}
-    for name in names:
-        if name in known:
-            found[name] = known[name]
-        elif python_file.place(name) is not None:
-            _loaded(name)  # what is wrong with it shows before anything runs
-            found[Path(name).name] = Method(Path(name).name, "closed", partial(_own_file, str(Path(name).resolve())))
-        else:
-            raise InputError(f"method must be one of {', '.join(known)}, or file.py:NAME. Got {name!r}.")
-    return found
+    if name in known:
+        return known[name]
+    place = python_file.place(name)
+    if place is None:
+        raise InputError(f"method must be one of {', '.join(known)}, or file.py:NAME. Got {name!r}.")
+    _loaded(name)  # what is wrong with it shows before anything runs
+    digest = hashlib.sha256(place[0].read_bytes()).hexdigest()[:8]
+    return Method(Path(name).name, "closed", partial(_own_file, str(Path(name).resolve())), digest=digest)
 
 
 def own(estimator: Any, name: str | None = None) -> Method:
@@ -131,18 +141,24 @@ def own(estimator: Any, name: str | None = None) -> Method:
     Args:
         estimator: an object, or a function without parameters (or a class) that makes one.
     """
-    made = name or getattr(estimator, "__name__", type(estimator).__name__)
-    if not callable(estimator) and not hasattr(estimator, "fit"):
+    if not callable(estimator) and not callable(getattr(estimator, "fit", None)):
         raise InputError(f"estimator must have fit(log, policy) and then reward_rate_. Got {estimator!r}.")
-    return Method(str(made), "closed", partial(_own, estimator))
+    made = name or getattr(estimator, "__name__", type(estimator).__name__)
+    return Method(str(made), "closed", partial(_own, estimator), digest=fingerprint(estimator)[:8])
 
 
 def _own(estimator: Any, log: Log, policy: Policy, seed: int) -> Answer:
-    made = estimator if hasattr(estimator, "fit") and not isinstance(estimator, type) else estimator()
+    """Each log is met by a fresh estimator."""
+    is_made = not isinstance(estimator, type) and callable(getattr(estimator, "fit", None))
+    made = copy.deepcopy(estimator) if is_made else estimator()
     made.fit(log, policy)
-    low, high = made.interval() if hasattr(made, "interval") else (math.nan, math.nan)
+    interval = getattr(made, "interval", None)
+    low, high = (math.nan, math.nan) if interval is None else interval()
+    verdict = str(getattr(made, "verdict_", "none"))
+    if verdict not in VERDICTS:
+        raise InputError(f"verdict_ must be one of {', '.join(VERDICTS)}. Got {verdict!r}.")
     error = float(getattr(made, "standard_error_", math.nan))
-    return Answer(float(made.reward_rate_), float(low), float(high), error, getattr(made, "verdict_", "none"))
+    return Answer(float(made.reward_rate_), float(low), float(high), error, verdict)
 
 
 def _own_file(place: str, log: Log, policy: Policy, seed: int) -> Answer:
@@ -151,7 +167,7 @@ def _own_file(place: str, log: Log, policy: Policy, seed: int) -> Answer:
 
 @cache
 def _loaded(place: str) -> Any:
-    """Once in every process."""
+    """The object of `file.py:NAME`, loaded once in every process."""
     found = python_file.place(place)
     assert found is not None
     return python_file.load(*found)[0]
@@ -169,9 +185,8 @@ def _evaluated(method: str, log: Log, policy: Policy, seed: int) -> Answer:
 
 
 def _map(features: str, log: Log, policy: Policy, seed: int) -> Answer:
-    count = _count(features, log)
-    if count > MOST_FEATURES:
-        raise InputError(f"features must be at most {MOST_FEATURES} in all. Got {count} of {features}.")
+    if _count(features, log) > MOST_FEATURES:
+        return Answer(math.nan, verdict="skipped")
     return _fitted(DiffLSTD(features, random_state=seed, quiet=True).fit(log, policy))
 
 
@@ -180,9 +195,8 @@ def _count(features: str, log: Log) -> int:
     block = log.part(np.arange(1))
     inputs = sum(_width(values) for values in (block.observations, block.actions))
     family, _, size = features.partition(":")
-    each = {"linear": inputs, "fourier": int(size or 0), "polynomial": math.comb(inputs + int(size or 0), inputs)}[
-        family
-    ]
+    sizes = {"linear": inputs, "fourier": int(size or 0), "polynomial": math.comb(inputs + int(size or 0), inputs)}
+    each = sizes.get(family, 0)  # splines choose their number themselves
     return each * (1 if log.action_levels is None else len(log.action_levels))
 
 
@@ -199,7 +213,7 @@ def disagreement(answers: Iterable[Answer]) -> Answer:
         return Answer(math.nan, verdict="refused")
     rates = np.array([answer.rate for answer in found])
     rate = float(np.median(rates))
-    error = math.hypot(float(np.median([answer.standard_error for answer in found])), float(rates.std()))
+    error = math.hypot(float(np.nanmedian([answer.standard_error for answer in found])), float(rates.std()))
     return Answer(rate, rate - _QUANTILE * error, rate + _QUANTILE * error, error)
 
 

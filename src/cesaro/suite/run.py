@@ -1,5 +1,8 @@
 """Score methods on systems: pieces of logs, in parallel, resumable."""
 
+import hashlib
+import math
+import shlex
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -18,9 +21,10 @@ from cesaro.suite import design, show
 from cesaro.suite.design import Part
 from cesaro.suite.methods import VERDICTS, Answer, Method, Scored, chosen, disagreement, methods, own
 from cesaro.suite.scoreboard import Row, Scoreboard
-from cesaro.suite.system import RELEASE
+from cesaro.suite.system import RELEASE, System
 from cesaro.suite.systems import ROBOTS, SYSTEMS, kind_of
 from cesaro.suite.truth import truths
+from cesaro.text import GIVE, Sentence, Wording
 
 FIELDS = ("rate", "low", "high", "standard_error", "verdict", "seconds", "megabytes")
 
@@ -68,7 +72,6 @@ def score(
         workers: processes; None: one per core.
     """
     asked = _asked(estimators)
-    asked |= {name: methods()[name] for method in [*asked.values()] for name in method.together if name not in asked}
     names = _systems(only, exam)
     config = Config(tuple(names), tuple(asked), quick, seed)
     count = cores() if workers is None else workers
@@ -80,55 +83,81 @@ def score(
 
 
 def _asked(estimators: Any) -> dict[str, Method]:
-    if isinstance(estimators, Mapping):
-        return {str(name): own(estimator, str(name)) for name, estimator in estimators.items()}
+    """Methods by name, with those whose answers others put together."""
+    named = estimators.items() if isinstance(estimators, Mapping) else None
     listed = estimators if isinstance(estimators, list | tuple) else [estimators]
-    found: dict[str, Method] = {}
-    groups = {method.group for method in methods().values()}
-    for one in listed:
+    known = methods()
+    groups = {method.group for method in known.values()}
+    asked: list[Method] = [own(one, str(name)) for name, one in named] if named is not None else []
+    for one in listed if named is None else ():
         if not isinstance(one, str):
-            method = own(one)
-            found[method.name] = method
+            asked.append(own(one))
         elif one in groups or one == "all":
-            found |= {name: method for name, method in methods().items() if one in ("all", method.group)}
+            asked += [method for method in known.values() if one in ("all", method.group)]
         else:
-            found |= chosen([one])
+            asked.append(chosen(one))
+    found: dict[str, Method] = {}
+    for method in asked:
+        if (method.digest and method.name in known) or (method.name in found and found[method.name] != method):
+            raise InputError(
+                f"estimators must have different names, none of them that of a method here. Got {method.name!r} twice; give "
+                "your own in a dict, by names that you choose."
+            )
+        found[method.name] = method
     if not found:
         raise InputError("estimators must name at least one method. Got none.")
-    return found
+    return found | {name: known[name] for method in asked for name in method.together if name not in found}
 
 
 def _systems(only: Iterable[str] | None, exam: bool) -> list[str]:
-    if only is not None:
-        names = [name for one in only for name in (ROBOTS if one == "robots" else [one])]
-        for name in names:
-            kind_of(name)
-        return names
-    return [name for name in SYSTEMS if exam or kind_of(name).side == "development"]
+    if only is None:
+        return [name for name in SYSTEMS if exam or kind_of(name).side == "development"]
+    names = dict.fromkeys(name for one in only for name in (ROBOTS if one == "robots" else [one]))
+    for name in names:
+        if kind_of(name).side == "exam" and not exam:
+            raise InputError(
+                Sentence(
+                    "{name} is an exam system, to be looked at once, when nothing is left to choose; {give} {exam} to say that "
+                    "it is time.",
+                    name=name,
+                    give=GIVE,
+                    exam=Wording("exam=True", "--exam"),
+                )
+            )
+    return list(names)
 
 
 def _run(
     config: Config, asked: Mapping[str, Method], out: Path, *, workers: int, force: bool, quiet: bool
 ) -> Scoreboard:
-    settings = {"study": "suite", "seed": config.seed, "quick": config.quick, "release": config.release}
+    settings = {"study": "suite", "seed": config.seed, "release": config.release, "code": _code()}
     with study.Folder(out, settings, force=force) as work:
         jobs = _jobs(config, asked)
         label = f"{len(config.systems)} systems, {len(asked)} methods"
         pieces = study.compute(work, jobs, label=label, workers=workers, quiet=quiet, processes=True)
-        board = Scoreboard(tuple(_rows(config, asked, pieces)))
+        board = Scoreboard.of(_rows(config, asked, pieces))
         show.write(board, work)
         manifest = study.manifest("suite", asdict(config), seed=config.seed, options={}, summary=board.summary())
         work.finish({**manifest, "command": command(config)})
     return board
 
 
+def _code() -> str:
+    """A digest of this package's sources: answers of other systems, designs or methods are not taken for these."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.rglob("*.py")):
+        if file.name not in ("show.py", "scoreboard.py"):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
 def command(config: Config) -> str:
     """What to type for the same again."""
-    words = ["cesaro suite", *(f"--only {name}" for name in config.systems)]
-    words += [f"--method {name!r}" if " " in name else f"--method {name}" for name in config.methods]
-    return " ".join(
-        [*words, *(["--quick"] if config.quick else []), *([f"--seed {config.seed}"] if config.seed else [])]
-    )
+    words = ["cesaro", "suite", *(word for name in config.systems for word in ("--only", name))]
+    words += [word for name in config.methods for word in ("--method", name)]
+    words += ["--exam"] if any(kind_of(name).side == "exam" for name in config.systems) else []
+    words += ["--quick"] if config.quick else []
+    return shlex.join([*words, *(["--seed", str(config.seed)] if config.seed else [])])
 
 
 def _jobs(config: Config, asked: Mapping[str, Method]) -> dict[str, Callable[[], Arrays]]:
@@ -144,82 +173,96 @@ def _jobs(config: Config, asked: Mapping[str, Method]) -> dict[str, Callable[[],
     ]
     work.sort(key=lambda one: (one[0].cell.rows > design.LARGE.rows, -one[0].cell.rows, one[1]))
     return {
-        _name(name, part, method, first): partial(_piece, config, name, part, method, first, count)
+        _name(name, part, method, first, count): partial(_piece, config, name, part, method, first, count)
         for part, _, name, method, first, count in work
     }
 
 
-def _name(name: str, part: Part, method: Method, first: int) -> str:
+def _name(name: str, part: Part, method: Method, first: int, count: int) -> str:
     written = "".join(letter if letter.isalnum() or letter in "-." else "-" for letter in method.name)
-    return f"{name}_{part.cell.key}_{part.targets}_{written}_{first}"
+    told_apart = zlib.crc32(f"{method.name} {method.digest}".encode())
+    return f"{name}_{part.cell.key}_{part.targets}_{written}_{told_apart:08x}_{first}_{count}"
 
 
 def _piece(config: Config, name: str, part: Part, method: Method, first: int, count: int) -> Arrays:
-    """`[targets, logs, FIELDS]`; the verdict is its number."""
+    """`answers [targets, logs, FIELDS]`, where the verdict is its number, and `notes [targets, logs]`."""
     cell = part.cell
     made = kind_of(name)(cell.mixing, config.release)
     rng = np.random.default_rng([config.seed, zlib.crc32(f"{name} {cell.key}".encode()), first])
     logs = made.logs(
         design.chunk(cell), cell.rows, rng, shift=cell.shift, behavior=cell.behavior, trajectories=cell.trajectories
     )[:count]
+    seeds = [zlib.crc32(f"{config.seed} {name} {cell.key} {first + k}".encode()) for k in range(count)]
     targets = list(made.targets.values())[: None if part.targets == "all" else 1]
+    scored = [[method(log, target, seed) for log, seed in zip(logs, seeds)] for target in targets]
     return {
-        "answers": np.array(
-            [[_numbers(method(log, target, first + k)) for k, log in enumerate(logs)] for target in targets]
-        )
+        "answers": np.array([[_numbers(one) for one in row] for row in scored]),
+        "notes": np.array([[one.answer.note[:200] for one in row] for row in scored]),
     }
 
 
 def _numbers(scored: Scored) -> tuple[float, ...]:
     answer = scored.answer
-    return (*answer[:4], float(VERDICTS.index(answer.verdict)), scored.seconds, scored.megabytes)
+    rate = answer.rate if math.isfinite(answer.rate) else math.nan
+    numbers = (rate, answer.low, answer.high, answer.standard_error)
+    return (*numbers, float(VERDICTS.index(answer.verdict)), scored.seconds, scored.megabytes)
 
 
-def _answers(name: str, part: Part, method: Method, first: int, pieces: Mapping[str, Arrays]) -> Any:
-    """`[targets, logs, FIELDS]`."""
+def _answers(
+    name: str, part: Part, method: Method, first: int, count: int, pieces: Mapping[str, Arrays]
+) -> tuple[Any, Any]:
+    """`[targets, logs, FIELDS]`, and notes."""
     if not method.together:
-        return pieces[_name(name, part, method, first)]["answers"]
-    others = np.stack([_answers(name, part, methods()[other], first, pieces) for other in method.together])
-    combined = others.sum(axis=0)  # seconds and megabytes add up
+        piece = pieces[_name(name, part, method, first, count)]
+        return piece["answers"], piece["notes"]
+    parts = [_answers(name, part, methods()[other], first, count, pieces)[0] for other in method.together]
+    others = np.stack(parts)
+    combined = others.sum(axis=0)  # seconds add up
+    combined[..., FIELDS.index("megabytes")] = others[..., FIELDS.index("megabytes")].max(axis=0)
     for place in np.ndindex(combined.shape[:2]):
         answer = disagreement(Answer(*numbers[:4]) for numbers in others[:, *place])
         combined[place][:5] = (*answer[:4], VERDICTS.index(answer.verdict))
-    return combined
+    return combined, np.full(combined.shape[:2], "")
 
 
 def _rows(config: Config, asked: Mapping[str, Method], pieces: Mapping[str, Arrays]) -> Iterable[Row]:
     for name in config.systems:
         kind = kind_of(name)
         for part in design.parts(kind, config.quick):
-            cell = part.cell
-            known = None if kind.fault else truths(name, cell.mixing)
-            targets = list(kind(cell.mixing, config.release).targets)[: None if part.targets == "all" else 1]
+            targets = list(kind(part.cell.mixing, config.release).targets)[: None if part.targets == "all" else 1]
+            known = {target: _known(kind, part, target, config.release) for target in targets}
             for method in asked.values():
-                for first, _ in design.chunks(kind, part, method):
-                    answers = _answers(name, part, method, first, pieces)
-                    for t, target in enumerate(targets):
-                        for k, numbers in enumerate(answers[t]):
-                            found = dict(zip(FIELDS, (float(number) for number in numbers)))
-                            verdict = VERDICTS[int(found.pop("verdict"))]
-                            truth, logged, scale, apart = np.nan, np.nan, np.nan, False
-                            if known is not None:
-                                truth, logged = known.targets[target].rate, known.logged(cell.shift, cell.behavior)[0]
-                                scale = known.scale(target, cell.shift, cell.behavior, cell.rows)
-                                apart = known.is_apart(target, cell.shift, cell.behavior, cell.rows)
+                for first, count in design.chunks(kind, part, method):
+                    answers, notes = _answers(name, part, method, first, count, pieces)
+                    for t, k in np.ndindex(answers.shape[:2]):
+                        found: dict[str, Any] = dict(zip(FIELDS, (float(number) for number in answers[t, k])))
+                        verdict = VERDICTS[int(found.pop("verdict"))]
+                        if verdict != "skipped":
                             yield Row(
                                 system=name,
                                 side=kind.side,
                                 kind=kind.kind,
                                 fault=bool(kind.fault),
-                                cell=cell,
+                                cell=part.cell,
                                 part=part.targets,
                                 log=first + k,
-                                target=target,
+                                target=targets[t],
                                 method=method.name,
                                 verdict=verdict,
-                                truth=truth,
-                                logged=logged,
-                                scale=scale,
-                                is_apart=apart,
+                                note=str(notes[t, k]),
+                                **known[targets[t]],
                                 **found,
                             )
+
+
+def _known(kind: type[System], part: Part, target: str, release: str) -> dict[str, Any]:
+    """What a row holds of the truth."""
+    if kind.fault:
+        return {"truth": math.nan, "logged": math.nan, "scale": math.nan, "is_apart": False}
+    cell, known = part.cell, truths(kind.name, part.cell.mixing, release)
+    return {
+        "truth": known.targets[target].rate,
+        "logged": known.logged(cell.shift, cell.behavior)[0],
+        "scale": known.scale(target, cell.shift, cell.behavior, cell.rows),
+        "is_apart": known.is_apart(target, cell.shift, cell.behavior, cell.rows),
+    }

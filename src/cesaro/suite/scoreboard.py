@@ -15,6 +15,7 @@ from cesaro.suite.methods import CONFIDENCE, KINDS
 # An answer with verdict ok is false if it errs by more than this part of the scale.
 WRONG = 0.1
 SIDES = ("development", "exam")
+JUDGED = ("ok", "caution", "bad")
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Row:
         logged: what the behavior earns, simulated and not averaged from the log.
         scale: errors are measured in it: |truth − logged|, or five deviations of the log's mean if that is more.
         is_apart: whether the first of these is the larger one; if not, the answer serves for ranks alone.
+        note: why there is no answer.
     """
 
     system: str
@@ -48,6 +50,7 @@ class Row:
     logged: float
     scale: float
     is_apart: bool
+    note: str = ""
 
     @property
     def error(self) -> float:
@@ -119,12 +122,20 @@ class Ranks(NamedTuple):
 
 
 class Overall(NamedTuple):
-    """A method over systems: geometric means of errors, widths and scores, plain means of shares."""
+    """A method over systems: geometric means of errors, widths and scores, plain means of shares.
+
+    Attributes:
+        systems: of which it has an answer at least once; errors, widths and scores are means over these and over answers, so that
+            methods that refuse are compared on fewer logs.
+        coverage_low, coverage_high, false_ok_low, false_ok_high: binomial bounds of the logs of all systems together.
+    """
 
     systems: int
     answered: float
     error: float
     coverage: float
+    coverage_low: float
+    coverage_high: float
     least_coverage: float
     half_width: float
     interval_score: float
@@ -132,15 +143,30 @@ class Overall(NamedTuple):
     regret: float
     ok: float
     false_ok: float
+    false_ok_low: float
+    false_ok_high: float
     oks: int
     seconds: float
 
 
 @dataclass(frozen=True)
 class Scoreboard:
-    """All answers."""
+    """All answers.
+
+    Attributes:
+        with_intervals, with_verdicts: methods that gave an interval, or a verdict, anywhere; others have blanks.
+    """
 
     rows: tuple[Row, ...]
+    with_intervals: frozenset[str] = frozenset()
+    with_verdicts: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(rows: Iterable[Row]) -> "Scoreboard":
+        """A board of all rows that there are."""
+        found = tuple(rows)
+        intervals = frozenset(row.method for row in found if not math.isnan(row.low))
+        return Scoreboard(found, intervals, frozenset(row.method for row in found if row.verdict in JUDGED))
 
     @cached_property
     def systems(self) -> list[str]:
@@ -174,7 +200,8 @@ class Scoreboard:
 
     def on_side(self, side: str, kind: str | None = None) -> "Scoreboard":
         """Its systems alone, or those of one kind."""
-        return Scoreboard(tuple(row for row in self.rows if row.side == side and kind in (None, row.kind)))
+        rows = tuple(row for row in self.rows if row.side == side and kind in (None, row.kind))
+        return Scoreboard(rows, self.with_intervals, self.with_verdicts)
 
     @cached_property
     def _groups(self) -> dict[tuple[str, str, Cell, str], list[Row]]:
@@ -183,24 +210,16 @@ class Scoreboard:
             found.setdefault((row.method, row.system, row.cell, row.part), []).append(row)
         return found
 
-    @cached_property
-    def _with_intervals(self) -> set[str]:
-        return {row.method for row in self.rows if not math.isnan(row.low)}
-
-    @cached_property
-    def _with_verdicts(self) -> set[str]:
-        return {row.method for row in self.rows if row.verdict in ("ok", "caution", "bad")}
-
     def score(self, method: str, system: str, cell: Cell = BASE) -> Score | None:
-        """Of a method on a system, for its main target; None: it was not asked."""
-        rows = self._groups.get((method, system, cell, "main"))
-        return None if rows is None else self._score(method, rows)
+        """Of a method on a system, for its main target; None: it was not asked, or the target is too close to the log."""
+        rows = [row for row in self._groups.get((method, system, cell, "main"), ()) if row.is_apart]
+        return self._score(method, rows) if rows else None
 
     def _score(self, method: str, rows: list[Row]) -> Score:
         answers = [row for row in rows if not math.isnan(row.rate)]
         oks = [row for row in answers if row.verdict == "ok"]
         covered = sum(row.covers for row in rows)
-        has_intervals = method in self._with_intervals
+        has_intervals = method in self.with_intervals
         bounds = _bounds(covered, len(rows)) if has_intervals else (math.nan, math.nan)
         return Score(
             logs=len(rows),
@@ -212,7 +231,7 @@ class Scoreboard:
             coverage_high=bounds[1],
             half_width=_mean(row.half_width for row in answers),
             interval_score=_mean(row.interval_score for row in answers),
-            ok=len(oks) / len(rows) if method in self._with_verdicts else math.nan,
+            ok=len(oks) / len(rows) if method in self.with_verdicts else math.nan,
             oks=len(oks),
             false_oks=sum(not abs(row.error) <= WRONG for row in oks),
             seconds=_mean(row.seconds for row in rows),
@@ -232,7 +251,8 @@ class Scoreboard:
             best, worst = truths.max(), truths.min()
             tied = (rates == rates[0]).all()
             correlation = 0.0 if tied else float(spearmanr(rates, truths).statistic)
-            found.append((correlation, (best - truths[int(np.argmax(rates))]) / (best - worst)))
+            first = truths[rates == rates.max()].mean()  # of those that share the first place, any
+            found.append((correlation, (best - first) / (best - worst)))
         return Ranks(len(found), *(float(np.mean(column)) for column in zip(*found)))
 
     def overall(self, method: str, cell: Cell = BASE) -> Overall | None:
@@ -242,11 +262,18 @@ class Scoreboard:
             return None
         ranks = [ranked for name in self.systems if (ranked := self.ranks(method, name, cell)) is not None]
         oks, false = sum(one.oks for one in scores), sum(one.false_oks for one in scores)
+        logs = sum(one.logs for one in scores)
+        has_intervals = method in self.with_intervals
+        covered = round(sum(one.coverage * one.logs for one in scores)) if has_intervals else 0
+        bounds = _bounds(covered, logs) if has_intervals else (math.nan, math.nan)
+        wrong = _bounds(false, oks) if oks else (math.nan, math.nan)
         return Overall(
-            systems=len(scores),
+            systems=sum(one.answered > 0 for one in scores),
             answered=_mean(one.answered for one in scores),
             error=_geometric(one.error for one in scores),
             coverage=_mean(one.coverage for one in scores),
+            coverage_low=bounds[0],
+            coverage_high=bounds[1],
             least_coverage=min(one.coverage for one in scores),
             half_width=_geometric(one.half_width for one in scores),
             interval_score=_geometric(one.interval_score for one in scores),
@@ -254,15 +281,17 @@ class Scoreboard:
             regret=_mean(ranked.regret for ranked in ranks),
             ok=_mean(one.ok for one in scores),
             false_ok=false / oks if oks else math.nan,
+            false_ok_low=wrong[0],
+            false_ok_high=wrong[1],
             oks=oks,
             seconds=_mean(one.seconds for one in scores),
         )
 
     def verdicts(self, method: str, faulty: bool = False) -> dict[str, list[Row]]:
-        """The answers about main targets by verdict, on systems with a right answer or on faulty ones."""
+        """The answers about main targets by verdict, on systems with a right answer or on faulty ones; none without verdicts."""
         found: dict[str, list[Row]] = {}
-        for row in self.rows:
-            if row.method == method and row.fault == faulty and row.part == "main" and row.verdict != "none":
+        for row in self.rows if method in self.with_verdicts else ():
+            if row.method == method and row.fault == faulty and row.part == "main" and (faulty or row.is_apart):
                 found.setdefault(row.verdict, []).append(row)
         return found
 
@@ -285,7 +314,7 @@ class Scoreboard:
 
     def table(self) -> list[dict[str, Any]]:
         """A plain dict for every answer, scores included."""
-        return [_plain(row) for row in self.rows]
+        return [_plain(row, row.method in self.with_intervals) for row in self.rows]
 
     def to_frame(self) -> Any:
         """The same as a pandas frame."""
@@ -299,11 +328,12 @@ class Scoreboard:
         return show.text(self)
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def _plain(row: Row, has_intervals: bool) -> dict[str, Any]:
     own = {field.name: getattr(row, field.name) for field in fields(row) if field.name != "cell"}
     cell = {field.name: getattr(row.cell, field.name) for field in fields(row.cell)}
-    names: tuple[str, ...] = ("error", "in_standard_errors", "covers", "half_width", "interval_score")
-    return {**own, **cell, **({} if row.fault else {name: getattr(row, name) for name in names})}
+    names: tuple[str, ...] = ("error", "in_standard_errors", "half_width", "interval_score")
+    scores = {} if row.fault else {name: getattr(row, name) for name in names}
+    return {**own, **cell, **scores, "covers": row.covers if has_intervals and not row.fault else None}
 
 
 def _bounds(hits: int, logs: int) -> tuple[float, float]:
@@ -313,12 +343,9 @@ def _bounds(hits: int, logs: int) -> tuple[float, float]:
     return low, high
 
 
-def _finite(values: Iterable[float]) -> list[float]:
-    return [value for value in values if math.isfinite(value)]
-
-
 def _over(values: Iterable[float], mean: Callable[[list[float]], float]) -> float:
-    found = _finite(values)
+    """Of what there is; what is infinite counts."""
+    found = [value for value in values if not math.isnan(value)]
     return mean(found) if found else math.nan
 
 

@@ -10,13 +10,13 @@ import numpy as np
 from cesaro.report import style
 from cesaro.reproduce import study
 from cesaro.suite.design import BASE, LARGE, Cell
-from cesaro.suite.scoreboard import WRONG, Overall, Row, Score, Scoreboard
+from cesaro.suite.scoreboard import JUDGED, WRONG, Overall, Row, Score, Scoreboard
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-VERDICTS = ("ok", "caution", "bad", "refused")
+VERDICTS = (*JUDGED, "refused")
 # Errors beyond this are off the colors' end.
 WORST = 3.0
 
@@ -216,16 +216,18 @@ def errors(board: Scoreboard) -> "Figure | None":
 
     cell = board.cells[0]
     methods = [method for method in board.methods if board.overall(method, cell) is not None]
+    if not methods:
+        return None
     table = np.array([[_error(board, method, system, cell) for method in methods] for system in board.systems])
     with style.drawing():
-        figure = style.figure(2.5 + 0.75 * len(methods), 1.6 + 0.4 * len(board.systems))
+        figure = style.figure(4 + 0.75 * len(methods), 2.4 + 0.4 * len(board.systems))
         axes = figure.subplots()
         image = axes.imshow(table, norm=LogNorm(0.01, WORST), cmap="YlOrRd", aspect="auto")
         for (i, j), value in np.ndenumerate(table):
             if not math.isnan(value):
                 color = "white" if value > WORST / 4 else "black"
                 axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color=color)
-        axes.set_xticks(range(len(methods)), methods, rotation=40, ha="right", fontsize=8)
+        axes.set_xticks(range(len(methods)), map(style.label, methods), rotation=40, ha="right", fontsize=8)
         axes.set_yticks(range(len(board.systems)), board.systems, fontsize=8)
         axes.set_title(f"root mean square error, in scales; {cell.rows:,} rows")
         figure.colorbar(image, ax=axes, shrink=0.8, format=_plainly)
@@ -248,12 +250,12 @@ def verdicts(board: Scoreboard) -> "Figure | None":
         return None
     bands = ((0.0, WRONG, "below 10 %"), (WRONG, 0.3, "10 to 30 %"), (0.3, math.inf, "more"))
     with style.drawing():
-        figure = style.figure(7, 1.2 + 0.5 * len(VERDICTS[:3]) * len(methods))
+        figure = style.figure(7, 1.2 + 0.5 * len(JUDGED) * len(methods))
         axes = figure.subplots()
         labels: list[str] = []
         for method in methods:
             found = board.verdicts(method)
-            for verdict in VERDICTS[:3]:
+            for verdict in JUDGED:
                 rows = found.get(verdict, [])
                 if not rows:
                     continue

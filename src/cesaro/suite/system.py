@@ -8,6 +8,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -287,17 +288,14 @@ class Discrete(Simulated):
 
     def _moves(self, pairs: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
         """By Walker's aliases: one uniform number and two look-ups per particle."""
-        kept, alias = self._aliases
+        kept, alias = self._walker
         place = rng.random(len(pairs)) * self.mdp.num_states
         cell = place.astype(np.int64)
         return np.where(place - cell < kept[pairs, cell], cell, alias[pairs, cell])
 
-    @property
-    def _aliases(self) -> tuple[Array, NDArray[np.int64]]:
-        if not hasattr(self, "_made"):
-            table = np.asarray(self.mdp.probabilities).reshape(-1, self.mdp.num_states)
-            self._made = aliases(table)
-        return self._made
+    @cached_property
+    def _walker(self) -> tuple[Array, NDArray[np.int64]]:
+        return aliases(np.asarray(self.mdp.probabilities).reshape(-1, self.mdp.num_states))
 
     def behavior(self, degree: float) -> Policy:
         near, explored = (1 - degree) ** 2, self.explored * degree

@@ -7,7 +7,6 @@ else the same customer asks, and may pay, again.
 """
 
 import numpy as np
-from scipy.special import expit
 
 from cesaro import problems
 from cesaro.suite.system import Discrete, chosen, second, slowed
@@ -39,7 +38,6 @@ class AccessControl(Discrete):
             "upper half or half free": chosen(((priority >= 2) | (share > 0.5)).astype(int), 2),
             "highest": chosen((priority == 3).astype(int), 2),
             "all but lowest": second(np.where(priority >= 1, 0.9, 0.1)),
-            "by scarcity": second(expit(3 * (priority - 2.5 + 3 * share))),
             "all": chosen(np.ones(len(free), dtype=int), 2),
         }
         self.targets = {name: self.tabular(table, name) for name, table in tables.items()}

@@ -35,7 +35,6 @@ class BirthDeath(Discrete):
         length = np.arange(longest + 1)
         tables = {
             "mostly from 3 on": second(np.where(length >= 3, 0.9, 0.1)),
-            "from 2 on": chosen(np.where(length >= 2, FAST, SLOW), 2),
             "from 5 on": chosen(np.where(length >= 5, FAST, SLOW), 2),
             "by length": second(expit(0.8 * (length - 6))),
             "always": chosen(np.full(len(length), FAST), 2),

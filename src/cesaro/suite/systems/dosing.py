@@ -68,7 +68,6 @@ class Dosing(Simulated):
             "suited, certain": Sends(leaning + 0.5, 3.0, np.inf),
             "rested": Sends(np.full(3, 1.0), 4.0),
             "always": Always((0.1, 0.9)),
-            "seldom": Always((0.85, 0.15)),
             "never": Always((1.0, 0.0)),
         }
         self.targets = {name: Chosen(ACTIONS, rule, name) for name, rule in rules.items()}

@@ -33,7 +33,6 @@ class Garnet(Discrete):
             "better": 0.8 * better + 0.2 * uniform,
             "better always": better,
             "soft": softmax(values, axis=1),
-            "greedy for rewards": chosen(self.mdp.rewards.argmax(axis=1), self.choices),
             "random": rng.dirichlet(np.ones(self.choices), size=self.states),
             "uniform": uniform,
         }

@@ -45,8 +45,8 @@ class Inventory(Simulated):
         self._near, self._far = UpTo(1.5), UpTo(2.6)
         self.targets = {
             "forecast": Noisy(self._near, 0.0, ORDERS, "forecast"),
-            "generous": Noisy(UpTo(2.2), 0.0, ORDERS, "generous"),
-            "scarce": Noisy(UpTo(0.9), 1.0, ORDERS, "scarce"),
+            "generous": Noisy(UpTo(2.5), 0.0, ORDERS, "generous"),
+            "scarce": Noisy(UpTo(0.8), 1.0, ORDERS, "scarce"),
             "fixed level": Noisy(UpTo(0.0, 18.0), 0.0, ORDERS, "fixed level"),
             "same order": Noisy(Always(10.0), 2.0, ORDERS, "same order"),
         }

@@ -18,7 +18,9 @@ DISTURBANCE = 0.3
 # What an action costs, beside what a state does.
 EFFORT = 0.1
 # Of the five targets: shares of the gain that would stop the system, of one more for the behavior, and noise of actions.
-SHARES, NOISES = np.array([0.6, 0.9, 0.3, 0.7, 0.45, 0.0]), (0.2, 0.0, 0.2, 0.1, 0.4)
+SHARES, NOISES = np.array([0.6, 0.9, 0.3, 0.15, 0.45, 0.0]), (0.2, 0.0, 0.2, 0.0, 0.4)
+# At slow mixing controllers push less, so that closed loops are slow as well.
+WEAK = 0.3
 
 
 class Gain(Sampler):
@@ -64,7 +66,10 @@ class LinearQuadratic(Simulated):
             best = -np.linalg.pinv(push) @ system
             gains = SHARES[:, None, None] * best + 0.15 * gains * np.abs(best).mean()
             far = 0.05 * best - 0.3 * gains[5]
-            closed = [np.abs(np.linalg.eigvals(radius * system + push @ k)).max() for k in (*gains[:5], far)]
+            if self.mixing == "slow":
+                gains, far = WEAK * gains, WEAK * far
+            between = [(1 - degree) * gains[0] + degree * far for degree in (0.25, 0.5, 0.75, 1.0)]
+            closed = [np.abs(np.linalg.eigvals(radius * system + push @ k)).max() for k in (*gains[:5], *between)]
             self.system, self.push = radius * system, push
             names = ("main", "second", "third", "fourth", "fifth")
             self.targets = {name: Gain(k, e, name) for name, k, e in zip(names, gains, NOISES)}

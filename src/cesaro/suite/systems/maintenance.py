@@ -57,7 +57,6 @@ class Maintenance(Discrete):
             "repairs late": late,
             "repairs at half": chosen(np.where(worn > 0.5, REPAIR, RUN), 3),
             "by wear": np.column_stack([0.95 - repairs, 0 * worn + 0.05, repairs]),
-            "inspects": chosen(np.where(worn > 0.3, INSPECT, RUN), 3),
             "repairs early": chosen(np.where(worn > 0.2, REPAIR, RUN), 3),
         }
         self.targets = {name: self.tabular(table, name) for name, table in tables.items()}

@@ -33,7 +33,7 @@ class Garnet(Discrete):
             "better": 0.8 * better + 0.2 * uniform,
             "better always": better,
             "soft": softmax(values, axis=1),
-            "random": rng.dirichlet(np.ones(self.choices), size=self.states),
+            "rarely better": 0.2 * better + 0.8 * uniform,
             "uniform": uniform,
         }
         self.targets = {name: self.tabular(table, name) for name, table in tables.items()}

@@ -241,6 +241,29 @@ def test_roles_that_names_alone_do_not_tell() -> None:
     assert cs.inspect(table).to_dict()["roles"]["action"] == ["kept"]  # a guess, as all others are
 
 
+def plant() -> dict[str, Any]:
+    """Three machines that take turns, times that they share, and a feed that was not always measured."""
+    mixed = several(np.random.default_rng(0))
+    rows = len(mixed["level"])
+    feed: list[float | None] = list(np.random.default_rng(1).random(rows))
+    feed[10:40:3] = [None] * 10
+    start = np.datetime64("2024-02-05T06:00:00") + np.arange(rows) // 3 * np.timedelta64(8, "h")
+    skid = np.array(["UF-1", "UF-2", "UF-3"])[mixed["Machine ID"]]
+    return {"skid": skid, "start": start, "level": mixed["level"], "feed": feed} | {
+        "operator_step": mixed["switch"],
+        "cost_eur": 9 - mixed["reward"],
+    }
+
+
+def test_text_that_holds_no_times_may_be_the_action_whatever_its_name() -> None:
+    seen = cs.inspect(plant())
+    roles = seen.to_dict()["roles"]
+    assert (roles["action"], roles["trajectory"], roles["time"]) == (["operator_step"], ["skid"], ["start"])
+    assert '"operator_step" is a guess. If it is another, such as "skid", give --action COLUMN.' in str(seen)
+    days = np.array(["Mon", "Tue", "Wed"])[np.arange(2_100) % 3]
+    assert cs.inspect(plant() | {"last_day": days}).to_dict()["roles"]["action"] == ["operator_step"]
+
+
 def test_roles_that_are_given_are_kept_and_the_rest_follows() -> None:
     seen = cs.inspect(EXAMPLES / "inventory.csv", reward="Stock", observation=["Profit", "Weekday"], trajectory=False)
     assert seen.arguments["observation"] == ["Profit", "Weekday"]

@@ -18,7 +18,7 @@ from cesaro.checks import Array
 from cesaro.data import Block, Log, Transitions
 from cesaro.data.columns import basic_type, is_list, is_number, is_text
 from cesaro.data.log import Origin
-from cesaro.data.names import CALENDAR, TIMES, folded, is_id, means, sounds_like_cost
+from cesaro.data.names import CALENDAR, DAYS, TIMES, folded, is_id, means, sounds_like_cost
 from cesaro.data.roles import Chosen, Roles, is_chosen
 from cesaro.data.settings import Settings
 from cesaro.data.sources import Source, TableSource
@@ -265,7 +265,7 @@ def possible_ids(table: pa.Table, names: Sequence[str]) -> list[str]:
         kind = basic_type(table.schema.field(name).type)
         if not (is_text(kind) or pa.types.is_integer(kind)) or table[name].null_count:
             continue
-        if means(name, CALENDAR) or (means(name, TIMES) and not is_id(name)):
+        if means(name, CALENDAR) or (means(name, DAYS if is_text(kind) else TIMES) and not is_id(name)):
             continue
         levels = len(table[name].unique())
         if 2 <= levels <= len(table) // REPEATS:

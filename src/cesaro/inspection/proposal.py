@@ -18,6 +18,7 @@ from cesaro.data.names import (
     ACTIONS,
     CALENDAR,
     COSTS,
+    DAYS,
     PROPENSITIES,
     REWARDS,
     TIMES,
@@ -48,6 +49,8 @@ MOST_COLUMNS = 50
 FEW_LABELS, ROWS_PER_PAIR = 30, 20
 # Rows whose entry is that of another column on the next row, for the column to be what comes next.
 SAME = 0.99
+# Columns that a doubt names beside the one that was taken.
+MOST_NAMED = 4
 # Rows that a policy is tried on.
 TRIED = 2_000
 # Steps of times that are longer than the gap, as a part of all: more are irregular by nature.
@@ -359,13 +362,15 @@ class _Proposer:
                 )
         elif not self._action_of_policy(free):
             seen = set(map(folded, DEFAULTS["observation"]))
-            rest = [name for name in free if not (means(name, TIMES + CALENDAR) or is_id(name) or folded(name) in seen)]
+            rest = [name for name in free if not (self._tells_time(name) or is_id(name) or folded(name) in seen)]
             few = [
                 name
                 for name in rest
                 if self.profiles[name].kind in ("text", "whole number", "true/false")
                 and (self.profiles[name].levels or 0) <= FEW_LABELS
             ]
+            apart = evidence.panels(self.table, few, times)
+            few.sort(key=lambda name: name not in apart)
             numbers = [name for name in rest if self.profiles[name].kind == "number"]
             if not (few or numbers) or len(free) == 1:
                 raise InputError(
@@ -373,8 +378,16 @@ class _Proposer:
                     'levels or with numbers that could be one; call the column of actions "action".'
                 )
             guess, why = (few[-1], "with few levels") if few else (numbers[-1], "of numbers beside the reward")
-            self._take("action", guess, f"it is the last column {why}")
-            self.found.doubts.append(f'No name says which column is the action; "{visible(guess)}" is a guess.')
+            self._take("action", guess, f"it is the last column {why} that may be one")
+            others = [f'"{visible(name)}"' for name in reversed(few[:-1] or numbers) if name != guess][:MOST_NAMED]
+            self.found.doubts.append(
+                f'No name says which column is the action; "{visible(guess)}" is a guess.'
+                + (f" If it is another, such as {' or '.join(others)}, give --action COLUMN." if others else "")
+            )
+
+    def _tells_time(self, name: str) -> bool:
+        """Whether a name is that of times or of parts of the calendar; text that holds no times can only be such a part."""
+        return means(name, CALENDAR + (DAYS if self.profiles[name].kind == "text" else TIMES))
 
     def _action_of_policy(self, names: Sequence[str]) -> bool:
         """Take the only column of labels, or else of numbers, that the policy's actions fit; False where there is none."""

@@ -46,6 +46,18 @@ TRIALS = [
         code=0,
     ),
     inspect(
+        "a column that is half there",
+        log(load=[str(t % 5) if t % 4 else "" for t in range(24)]),
+        '"load" was left out because of 6 empty entries (25 %), and it may drive the system: fill',
+        code=0,
+    ),
+    inspect(
+        "an observation that is never there",
+        log(load=[""] * 24),
+        'log.csv must have a row without empty entries in "load". Got none; name other columns.',
+        options="--observation load",
+    ),
+    inspect(
         "repeated timestamps",
         log(timestamp=TIMES),
         '"timestamp" was not used as the time, because times repeat within trajectories.',
@@ -112,7 +124,7 @@ TRIALS = [
     inspect(
         "a policy that fits no column",
         log(action=None, mode=walk()["action"], zone=["n", "s", "w"] * 8),
-        "The policy's actions fit no column that could be the action; compare its labels with those of the log.",
+        """The policy cannot act with "zone" as the action: Policy 'constant:fly' must be an action of the log…'n'""",
         code=0,
         options="--policy constant:fly",
     ),

@@ -273,7 +273,8 @@ class Survey:
         seen = self._seen[column]
         if seen.empty is not None:
             got, remedy = empty(self._row(seen.empty), seen.empties)
-            raise InputError(f'{self._log}: column "{column}" must not have missing entries. Got {got}; {remedy}.')
+            said = '{log}: column "{column}" must not have missing entries. Got {got}; {remedy}.'
+            raise InputError(Sentence(said, log=self._log, column=column, got=got, remedy=remedy))
         if labels:
             return
         choice = ""

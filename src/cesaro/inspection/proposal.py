@@ -401,10 +401,10 @@ class _Proposer:
                 )
             guess, why = (few[-1], "with few levels") if few else (numbers[-1], "of numbers beside the reward")
             self._take("action", guess, f"it is the last column {why} that may be one")
-            others = [f'"{visible(name)}"' for name in reversed(few[:-1] or numbers) if name != guess][:MOST_NAMED]
+            rivals = [f'"{visible(name)}"' for name in reversed(few[:-1] or numbers) if name != guess][:MOST_NAMED]
             self.found.doubts.append(
                 f'No name says which column is the action; "{visible(guess)}" is a guess.'
-                + (f" If it is another, such as {' or '.join(others)}, give --action COLUMN." if others else "")
+                + (f" If it is another, such as {' or '.join(rivals)}, give --action COLUMN." if rivals else "")
             )
             wrong = self._trial(guess, self._others(guess))
             if wrong is not None:

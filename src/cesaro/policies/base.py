@@ -304,7 +304,7 @@ def draw(probabilities: Array, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.asarray(np.minimum(chosen, last), dtype=np.int64)
 
 
-def place(observations: Observations, row: int) -> str:
+def place(observations: Observations, row: int, what: str = "at the observation") -> str:
     """The observation at which a rule is broken: rows have other numbers in a block, among distinct states and in a file.
 
     Example: `at the observation {free_servers: 3, priority: gold}`.
@@ -313,7 +313,7 @@ def place(observations: Observations, row: int) -> str:
         seen = "{" + ", ".join(f"{_text(name)}: {_text(column[row])}" for name, column in observations.items()) + "}"
     else:
         seen = _text(np.asarray(observations)[row])
-    return f"at the observation {_short(seen, _LONGEST)}"
+    return f"{what} {_short(seen, _LONGEST)}"
 
 
 def _text(value: Any) -> str:

@@ -61,7 +61,7 @@ IRREGULAR = 0.2
 NUMBERS = ("number", "whole number", "true/false")
 # What to do about empty entries.
 _TO_COMPLETE = "fill them in or remove those rows (with --time the log is cut there)"
-_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
+_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b|.*\b\d{1,2}:\d\d\b")
 _DAY = 86_400.0
 _UNITS = ((_DAY, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second"))
 # Units of the calendar, with the fewest and the most days that they have.

@@ -291,6 +291,18 @@ def test_rows_with_empty_entries_in_a_given_column_are_counted_and_the_others_lo
     assert '10 of 2,100 rows have an empty entry in "feed" and cannot be evaluated' in str(seen)
 
 
+def test_a_reward_that_is_not_there_once_leaves_the_order_and_labels_that_occur_once_are_named() -> None:
+    table = plant()
+    table["cost_eur"] = [None if row == 50 else cost for row, cost in enumerate(table["cost_eur"].tolist())]
+    assert cs.inspect(table).arguments["trajectory"] == "skid"
+    table = walk(np.random.default_rng(0))
+    table["switch"] = table["switch"].astype(object)
+    table["switch"][700] = "onn"
+    log = cs.read(table, observation="level", action="switch")
+    answer = cs.evaluate(log, "rule:on if level < 1 else off", features="linear", quiet=True)
+    assert any("is 'onn' in a single row, of which nothing can be learned; correct" in said for said in answer.warnings)
+
+
 def test_roles_that_are_given_are_kept_and_the_rest_follows() -> None:
     seen = cs.inspect(EXAMPLES / "inventory.csv", reward="Stock", observation=["Profit", "Weekday"], trajectory=False)
     assert seen.arguments["observation"] == ["Profit", "Weekday"]

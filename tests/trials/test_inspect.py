@@ -13,7 +13,7 @@ def inspect(name: str, files: Files, says: str, code: int = 2, options: str = ""
 
 
 TRIALS = [
-    inspect("an empty file", {"log.csv": ""}, "log.csv must hold a log. Got an empty file; write it again."),
+    inspect("an empty file", {"log.csv": ""}, "log.csv must hold a log. Got an empty file; check what wrote it."),
     inspect("a header alone", {"log.csv": "state,action,reward\n"}, "log.csv must have …row"),
     inspect(
         "a constant reward",
@@ -56,6 +56,18 @@ TRIALS = [
         log(load=[""] * 24),
         'log.csv must have a row without empty entries in "load". Got none; name other columns.',
         options="--observation load",
+    ),
+    inspect(
+        "a reward that is not there once",
+        log(reward="n/a", unit=["u", "v"] * 12),
+        'The reward "reward" has 1 empty entry',
+        code=0,
+    ),
+    inspect(
+        "a label that differs by a blank",
+        log(action="Stay "),
+        """The labels 'Stay ' (1 row) and 'stay' (8 rows) of the action "action" differ only in case or blanks""",
+        code=0,
     ),
     inspect(
         "repeated timestamps",
@@ -130,7 +142,9 @@ TRIALS = [
     ),
     inspect("control codes in names", log(**{"\x1b[31mx": walk()["state"]}), r"\x1b[31mx", code=0),
     inspect("no file", {"other.csv": ""}, "log.csv"),
-    Trial("evaluated: an empty file", {"log.csv": ""}, "log.csv must hold a log. Got an empty file; write it again."),
+    Trial(
+        "evaluated: an empty file", {"log.csv": ""}, "log.csv must hold a log. Got an empty file; check what wrote it."
+    ),
     Trial("evaluated: a header alone", {"log.csv": "state,action,reward\n"}, "log.csv must have …row"),
     Trial(
         "evaluated: repeated timestamps",

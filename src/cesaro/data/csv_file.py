@@ -176,7 +176,7 @@ class CsvSource(FilesSource):
             [c for c in columns if c not in self._commas and self._found[c] == pa.float64()] if self._commas else []
         )
         rest = [c for c in columns if c not in points]
-        orders = list(dict.fromkeys(self._dates[c] for c in rest if c in self._dates)) or [None]
+        orders: list[Order | None] = list(dict.fromkeys(self._dates[c] for c in rest if c in self._dates)) or [None]
         groups = [(points, Notation())]
         for order in orders:
             names = [c for c in rest if self._dates.get(c, orders[0]) == order]

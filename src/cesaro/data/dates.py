@@ -37,7 +37,8 @@ def orders(text: str) -> frozenset[Order]:
     tried: tuple[tuple[Order, str, str], ...]
     if len(date) == 3:
         first, mark, second = date
-        tried = (("day", second, first), ("month", first, second))[: 1 if mark == "." else 2]
+        tried = (("day", second, first), ("month", first, second))
+        tried = tried[: 1 if mark == "." else 2]
     else:
         day, _, month, name, other = date
         tried = (("day", _month(month), day),) if name is None else (("month", _month(name), other),)

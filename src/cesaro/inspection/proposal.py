@@ -554,16 +554,10 @@ class _Proposer:
 
     def _order(self, ids: Sequence[str], named: Sequence[str], times: Sequence[str]) -> None:
         """Trajectory and time: what names say, and how well state and action predict the state of the next row."""
-        found = self._best(named, times, None)
-        if found is None or found.trajectory is None:
-            # A column without the name of an id counts as one only if the others follow by it.
-            others = [self._best([name], times, name) for name in ids if name not in named]
-            clear = [
-                one
-                for one in others
-                if one is not None and ((one.is_clear and not self._may_be_state(one)) or self._is_panel(one))
-            ]
-            found = max(clear, key=lambda one: one.explained, default=found)
+        found = self._ordering(ids, named, times)
+        if found is None and self.table[self.found.roles["reward"][0]].null_count:
+            self.table = _complete(self.table, self.found.roles["reward"])
+            found = self._ordering(ids, named, times)
         if found is None:
             for name in [one for one in (*named, *times) if one in self.free]:
                 self.found.left_out[name] = "rows cannot be read in its order"
@@ -614,6 +608,20 @@ class _Proposer:
                     f'Only its name says that "{visible(name)}" tells trajectories apart: rows do not follow each other better '
                     f"by it. If it is what a policy sees, give {option('observation', name)} --ignore trajectory."
                 )
+
+    def _ordering(self, ids: Sequence[str], named: Sequence[str], times: Sequence[str]) -> _Ordering | None:
+        """The best order of the rows; None where they cannot be read in any."""
+        found = self._best(named, times, None)
+        if found is None or found.trajectory is None:
+            # A column without the name of an id counts as one only if the others follow by it.
+            others = [self._best([name], times, name) for name in ids if name not in named]
+            clear = [
+                one
+                for one in others
+                if one is not None and ((one.is_clear and not self._may_be_state(one)) or self._is_panel(one))
+            ]
+            found = max(clear, key=lambda one: one.explained, default=found)
+        return found
 
     def _doubt_id(self, name: str, found: _Ordering) -> None:
         """Say what speaks for a column as the trajectory, and is not enough."""
@@ -689,7 +697,7 @@ class _Proposer:
 
     def _rows(self, roles: Roles, *, drop_duplicates: bool = False) -> Transitions | None:
         settings = replace(self.found.settings(), drop_duplicates=drop_duplicates or self.found.drop_duplicates)
-        if self.profiles[roles.reward].missing:  # whether a lag explains them is seen later
+        if self.table[roles.reward].null_count:  # whether a lag explains them is seen later
             settings = replace(settings, reward_lag=1)
         return evidence.transitions(self.table, roles, self.found.kinds, settings)
 
@@ -698,7 +706,7 @@ class _Proposer:
         return None if log is None or not len(log) else (log, evidence.contiguous(log, 0))
 
     def _reward_lag(self) -> None:
-        missing = self.profiles[self.found.roles["reward"][0]].missing
+        missing = self.table[self.found.roles["reward"][0]].null_count
         found = self._sample()
         if found is None and missing:
             self.found.reward_lag = 1
@@ -785,6 +793,7 @@ class _Proposer:
     def _kinds(self) -> None:
         """Labels or numbers, where the type alone does not say it."""
         self._kind_of_action()
+        self._labels_of_action()
         names = self.found.roles["observation"]
         whole = [name for name in names if self.profiles[name].kind == "whole number"]
         for name in whole:
@@ -830,6 +839,11 @@ class _Proposer:
             f'The action "{visible(name)}" has {readings.levels} whole numbers and is read as '
             f"{'labels' if readings.are_labels else 'a quantity'}; for the other reading: {option('kind', f'{name}={other}')}."
         )
+
+    def _labels_of_action(self) -> None:
+        found = self._sample()
+        if found is not None:
+            self.found.doubts += evidence.odd_labels(found[0].actions)
 
     def _time_unit(self) -> None:
         time = self.found.roles.get("time")

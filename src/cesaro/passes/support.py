@@ -74,7 +74,9 @@ def remedy(prepared: Prepared) -> Sentence:
 def not_identified(prepared: Prepared) -> str:
     """Why dense features leave the rate open, without the last stop."""
     pairs = without_data(prepared)
+    is_short = prepared.num_rows < prepared.num_features
     size = f", {prepared.num_rows:,} transitions for {prepared.num_features:,} of them"
+    size = f", because it is too short{size}" if is_short else size
     where = f": the target goes to (s', a') = {', '.join(pairs)}, where the log has no data" if pairs else size
     return f"The log does not identify the rate of this policy in these features{where}{_lost(prepared)}{_results(prepared)}"
 

@@ -17,6 +17,9 @@ from cesaro.policies.observed import Observations
 from cesaro.text import visible
 
 _WORD = re.compile(r"[^\W\d_](?:[\w .-]*[\w.-])?")
+# How NumPy and pandas say that `if` was asked about many rows, and what to do.
+_AMBIGUOUS = "truth value of a"
+_AT_ONCE = "it gets all rows at once, so use np.where, & and | in place of if, and, or; "
 _LONGEST, _LONGEST_VALUE, _MOST_NUMBERS = 160, 40, 24
 
 
@@ -98,8 +101,8 @@ class Policy:
 
         return user_code.call(
             lambda error: (
-                f"{self._who} failed with {error}; it must accept the log's observations, "
-                f"{observed.described(observations, self._library)}."
+                f"{self._who} failed with {error}; {_AT_ONCE if _AMBIGUOUS in error else ''}it must accept the log's "
+                f"observations, {observed.described(observations, self._library)}."
             ),
             among_modules,
         )

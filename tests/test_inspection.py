@@ -241,6 +241,68 @@ def test_roles_that_names_alone_do_not_tell() -> None:
     assert cs.inspect(table).to_dict()["roles"]["action"] == ["kept"]  # a guess, as all others are
 
 
+def plant() -> dict[str, Any]:
+    """Three machines that take turns, times that they share, and a feed that was not always measured."""
+    mixed = several(np.random.default_rng(0))
+    rows = len(mixed["level"])
+    feed: list[float | None] = list(np.random.default_rng(1).random(rows))
+    feed[10:40:3] = [None] * 10
+    start = np.datetime64("2024-02-05T06:00:00") + np.arange(rows) // 3 * np.timedelta64(8, "h")
+    skid = np.array(["UF-1", "UF-2", "UF-3"])[mixed["Machine ID"]]
+    return {"skid": skid, "start": start, "level": mixed["level"], "feed": feed} | {
+        "operator_step": mixed["switch"],
+        "cost_eur": 9 - mixed["reward"],
+    }
+
+
+def test_text_that_holds_no_times_may_be_the_action_whatever_its_name() -> None:
+    seen = cs.inspect(plant())
+    roles = seen.to_dict()["roles"]
+    assert (roles["action"], roles["trajectory"], roles["time"]) == (["operator_step"], ["skid"], ["start"])
+    assert '"operator_step" is a guess. If it is another, such as "skid", give --action COLUMN.' in str(seen)
+    days = np.array(["Mon", "Tue", "Wed"])[np.arange(2_100) % 3]
+    assert cs.inspect(plant() | {"last_day": days}).to_dict()["roles"]["action"] == ["operator_step"]
+
+
+def test_a_column_with_empty_entries_is_left_out_aloud() -> None:
+    said = str(cs.inspect(plant()))
+    assert (
+        '"feed" was left out because of 10 empty entries (0.48 %), and it may drive the system: fill them in or' in said
+    )
+    assert "remove those rows (with --time the log is cut there), then add --observation feed." in said
+    said = str(cs.inspect(plant(), policy="rule:on if feed > 0.5 else off"))
+    assert "action            operator_step (the policy's actions are among its entries)" in said
+    assert "10 empty entries (0.48 %), and the policy needs it:" in said
+    assert "the policy needs it" not in str(cs.inspect(plant(), policy="rule:on if level > 0.5 else off"))
+
+
+def test_a_policy_that_fails_is_not_said_to_have_other_labels(tmp_path: Path) -> None:
+    file = tmp_path / "rules.py"
+    file.write_text("def early(seen):\n    return ['on' if x > 1 else 'off' for x in seen['flow']]\n")
+    said = str(cs.inspect(plant(), policy=f"{file}:early"))
+    assert "as the action: Policy 'early' failed with KeyError at rules.py, line 2: 'flow'" in said
+    said = str(cs.inspect(plant(), policy="constant:onn"))
+    assert "must be an action of the log arrays: 'off', 'on' (text). Got 'onn'; did you mean 'on'?" in said
+
+
+def test_rows_with_empty_entries_in_a_given_column_are_counted_and_the_others_looked_at() -> None:
+    seen = cs.inspect(plant(), observation=["level", "feed"], cost="cost_eur")
+    assert (seen.arguments["trajectory"], seen.arguments["time"]) == ("skid", "start")
+    assert '10 of 2,100 rows have an empty entry in "feed" and cannot be evaluated' in str(seen)
+
+
+def test_a_reward_that_is_not_there_once_leaves_the_order_and_labels_that_occur_once_are_named() -> None:
+    table = plant()
+    table["cost_eur"] = [None if row == 50 else cost for row, cost in enumerate(table["cost_eur"].tolist())]
+    assert cs.inspect(table).arguments["trajectory"] == "skid"
+    table = walk(np.random.default_rng(0))
+    table["switch"] = table["switch"].astype(object)
+    table["switch"][700] = "onn"
+    log = cs.read(table, observation="level", action="switch")
+    answer = cs.evaluate(log, "rule:on if level < 1 else off", features="linear", quiet=True)
+    assert any("is 'onn' in a single row, of which nothing can be learned; correct" in said for said in answer.warnings)
+
+
 def test_roles_that_are_given_are_kept_and_the_rest_follows() -> None:
     seen = cs.inspect(EXAMPLES / "inventory.csv", reward="Stock", observation=["Profit", "Weekday"], trajectory=False)
     assert seen.arguments["observation"] == ["Profit", "Weekday"]

@@ -19,7 +19,7 @@ from cesaro.diagnostics import Diagnostic, widened, worst
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.base import Estimator
-from cesaro.inspection.evidence import are_costs
+from cesaro.inspection.evidence import are_costs, odd_labels
 from cesaro.lazy import pandas
 from cesaro.linear.methods import CLOSED_FORM, METHODS
 from cesaro.passes.projection import Projection
@@ -276,6 +276,9 @@ def evaluate(
     cost = column if opened.schema.settings.cost else None
     if cost is None and are_costs(column, estimator.prepared_.sample.rows.rewards):
         said.append(_as_cost(column))
+    sample = estimator.prepared_.sample.rows
+    if len(sample) == facts.rows:
+        said += odd_labels(sample.actions)
     return Evaluation(
         name=target.name,
         target=rate,

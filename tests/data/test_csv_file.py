@@ -131,3 +131,12 @@ def test_a_file_that_got_shorter(tmp_path: Path, name: str) -> None:
     assert list(_bytes(file, len(PLAIN))) == []
     with pytest.raises(cs.InputError, match=rf"^{name} must not change while it is read. Got less text than before"):
         list(_bytes(file, len(PLAIN) + 1))
+
+
+def test_dates_without_marks_are_read_in_both_modes(tmp_path: Path) -> None:
+    file = tmp_path / "log.csv"
+    days = [*range(20240125, 20240132), *range(20240201, 20240205)]
+    file.write_text("day,time,action,reward\n" + "".join(f"{day},0,go,{row}\n" for row, day in enumerate(days)))
+    for stream in (False, True):
+        log = cs.read(file, observation="time", action="action", reward="reward", time="day", stream=stream).opened()
+        assert (log.counts["kept"], log.counts["cuts"]) == (10, 0)  # as numbers, the end of the month would be a gap

@@ -189,6 +189,33 @@ TIME = [
         says="are read with the day first.",
         code=0,
     ),
+    Trial(
+        "months by name",
+        log(time=[f"{row + 1:02d} Feb 2024 06:00" for row in ROWS]),
+        code=0,
+        says="are read with the day first.",
+        rate=0.5,
+    ),
+    Trial(
+        "dates without marks",
+        log(time=[str(row + 20240201) for row in ROWS]),
+        code=0,
+        says="are read with the year first.",
+        rate=0.5,
+    ),
+    Trial(
+        "numbers one of which is no date",
+        log(time=[str(row + 20240210) for row in ROWS]),
+        rate=0.5,
+    ),
+    Trial(
+        "times that are not used beside trajectories",
+        log(unit=["u"] * 24, logged=[f"2024-02-01 {row:02d}:00" for row in ROWS]),
+        code=0,
+        says="to order rows by it, give --time logged.",
+        options="--trajectory unit",
+        rate=0.5,
+    ),
     Trial("points, and no day over 12", log(time=[f"01.01.{row + 2000}" for row in ROWS]), code=0, says="day first"),
     Trial(
         "no day over 12",

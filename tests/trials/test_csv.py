@@ -24,7 +24,7 @@ def more(name: str, entry: str) -> Files:
 
 
 TRIALS = [
-    Trial("no bytes", csv(""), "log.csv must hold a log. Got an empty file; write it again."),
+    Trial("no bytes", csv(""), "log.csv must hold a log. Got an empty file; check what wrote it."),
     Trial("line ends alone", csv("\n" * 50), NO_CSV.format("CSV parse error: Empty CSV file")),
     Trial("a header without end", csv(HEAD), NO_CSV.format("CSV parse error: Empty CSV file")),
     Trial("a header alone", csv(f"{HEAD}\n"), "log.csv must have at least one row. Got none; check what wrote it."),

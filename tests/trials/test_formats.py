@@ -130,7 +130,7 @@ HOURS = [datetime.datetime(2024, 10, 27) + datetime.timedelta(hours=row) for row
 PARQUET = [
     Trial("plain", parquet(), rate=0.5),
     Trial("cut", {"log.parquet": WHOLE[:-30]}, COMPLETE.format("Parquet", "Parquet magic bytes not found in footer")),
-    Trial("no bytes", {"log.parquet": b""}, "log.parquet must hold a log. Got an empty file; write it again."),
+    Trial("no bytes", {"log.parquet": b""}, "log.parquet must hold a log. Got an empty file; check what wrote it."),
     Trial("marks alone", {"log.parquet": b"PAR1PAR1"}, COMPLETE.format("Parquet", "Parquet file size is 8 bytes")),
     Trial(
         "another page",

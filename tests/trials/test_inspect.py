@@ -13,7 +13,7 @@ def inspect(name: str, files: Files, says: str, code: int = 2, options: str = ""
 
 
 TRIALS = [
-    inspect("an empty file", {"log.csv": ""}, "log.csv must hold a log. Got an empty file; write it again."),
+    inspect("an empty file", {"log.csv": ""}, "log.csv must hold a log. Got an empty file; check what wrote it."),
     inspect("a header alone", {"log.csv": "state,action,reward\n"}, "log.csv must have …row"),
     inspect(
         "a constant reward",
@@ -43,6 +43,30 @@ TRIALS = [
         "keys of single rows, in no order",
         log(order_key=[str(7 * t % 24) for t in range(24)]),
         "order_key (it tells single rows apart)",
+        code=0,
+    ),
+    inspect(
+        "a column that is half there",
+        log(load=[str(t % 5) if t % 4 else "" for t in range(24)]),
+        '"load" was left out because of 6 empty entries (25 %), and it may drive the system: fill',
+        code=0,
+    ),
+    inspect(
+        "an observation that is never there",
+        log(load=[""] * 24),
+        'log.csv must have a row without empty entries in "load". Got none; name other columns.',
+        options="--observation load",
+    ),
+    inspect(
+        "a reward that is not there once",
+        log(reward="n/a", unit=["u", "v"] * 12),
+        'The reward "reward" has 1 empty entry',
+        code=0,
+    ),
+    inspect(
+        "a label that differs by a blank",
+        log(action="Stay "),
+        """The labels 'Stay ' (1 row) and 'stay' (8 rows) of the action "action" differ only in case or blanks""",
         code=0,
     ),
     inspect(
@@ -112,13 +136,15 @@ TRIALS = [
     inspect(
         "a policy that fits no column",
         log(action=None, mode=walk()["action"], zone=["n", "s", "w"] * 8),
-        "The policy's actions fit no column that could be the action; compare its labels with those of the log.",
+        """The policy cannot act with "zone" as the action: Policy 'constant:fly' must be an action of the log…'n'""",
         code=0,
         options="--policy constant:fly",
     ),
     inspect("control codes in names", log(**{"\x1b[31mx": walk()["state"]}), r"\x1b[31mx", code=0),
     inspect("no file", {"other.csv": ""}, "log.csv"),
-    Trial("evaluated: an empty file", {"log.csv": ""}, "log.csv must hold a log. Got an empty file; write it again."),
+    Trial(
+        "evaluated: an empty file", {"log.csv": ""}, "log.csv must hold a log. Got an empty file; check what wrote it."
+    ),
     Trial("evaluated: a header alone", {"log.csv": "state,action,reward\n"}, "log.csv must have …row"),
     Trial(
         "evaluated: repeated timestamps",

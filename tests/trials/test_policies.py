@@ -438,6 +438,19 @@ WORDS = [
 RULES = [
     Trial("a rule", rate=0.5, policy="rule:go if state == 'a' else 'go'"),
     Trial("no expression", says="rule: must hold an expression. Got none; a rule is ACTION if", policy="rule:"),
+    Trial("a decimal comma", says="…; decimals have a point, 0.6.", policy="rule:go if state > 0,6 else stay"),
+    Trial(
+        "if, of all rows at once",
+        {**log(), "p.py": "def p(seen):\n    return 'go' if seen == 'a' else 'stay'\n"},
+        "it gets all rows at once, so use np.where, & and | in place of if, and, or;",
+        policy="p.py:p",
+    ),
+    Trial(
+        "three rows",
+        {"log.csv": "x,action,reward\n0.5,go,1\n1.5,stay,0\n2.5,go,1\n"},
+        "in these features, because it is too short, 2 transitions for",
+        options="--observation x",
+    ),
     Trial("no else", says="cannot be read at character 19 of the rule, ''", policy="rule:go if state == 'a'"),
     Trial(
         "one equals sign",

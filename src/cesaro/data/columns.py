@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cesaro.checks import LARGEST
 from cesaro.errors import InputError
-from cesaro.text import GIVE, Sentence, Wording, option, visible
+from cesaro.text import GIVE, Sentence, Wording, argument, option, visible
 
 EXACT = 2**53 - 1  # up to here a float64 stands for one whole number; 2**53 is also what 2**53 + 1 becomes
 _CHECKED = 1 << 18  # entries per pass of a check
@@ -210,9 +210,9 @@ def reject_missing(column: pa.ChunkedArray, place: ColumnPlace) -> None:
 
 def empty(row: str, count: int) -> tuple[str, str]:
     """What was found where entries are missing, and what to do."""
-    if count == 1:
-        return f"an empty entry at {row}", "fill it in or remove that row"
-    return f"an empty entry at {row}, {count:,} in all", "fill them in or remove those rows"
+    them, those, more = ("it", "that row", "") if count == 1 else ("them", "those rows", f", {count:,} in all")
+    remedy = "fill {them} in or remove {those} (with {time} the log is cut there)"
+    return f"an empty entry at {row}{more}", Sentence(remedy, them=them, those=those, time=argument("time"))
 
 
 def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:

@@ -176,8 +176,11 @@ class CsvSource(FilesSource):
             [c for c in columns if c not in self._commas and self._found[c] == pa.float64()] if self._commas else []
         )
         rest = [c for c in columns if c not in points]
-        order = next((self._dates[c] for c in columns if c in self._dates), None)
-        groups = [(points, Notation()), (rest, Notation("," if self._commas else ".", order))]
+        orders: list[Order | None] = list(dict.fromkeys(self._dates[c] for c in rest if c in self._dates)) or [None]
+        groups = [(points, Notation())]
+        for order in orders:
+            names = [c for c in rest if self._dates.get(c, orders[0]) == order]
+            groups.append((names, Notation("," if self._commas else ".", order)))
         row, place = self._mark(file, start)
         start -= row
         for at, chunk in self._chunks(file, place):

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from cesaro.data.addresses import File
 from cesaro.data.columns import EXACT, can_cast, empty, first_failure, kind_argument, time_kind
-from cesaro.data.dates import BOTH, Order, orders
+from cesaro.data.dates import BOTH, DIGITS, Order, digits, orders
 from cesaro.data.roles import Roles
 from cesaro.data.sources import reading
 from cesaro.errors import InputError
@@ -77,6 +77,7 @@ class Seen:
     largest: float = 0.0
     whole: bool = True
     orders: frozenset[Order] = BOTH  # what may come first in all entries, if these are dates
+    digits: frozenset[int] = DIGITS  # of all entries, if these are dates written as whole numbers
     misfit: tuple[str, Spot] | None = None  # the first entry that is no date of the order that those before it have
 
     @property
@@ -102,6 +103,8 @@ class Seen:
         self.kinds.add(values.type)
         if pa.types.is_string(values.type):
             self._add_text(values, start)
+        elif pa.types.is_int64(values.type):
+            self.digits = self.digits and self.digits & digits(values.drop_null().to_numpy())
         elif pa.types.is_floating(values.type):
             numbers = values.to_numpy()
             finite = numbers[np.isfinite(numbers)]
@@ -207,10 +210,11 @@ class Survey:
         return large
 
     def _find_dates(self, columns: Sequence[str]) -> None:
-        """Read text as times where all entries are dates of one order."""
-        for order in BOTH:
-            found = [c for c in columns if self.types[c] == pa.string() and self._seen[c].orders == {order}]
-            found = [column for column in found if not self._seen[column].empties]
+        """Read as times what holds dates alone: text of one order, whole numbers of as many digits."""
+        text = [c for c in columns if self.types[c] == pa.string() and not self._seen[c].empties]
+        every: dict[Order, list[str]] = {order: [c for c in text if self._seen[c].orders == {order}] for order in BOTH}
+        every["year"] = [c for c in columns if self.types[c] == pa.int64() and self._seen[c].digits]
+        for order, found in every.items():
             self._find(found, set(), Notation(dates=order), dict.fromkeys(found, pa.timestamp("s")))
             self.dates |= dict.fromkeys(found, order)
 
@@ -273,7 +277,8 @@ class Survey:
         seen = self._seen[column]
         if seen.empty is not None:
             got, remedy = empty(self._row(seen.empty), seen.empties)
-            raise InputError(f'{self._log}: column "{column}" must not have missing entries. Got {got}; {remedy}.')
+            said = '{log}: column "{column}" must not have missing entries. Got {got}; {remedy}.'
+            raise InputError(Sentence(said, log=self._log, column=column, got=got, remedy=remedy))
         if labels:
             return
         choice = ""

@@ -181,7 +181,7 @@ def _open_file(file: File, skip_bad_files: bool) -> Source:
     with reading(file.name, "a readable file", address=file.address), file.opened() as data:
         start = data.read(8)
     if not start:
-        raise InputError(f"{file.name} must hold a log. Got an empty file; write it again.")
+        raise InputError(f"{file.name} must hold a log. Got an empty file; check what wrote it.")
     suffix = Path(file.name).suffix.lower()
     if _format(file.name) is None and suffix not in (*HDF5, ".npz"):
         suffix = next((known for magic, known in _MAGIC if start.startswith(magic)), "")

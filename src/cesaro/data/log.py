@@ -20,7 +20,7 @@ from cesaro.data.roles import Chosen, Roles, check_kinds
 from cesaro.data.schema import Schema
 from cesaro.data.settings import GAP, Settings, check_settings
 from cesaro.data.sources import ArraySource, ChangedError, Source
-from cesaro.data.unused import unused_ids
+from cesaro.data.unused import unused_notes
 from cesaro.data.values import Categories, Index, Values
 from cesaro.errors import InputError
 
@@ -238,10 +238,10 @@ class Transitions(Log):
         notes: tuple[str, ...],
         unused: tuple[str, ...],
     ) -> "Transitions":
-        """All rows of a source. `unused`: columns without a role that could be the ids of trajectories."""
+        """All rows of a source. `unused`: columns without a role that could be the ids of trajectories, or the time."""
         transitions = cls.__new__(cls)
         stamps = source.stamps()
-        transitions._set(assemble(source, roles, kinds, settings, (*notes, *unused_ids(source, unused))))
+        transitions._set(assemble(source, roles, kinds, settings, (*notes, *unused_notes(source, roles, unused))))
         for name, stamp in source.stamps().items():
             if stamp != stamps[name]:
                 got = f"another size or modification time of {name} than before"

@@ -26,6 +26,8 @@ TIMES = _listed(
 )
 # What repeats as the calendar does, and tells no trajectories apart; it orders rows only where it counts on.
 CALENDAR = _listed("weekday dayofweek dow week month hour hourofday timeofday holiday season quarter weekend daytype")
+# What may hold the names of weekdays where it is text.
+DAYS = _listed("day days date dates")
 # What a row earned, or cost.
 REWARDS = _listed(
     """profit return score payoff revenue margin gain utility click clicked clicks conversion converted outcome earnings income

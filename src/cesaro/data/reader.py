@@ -22,7 +22,7 @@ from cesaro.data.schema import Schema, describe
 from cesaro.data.settings import GAP, Settings, check_settings
 from cesaro.data.sources import ArraySource, FrameSource, Source, TableSource
 from cesaro.data.streamed import Streamed
-from cesaro.data.unused import possible_ids
+from cesaro.data.unused import possible_ids, possible_times
 from cesaro.errors import InputError
 from cesaro.progress import stage
 from cesaro.text import GIVE, Sentence, Wording, argument, shown_address
@@ -159,6 +159,7 @@ def read(
     known = {column: kind for column, kind in opened.kinds.items() if column in used}
     chosen = known | check_kinds(opened.name, kinds, roles)
     unused = () if trajectory is False else possible_ids(opened.names, roles)
+    unused += () if time is False else possible_times(opened.names, roles)
     log = LazyLog(opened, roles, chosen, settings, tuple(notes), unused, stream)
     if cost is not None:
         given["reward"] = cost
@@ -217,7 +218,7 @@ class LazyLog(Log):
     Args:
         kinds: "number" or "category" per column, where it was chosen.
         notes: sentences on how the columns were chosen.
-        unused: columns without a role that could be the ids of trajectories.
+        unused: columns without a role that could be the ids of trajectories, or the time.
         stream: whether it is read in blocks; None: where it is large.
     """
 

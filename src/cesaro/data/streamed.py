@@ -35,7 +35,7 @@ from cesaro.data.roles import Roles
 from cesaro.data.schema import Schema, describe
 from cesaro.data.settings import Settings
 from cesaro.data.sources import ChangedError, Source
-from cesaro.data.unused import unused_ids
+from cesaro.data.unused import unused_notes
 from cesaro.data.windows import Window, Windows
 from cesaro.errors import InputError
 from cesaro.progress import row_progress
@@ -100,7 +100,7 @@ class Streamed(Log):
         self._counts = tally.counts | {"files": len(files)}
         reject_nothing_left(self.name, self._counts, self._outline.has_next, settings)
         said = account(tally, self._outline.has_next, settings)
-        self._told = (*source.notes, *notes, *unused_ids(source, unused), *said)
+        self._told = (*source.notes, *notes, *unused_notes(source, roles, unused), *said)
         if roles.weight is not None and not any(
             block.weights is None or block.weights.any() for block in self.blocks()
         ):

@@ -37,6 +37,7 @@ def diagnose(subject: Subject) -> tuple[Diagnostic, ...]:
 
     What needs a log is left out after a fit on ready features; of the policy `logged` only the rows are looked at.
     """
-    if subject.prepared.is_logged:
-        return tuple(rows.over_rows(subject))
-    return tuple(found for look in LOOKS for found in look(subject))
+    looks = (rows.over_rows,) if subject.prepared.is_logged else LOOKS
+    every = [found for look in looks for found in look(subject)]
+    # So many rows less may be the cause of whatever else is found.
+    return tuple(sorted(every, key=lambda found: (found.name, found.verdict) != (rows.DROPPED_ROWS.name, "bad")))

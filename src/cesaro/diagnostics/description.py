@@ -363,7 +363,11 @@ def unused_column(subject: Subject, origin: Origin, table: pa.Table) -> Iterator
         "bad" if matters else "caution",
         f'The column "{visible(best.column)}", which was not used, explains {percent(best.gain.value)} of the prediction '
         f"errors (R² on held-out rows; {len(tried)} {'column was' if len(tried) == 1 else 'columns were'} tried)."
-        + ("" if difference is None else f" With it in the observation, a quick estimate moves by {difference}."),
+        + (
+            ""
+            if difference is None
+            else f" With it in the observation, a quick estimate moves by {difference}{subject.in_rewards}."
+        ),
         Sentence("If it is known before the action, {added}.", added=_added(origin, best.column)),
     )
 
@@ -414,7 +418,7 @@ def kind_of_action(
             number=number,
             moves="they may give another answer"
             if difference is None
-            else f"they move a quick estimate by {difference}",
+            else f"they move a quick estimate by {difference}{subject.in_rewards}",
         ),
         Sentence(
             "{give} {number} if they are a quantity, or {category} to say that they are labels.",

@@ -312,7 +312,7 @@ def ridge(subject: Subject, one_hot: OneHot, solution: ClosedForm, moments: Mome
     return RIDGE.found(
         move,
         _verdict(move, error, subject.scale),
-        f"{what} would move the rate by {move:+.3g}, against a standard error of {error:.2g}.",
+        f"{what} would move the rate by {move:+.3g}{subject.in_rewards}, against a standard error of {error:.2g}.",
         Sentence(
             "Take a smaller ridge ({ridge}), or none: the interval holds at the chosen ridge only.",
             ridge=_other_ridge(solution),

@@ -6,15 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from cesaro.checks import SMALLEST
+from cesaro.data.values import Categories, Column
 from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_least, at_most, power_of_ten, worse
 from cesaro.diagnostics.subject import Subject
 from cesaro.inspection import evidence
 from cesaro.passes.influence import OUTLIER
 from cesaro.passes.projection import Projection
 from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, FEW_CLUSTERS, Rule, by_rule, differences, within
+from cesaro.policies.base import place
 from cesaro.text import Sentence, Wording, argument, percent, visible
 
 # Two halves as different as these once in a thousand, or a million, logs without drift; and the size that matters.
@@ -27,6 +30,8 @@ RESTS_CAUTION, RESTS_BAD = 30.0, 10.0
 # How lopsided they are, as rows: 800 exponential ones count 200. Both were chosen by `python -m benchmarks verdicts`.
 LOPSIDED_CAUTION, LOPSIDED_BAD = 200.0, 10.0
 TOP = 0.001
+# Of the most influential rows, how many are named.
+NAMED = 3
 # Independent rows that the series is worth, for a long-run variance that can be trusted.
 LENGTHS_CAUTION, LENGTHS_BAD = 500.0, 50.0
 # Long-run over plain variance of rows that count as independent: its estimate from 24 cosines is below 2.5 without dependence.
@@ -368,8 +373,8 @@ def drift(subject: Subject) -> Iterator[Diagnostic]:
     yield DRIFT.found(
         found.value,
         verdict,
-        f"The second half of the log gives a rate that differs from the first half's by {found.value:+.3g} (standard error "
-        f"{found.standard_error:.2g}, p = {found.p_value:.2g}).",
+        f"The second half of the log gives a rate that differs from the first half's by {found.value:+.3g}{subject.in_rewards} "
+        f"(standard error {found.standard_error:.2g}, p = {found.p_value:.2g}).",
         Sentence(
             "The system changed, or features miss something: evaluate recent rows alone, or add what changed, such as "
             "the season, to the observation ({observation}).",
@@ -411,13 +416,16 @@ def reward_outliers(subject: Subject) -> Diagnostic:
     are_events = is_bad and _come_with_what_happens(subject)
     verdict: Verdict = "ok" if not far else "bad" if is_bad and not are_events else "caution"
     row, reward = totals.outlier
+    where = f"transition {row:,}"
+    if far and subject.log is not None:
+        where = _places(subject, np.array([row]))[0]
     return REWARD_OUTLIERS.found(
         largest,
         verdict,
         f"The reward farthest from the median is {largest:.3g} robust standard deviations away."
         if not far
         else f"{far:,} {'reward is' if far == 1 else 'rewards are'} more than {OUTLIER:g} robust standard deviations from the "
-        f"median, such as {reward:g} at transition {row:,}{_place_in_file(subject, reward)}; "
+        f"median, such as {reward:g} at {where}; "
         f"{'it makes up' if far == 1 else 'they make up'} {percent(share)} of "
         "the rewards' variance."
         + (
@@ -428,23 +436,34 @@ def reward_outliers(subject: Subject) -> Diagnostic:
     )
 
 
-def _place_in_file(subject: Subject, reward: float) -> str:
-    """Trajectory and time of the row with a reward, where the log has them, is read as a whole, and has it once."""
-    origin = None if subject.log is None else subject.log.origin
-    names = (
-        [] if origin is None else [name for name in (origin.roles.trajectory, origin.roles.time) if name is not None]
-    )
-    table = evidence.excerpt(origin) if origin is not None and names else None
+def _places(subject: Subject, transitions: NDArray[np.int64]) -> list[str]:
+    """Where each of some transitions is: row of the file, trajectory and time where these are clear, else its number."""
+    assert subject.log is not None
+    origin, unclear = subject.log.origin, [f"transition {transition:,}" for transition in transitions]
+    table = None if origin is None else evidence.excerpt(origin)
     if origin is None or table is None or not len(table) < evidence.looked_at(origin.source):
-        return ""
+        return unclear
+    rows, roles = subject.log.part(transitions), origin.roles
+    told: list[tuple[str, Column]] = []
+    for values in (rows.observations, rows.actions):
+        is_wide = len(values.names) > len(values.columns)
+        told += zip(values.names, np.asarray(values.columns[0]).T if is_wide else values.columns)
+    if not origin.settings.reward_lag:
+        told.append((roles.reward, -rows.rewards if origin.settings.cost else rows.rewards))
+    same = np.ones((len(transitions), len(table)), dtype=np.bool_)
     try:
-        entries = table[origin.roles.reward].cast(pa.float64(), safe=False).to_numpy()
-    except pa.ArrowInvalid:
-        return ""
-    found = np.flatnonzero(entries == (-reward if origin.settings.cost else reward))
-    if len(found) != 1:
-        return ""
-    return f" ({', '.join(f'{visible(name)} {visible(str(table[name][int(found[0])].as_py()))}' for name in names)})"
+        for name, column in told:
+            is_text, entries = isinstance(column, Categories), table[name]
+            entries = entries if is_text else entries.cast(pa.float64(), safe=False)
+            same &= (column.labels() if isinstance(column, Categories) else column)[:, None] == entries.to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError, ValueError):  # lists
+        return unclear
+    names = [name for name in (roles.trajectory, roles.time) if name is not None]
+    for number in np.flatnonzero(same.sum(axis=1) == 1):
+        at = int(np.argmax(same[number]))
+        told_by = [f"{visible(name)} {visible(str(table[name][at].as_py()))}" for name in names]
+        unclear[number] = f"row {at:,} ({', '.join(['counted from 0', *told_by])})"
+    return unclear
 
 
 def _come_with_what_happens(subject: Subject) -> bool:
@@ -476,13 +495,28 @@ def influential_rows(subject: Subject) -> Diagnostic:
     return INFLUENTIAL_ROWS.found(
         value,
         verdict,
-        f"The variance of the estimate rests on about {value:,.0f} rows of {rows:,}; {which} {percent(share)} of it{lopsided}.",
+        f"The variance of the estimate rests on about {value:,.0f} rows of {rows:,}; {which} {percent(share)} of it{lopsided}."
+        + ("" if verdict == "ok" else _most_influential(subject)),
         Sentence(
             "A few rare pairs or rewards decide, and the interval is rough: see where these rows are ({picture}), and collect "
             "more like them.",
             picture=Wording('answer.plot("influence")', "influence.png in the folder of --out"),
         ),
     )
+
+
+def _most_influential(subject: Subject) -> str:
+    """Some rows in the words of the log; nothing where it was given as features."""
+    if subject.log is None:
+        return ""
+    size = np.abs(subject.totals.at_sample.influence)
+    sample, top = subject.prepared.sample, np.sort(np.argsort(-size, kind="stable")[:NAMED])
+    seen, done = sample.rows.observations.take(top).plain(), sample.rows.actions.take(top).plain()
+    said = [
+        f"{where} {place(seen, k)} with {place(done, k, 'the action')}"
+        for k, where in enumerate(_places(subject, sample.index[top]))
+    ]
+    return f" The most influential: {'; '.join(said)}."
 
 
 def autocorrelation(subject: Subject) -> Diagnostic:
@@ -561,15 +595,15 @@ def memory(subject: Subject) -> Iterator[Diagnostic]:
         return
     product, spread = totals.sums["product"], float(np.sqrt(totals.sums["product2"]))
     total = float(np.sqrt(totals.sums["first2"] * totals.sums["second2"]))
-    correlation = product / total if total > 0 else 0.0
+    correlation, error = (product / total, spread / total) if total > 0 else (0.0, 0.0)
     verdict: Verdict = "ok"
     if abs(product) > MEMORY_ERRORS * spread:
         verdict = at_most(abs(correlation), MEMORY_CAUTION, MEMORY_BAD)
     yield MEMORY.found(
         correlation,
         verdict,
-        f"The prediction errors of successive rows have a correlation of {correlation:+.2g}; it is zero where the observation "
-        "holds all that matters for what comes next, and the features can express it.",
+        f"The prediction errors of successive rows have a correlation of {correlation:+.2g} (standard error {error:.2g}); it is "
+        "zero where the observation holds all that matters for what comes next, and the features can express it.",
         Sentence(
             "Add what the observation leaves out, such as earlier states or the time of day ({observation}); then try more "
             "features, such as {more}.",

@@ -155,6 +155,11 @@ class Subject:
         """Whether the influence of rows is known."""
         return self.totals.target is not None
 
+    @property
+    def in_rewards(self) -> str:
+        """What is said behind a rate with a sign where the log holds costs, which have the other one."""
+        return " in rewards" if self.log is not None and self.log.schema.settings.cost else ""
+
     @cached_property
     def length(self) -> float:
         """How many rows are worth one independent row of the estimate."""

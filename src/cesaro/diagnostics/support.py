@@ -1,7 +1,7 @@
 """Does the log reach where the target goes, and with how many rows?"""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,10 +15,13 @@ from cesaro.diagnostics.subject import CHUNK, Subject, spectrum
 from cesaro.features import SAMPLE, OneHot
 from cesaro.features.maps import other_kinds
 from cesaro.passes.support import logged_weight, pair_table, unlogged
-from cesaro.text import Sentence, Wording, percent
+from cesaro.text import Sentence, Wording, percent, visible
 
 # Probability of the target where the log has nothing: a hundredth is a detail, a tenth decides the answer.
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.01, 0.1
+# A part of the pairs that is this much rarer in the log than what was named so far is worth a word; of numbers, the range of
+# most of the pairs that lie far out.
+RARER, MOST = 0.5, 0.95
 # Of logged rows, one in a thousand lies beyond this quantile of the leverage.
 LEVERAGE_QUANTILE = 0.999
 # A deterministic target whose own actions are this rare in the log is singular to it. Near its action are those within half a
@@ -36,6 +39,9 @@ FORGETS_CAUTION, FORGETS_BAD = 30.0, 10.0
 HEAVY_CAUTION, HEAVY_BAD = 30.0, 5.0
 # A density ratio has no negative part; where the estimated one does, features cannot express it.
 NEGATIVE_CAUTION, NEGATIVE_BAD = 0.1, 0.3
+
+PICTURE = Wording('answer.plot("support")', "support.png in the folder of --out")
+WHEN_TO_STOP = 'The page on features says when to stop ("How to choose without the truth").'
 
 SUPPORT = Check(
     "support",
@@ -152,7 +158,7 @@ def never_logged(subject: Subject) -> Diagnostic | None:
         verdict,
         f"At the logged next states, {percent(share)} of the target's probability is on pairs of state and action that "
         f"{never}{where}.",
-        "Collect data there, or evaluate a policy closer to the log.",
+        Sentence("Collect data there, or evaluate a policy closer to the log ({picture}).", picture=PICTURE),
     )
 
 
@@ -166,14 +172,14 @@ class Leverages(NamedTuple):
         logged: of sampled rows of the log, `[n]`.
         target: of pairs `(s', a')` with `a'` drawn from the target, at the same rows, `[n]`.
         limit: what all but a thousandth of the logged ones stay below.
-        drawn: whether the target's actions were drawn; else its mean features were taken.
+        drawn: the target's actions where they were drawn, `[n]`; None: its mean features were taken, or pairs are discrete.
         by_count: whether pairs are discrete.
     """
 
     logged: Array
     target: Array
     limit: float
-    drawn: bool
+    drawn: Values | None
     by_count: bool
 
 
@@ -183,14 +189,73 @@ def leverage(subject: Subject) -> Diagnostic:
     beyond = found.target > found.limit * (1 + 1e-6)
     share = float(beyond.mean() if rows.weights is None else rows.weights @ beyond / rows.weights.sum())
     verdict = at_most(share, OUTSIDE_CAUTION, OUTSIDE_BAD)
-    what = "the target's pairs of state and action" if found.drawn else "next features"
+    what = "next features" if found.drawn is None else "the target's pairs of state and action"
+    where = "" if found.drawn is None or verdict == "ok" else _where(subject, found.drawn, beyond)
     return SUPPORT.found(
         share,
         verdict,
         f"{percent(share)} of {what} lie farther out (by their leverage) than {100 * LEVERAGE_QUANTILE:g} % of the logged ones, "
-        "where features extrapolate.",
-        "Collect data with actions like the target's, or evaluate a policy closer to the log.",
+        f"where features extrapolate{where}.",
+        Sentence(
+            "Collect data with actions like the target's{there}, or evaluate a policy closer to the log ({picture}).{stop}",
+            there=" there" if where else "",
+            picture=PICTURE,
+            stop=f" {WHEN_TO_STOP}" if verdict == "caution" else "",
+        ),
     )
+
+
+class _Region(NamedTuple):
+    """A part of the pairs, in words: which of the target's lie in it, and which of the log's, `[n]` each."""
+
+    words: str
+    target: NDArray[np.bool_]
+    logged: NDArray[np.bool_]
+
+    @property
+    def rarity(self) -> float:
+        """How much rarer it is in the log than under the target."""
+        return float(self.logged.mean() / self.target.mean())
+
+
+def _where(subject: Subject, drawn: Values, beyond: NDArray[np.bool_]) -> str:
+    """The action, and the column of the state, that most sets apart pairs which lie far out, with their shares."""
+    rows = subject.prepared.sample.rows.part(subject.sampled)
+    part = _Region("", np.ones(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_))
+    for target, logged in ((drawn, rows.actions), (rows.next_observations, rows.observations)):
+        among = beyond & part.target
+        regions = [
+            _Region(one.words, part.target & one.target, part.logged & one.logged)
+            for one in _regions(target, logged, among)
+        ]
+        best = min(regions, key=lambda one: one.rarity, default=part)
+        if best.rarity < RARER * part.rarity:
+            part = best._replace(words=f"{part.words} and {best.words}" if part.words else best.words)
+    if not part.words:
+        return ""
+    shares = percent(float(part.target.mean())), percent(float(part.logged.mean()))
+    return f", above all where {part.words}: {shares[0]} of the target's pairs and {shares[1]} of the log's are there"
+
+
+def _regions(target: Values, logged: Values, among: NDArray[np.bool_]) -> Iterator[_Region]:
+    """Per column the label, or the range of numbers, that most of some of the target's pairs have."""
+    for name, own, other in zip(target.names, target.columns, logged.columns):
+        if isinstance(own, Categories) and isinstance(other, Categories):
+            code = int(np.bincount(own.codes[among]).argmax())
+            yield _Region(
+                f"{visible(name)} is {visible(str(own.levels[code]))}", own.codes == code, other.codes == code
+            )
+            continue
+        numbers, others = np.asarray(own), np.asarray(other)
+        is_wide = numbers.ndim == 2
+        for k, (mine, theirs) in enumerate(zip(numbers.T, others.T) if is_wide else [(numbers, others)]):
+            low, high = np.quantile(mine[among], [1 - MOST, MOST])
+            said = f"{name}[{k}]" if is_wide and len(target.names) == 1 else target.names[k] if is_wide else name
+            yield _Region(
+                f"{visible(said)} is {low:.3g} to {high:.3g}",
+                (mine >= low) & (mine <= high),
+                (theirs >= low) & (theirs <= high),
+            )
 
 
 def leverages(subject: Subject) -> Leverages:
@@ -207,7 +272,7 @@ def leverages(subject: Subject) -> Leverages:
     logged = far[table.states(rows.observations) * table.num_actions + rows.actions.joint().codes]
     logged = logged[np.isfinite(logged)]  # rows of weight zero are no data
     limit = float(np.quantile(logged, LEVERAGE_QUANTILE))
-    return Leverages(logged, far[table.states(after) * table.num_actions + drawn], limit, True, True)
+    return Leverages(logged, far[table.states(after) * table.num_actions + drawn], limit, None, True)
 
 
 def feature_leverages(subject: Subject) -> Leverages:
@@ -219,9 +284,9 @@ def feature_leverages(subject: Subject) -> Leverages:
     # Directions that the log never took have no variance: with a floor they count as far out.
     whiten = (scale[:, None] * vectors / np.sqrt(np.maximum(values, floor))).astype(rows.x.dtype)
     logged = _squares(rows.x, whiten)
-    after = _drawn_pairs(subject)
-    target = _squares(rows.x_next if after is None else after, whiten)
-    return Leverages(logged, target, float(np.quantile(logged, LEVERAGE_QUANTILE)), after is not None, False)
+    drawn = _drawn_actions(subject)
+    after = rows.x_next if drawn is None else _features_after(subject, drawn)
+    return Leverages(logged, _squares(after, whiten), float(np.quantile(logged, LEVERAGE_QUANTILE)), drawn, False)
 
 
 def _squares(x: NDArray[np.floating], whiten: NDArray[np.floating]) -> Array:
@@ -229,17 +294,28 @@ def _squares(x: NDArray[np.floating], whiten: NDArray[np.floating]) -> Array:
     return np.concatenate([np.einsum("nk,nk->n", part, part) for part in parts]).astype(np.float64)
 
 
-def _drawn_pairs(subject: Subject) -> NDArray[np.floating] | None:
-    """Features of `(s', a')` with `a'` drawn: their mean over the target's actions would hide rare ones. None without a log."""
-    policy, chosen = subject.prepared.policy, subject.prepared.map
-    if subject.log is None or policy is None or chosen is None:
+def _drawn_actions(subject: Subject) -> Values | None:
+    """Actions of the target at s' of the sample: features in the mean over actions would hide rare ones. None without a log."""
+    policy = subject.prepared.policy
+    if subject.log is None or policy is None or subject.prepared.map is None:
         return None
     rows = subject.prepared.sample.rows.part(subject.sampled)
     rng = np.random.default_rng([subject.prepared.random_state, 3])
+    parts: list[NDArray[Any]] = [
+        policy.sample(rows.next_observations.take(slice(start, start + CHUNK)).plain(), rng)
+        for start in range(0, len(rows), CHUNK)
+    ]
+    return _as_logged(rows.actions, np.concatenate(parts))
+
+
+def _features_after(subject: Subject, actions: Values) -> NDArray[np.floating]:
+    """Features of `(s', a')` of the sample."""
+    chosen, after = subject.prepared.map, subject.prepared.sample.rows.part(subject.sampled).next_observations
+    assert chosen is not None
     parts = []
-    for start in range(0, len(rows), CHUNK):
-        here = rows.next_observations.take(slice(start, start + CHUNK))
-        features = chosen.pairs(here, _as_logged(rows.actions, policy.sample(here.plain(), rng)))
+    for start in range(0, len(after), CHUNK):
+        here = slice(start, start + CHUNK)
+        features = chosen.pairs(after.take(here), actions.take(here))
         parts.append(np.asarray(features.toarray()) if isinstance(features, sp.csr_array) else features)
     return np.concatenate(parts)
 
@@ -402,11 +478,12 @@ def negative_ratio(subject: Subject) -> Diagnostic:
         Sentence(
             "If `agreement of features` is not listed, too, there is nothing to paste: features of other kinds give the same "
             "rate, and this says only that the target is seldom where the log is. If it is listed, compare {one} and {another}. "
-            "Rows in which the log does what the target does make the answer surer."
+            "Rows in which the log does what the target does make the answer surer. {stop}"
             if verdict == "caution" and subject.prepared.map is not None
             else "Compare the answer with {one} and {another}. If the finding stays, no option removes it: the target is far "
             "from the log; collect rows in which the log does what the target does, or evaluate a policy closer to the log.",
             one=one,
             another=another,
+            stop=WHEN_TO_STOP,
         ),
     )

@@ -18,7 +18,7 @@ from cesaro.checks import Array
 from cesaro.data import Block, Log, Transitions
 from cesaro.data.columns import basic_type, is_list, is_number, is_text
 from cesaro.data.log import Origin
-from cesaro.data.names import CALENDAR, TIMES, folded, is_id, means, sounds_like_cost
+from cesaro.data.names import CALENDAR, DAYS, TIMES, folded, is_id, means, sounds_like_cost
 from cesaro.data.roles import Chosen, Roles, is_chosen
 from cesaro.data.settings import Settings
 from cesaro.data.sources import Source, TableSource
@@ -40,6 +40,7 @@ from cesaro.inspection.prediction import (
     held_out,
     stretches,
 )
+from cesaro.text import visible
 
 # Rows of all columns that are read, at most, and entries; of longer logs in a few contiguous stretches.
 EXCERPT, ENTRIES = 50_000, 1 << 21
@@ -78,6 +79,8 @@ FACTORS, PLENTY = (100.0, 1_000.0), 10
 # levels than there are actions is made by them if they tell the third part of what was left: those of a policy that acts by it
 # cannot.
 KNOWN, MADE, DETERMINED, HINT = 0.5, 0.3, 0.9, 0.05
+# A log of at most so many labels of actions should have each of them more than once.
+FEW_LEVELS = 30
 # Of costs that were written as rewards, at most this part of the entries is above zero.
 ABOVE_ZERO = 0.02
 
@@ -265,7 +268,7 @@ def possible_ids(table: pa.Table, names: Sequence[str]) -> list[str]:
         kind = basic_type(table.schema.field(name).type)
         if not (is_text(kind) or pa.types.is_integer(kind)) or table[name].null_count:
             continue
-        if means(name, CALENDAR) or (means(name, TIMES) and not is_id(name)):
+        if means(name, CALENDAR) or (means(name, DAYS if is_text(kind) else TIMES) and not is_id(name)):
             continue
         levels = len(table[name].unique())
         if 2 <= levels <= len(table) // REPEATS:
@@ -631,3 +634,31 @@ def without(values: Values, place: int) -> Values:
 
 def taken(column: Column, at: NDArray[np.int64]) -> Column:
     return Categories(column.codes[at], column.levels) if isinstance(column, Categories) else column[at]
+
+
+def odd_labels(actions: Values) -> list[str]:
+    """Sentences on labels of text that are most likely typing errors: those that differ only in case or blanks, and rare ones."""
+    column = actions.columns[0]
+    if len(actions.columns) != 1 or not isinstance(column, Categories) or column.levels.dtype.kind != "O":
+        return []
+    counts = dict(zip(column.levels.tolist(), np.bincount(column.codes, minlength=len(column.levels)).tolist()))
+    alike: dict[str, list[str]] = {}
+    for label in (label for label in counts if isinstance(label, str)):
+        alike.setdefault("".join(label.split()).casefold(), []).append(label)
+    said, name = [], visible(actions.names[0])
+    for labels in (labels for labels in alike.values() if len(labels) > 1):
+        shown = " and ".join(
+            f"{label!r} ({counts[label]:,} {'row' if counts[label] == 1 else 'rows'})" for label in labels
+        )
+        said.append(
+            f'The labels {shown} of the action "{name}" differ only in case or blanks and count as different actions; write them '
+            "in one way."
+        )
+    once = [label for labels in alike.values() if len(labels) == 1 for label in labels if counts[label] == 1]
+    if once and len(column.codes) >= ENOUGH and len(counts) <= FEW_LEVELS:
+        shown = ", ".join(map(repr, once[:3])) + (", …" if len(once) > 3 else "")
+        said.append(
+            f'The action "{name}" is {shown} in a single row{" each" if len(once) > 1 else ""}, of which nothing can be learned; '
+            "correct the label if it is a typing error, or remove the row."
+        )
+    return said

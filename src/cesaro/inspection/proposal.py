@@ -18,6 +18,7 @@ from cesaro.data.names import (
     ACTIONS,
     CALENDAR,
     COSTS,
+    DAYS,
     PROPENSITIES,
     REWARDS,
     TIMES,
@@ -29,7 +30,7 @@ from cesaro.data.names import (
 )
 from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Chosen, Roles, find_roles, is_chosen
 from cesaro.data.settings import GAP, Settings
-from cesaro.data.sources import Source
+from cesaro.data.sources import Source, TableSource
 from cesaro.data.values import Categories
 from cesaro.errors import CesaroError, InputError
 from cesaro.inspection import evidence
@@ -38,7 +39,7 @@ from cesaro.inspection.prediction import ENOUGH, LEVELS, Errors, Gain, as_inputs
 from cesaro.inspection.profiles import Profile
 from cesaro.policies import Policy, attach, parse
 from cesaro.policies import policy as as_policy
-from cesaro.text import Sentence, argument, option, percent, visible
+from cesaro.text import Sentence, argument, for_command_line, option, percent, visible
 
 # Text with more levels is no label that a policy sees.
 MOST_LABELS = 50
@@ -48,13 +49,19 @@ MOST_COLUMNS = 50
 FEW_LABELS, ROWS_PER_PAIR = 30, 20
 # Rows whose entry is that of another column on the next row, for the column to be what comes next.
 SAME = 0.99
+# Columns that a doubt names beside the one that was taken.
+MOST_NAMED = 4
+# Columns with as many empty entries, as a part of all, leave too few rows to try a policy on.
+SPARSE = 0.5
 # Rows that a policy is tried on.
 TRIED = 2_000
 # Steps of times that are longer than the gap, as a part of all: more are irregular by nature.
 IRREGULAR = 0.2
 # Kinds of columns that hold numbers.
 NUMBERS = ("number", "whole number", "true/false")
-_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b")
+# What to do about empty entries.
+_TO_COMPLETE = "fill them in or remove those rows (with --time the log is cut there)"
+_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b|.*\b\d{1,2}:\d\d\b")
 _DAY = 86_400.0
 _UNITS = ((_DAY, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second"))
 # Units of the calendar, with the fewest and the most days that they have.
@@ -171,7 +178,10 @@ class _Proposer:
         given: Mapping[str, tuple[str, ...]],
         denied: Sequence[str],
     ) -> None:
-        self.source, self.table, self.profiles, self.policy = source, table, profiles, policy
+        self.source, self.profiles, self.policy = source, profiles, policy
+        known = [name for role, columns in given.items() if role not in ("reward", "cost") for name in columns]
+        self.table = _complete(table, known)
+        self.incomplete = [name for name in known if table[name].null_count]
         self.given, self.denied = {"reward" if role == "cost" else role: given[role] for role in given}, denied
         self.panels: dict[str, str] = {}
         self.found = Proposal(roles=dict(self.given), is_cost="cost" in given)
@@ -199,8 +209,23 @@ class _Proposer:
                         )
                     )
 
+    def _doubt_incomplete(self) -> None:
+        if not self.incomplete:
+            return
+        rows = next(iter(self.profiles.values())).rows
+        lost, which = rows - len(self.table), " and ".join(f'"{visible(name)}"' for name in self.incomplete)
+        if not len(self.table):
+            raise InputError(
+                f"{self.source.name} must have a row without empty entries in {which}. Got none; name other columns."
+            )
+        self.found.doubts.append(
+            f"{lost:,} of {rows:,} rows {'has' if lost == 1 else 'have'} an empty entry in {which} and cannot be evaluated: "
+            f"{_TO_COMPLETE}. They were not looked at."
+        )
+
     def run(self) -> Proposal:
         self._check_given()
+        self._doubt_incomplete()
         self._leave_out_useless()
         self._flags()
         times = self._possible("time", evidence.possible_times)
@@ -359,13 +384,15 @@ class _Proposer:
                 )
         elif not self._action_of_policy(free):
             seen = set(map(folded, DEFAULTS["observation"]))
-            rest = [name for name in free if not (means(name, TIMES + CALENDAR) or is_id(name) or folded(name) in seen)]
+            rest = [name for name in free if not (self._tells_time(name) or is_id(name) or folded(name) in seen)]
             few = [
                 name
                 for name in rest
                 if self.profiles[name].kind in ("text", "whole number", "true/false")
                 and (self.profiles[name].levels or 0) <= FEW_LABELS
             ]
+            apart = evidence.panels(self.table, few, times)
+            few.sort(key=lambda name: name not in apart)
             numbers = [name for name in rest if self.profiles[name].kind == "number"]
             if not (few or numbers) or len(free) == 1:
                 raise InputError(
@@ -373,19 +400,38 @@ class _Proposer:
                     'levels or with numbers that could be one; call the column of actions "action".'
                 )
             guess, why = (few[-1], "with few levels") if few else (numbers[-1], "of numbers beside the reward")
-            self._take("action", guess, f"it is the last column {why}")
-            self.found.doubts.append(f'No name says which column is the action; "{visible(guess)}" is a guess.')
+            self._take("action", guess, f"it is the last column {why} that may be one")
+            rivals = [f'"{visible(name)}"' for name in reversed(few[:-1] or numbers) if name != guess][:MOST_NAMED]
+            self.found.doubts.append(
+                f'No name says which column is the action; "{visible(guess)}" is a guess.'
+                + (f" If it is another, such as {' or '.join(rivals)}, give --action COLUMN." if rivals else "")
+            )
+            wrong = self._trial(guess, self._others(guess))
+            if wrong is not None:
+                self.found.doubts.append(
+                    f'The policy cannot act with "{visible(guess)}" as the action: {for_command_line(wrong.message)}'
+                )
+
+    def _tells_time(self, name: str) -> bool:
+        """Whether a name is that of times or of parts of the calendar; text that holds no times can only be such a part."""
+        return means(name, CALENDAR + (DAYS if self.profiles[name].kind == "text" else TIMES))
+
+    @cached_property
+    def _tried_policy(self) -> Policy | None:
+        """The policy, where one was given that can be tried on rows."""
+        if self.policy in ("logged", "uniform"):
+            return None
+        try:
+            return as_policy(parse(self.policy)[1])
+        except CesaroError as error:
+            self.found.doubts.append(f"The policy could not be tried on the log: {for_command_line(error.message)}")
+            return None
 
     def _action_of_policy(self, names: Sequence[str]) -> bool:
         """Take the only column of labels, or else of numbers, that the policy's actions fit; False where there is none."""
-        if self.policy in ("logged", "uniform"):
+        if self._tried_policy is None:
             return False
-        try:
-            policy = as_policy(parse(self.policy)[1])
-        except CesaroError as error:
-            self.found.doubts.append(f"The policy could not be tried on the log: {error}")
-            return False
-        kinds = {name: self.profiles[name].kind for name in names if self._can_act(policy, name)}
+        kinds = {name: self.profiles[name].kind for name in names if self._trial(name, self._others(name)) is None}
         numbers = [name for name, kind in kinds.items() if kind == "number"]
         few = [name for name in kinds if name not in numbers and (self.profiles[name].levels or 0) <= FEW_LABELS]
         found = few or numbers
@@ -394,30 +440,37 @@ class _Proposer:
                 "action", found[0], "the policy's actions are among its entries" if few else "the policy gives numbers"
             )
             return True
-        which = ", ".join(f'"{visible(name)}"' for name in found)
-        self.found.doubts.append(
-            f"The policy's actions fit several columns: {which}; name the one that is meant (--action)."
-            if found
-            else "The policy's actions fit no column that could be the action; compare its labels with those of the log."
-        )
+        if found:
+            which = ", ".join(f'"{visible(name)}"' for name in found)
+            self.found.doubts.append(
+                f"The policy's actions fit several columns: {which}; name the one that is meant (--action)."
+            )
         return False
 
-    def _can_act(self, policy: Policy, name: str) -> bool:
-        """Whether a policy gives actions of a column where it sees all others."""
-        seen = tuple(
-            one
-            for one in self.free
-            if one != name and not self.profiles[one].missing and self.profiles[one].kind != "date"
-        )
-        roles = Roles(_chosen(seen), _chosen((name,)), reward=self.found.roles["reward"][0])
-        log = evidence.transitions(self.table.slice(0, TRIED), roles, {}, Settings(gap=None)) if seen else None
-        if log is None:
-            return False
+    def _others(self, action: str) -> list[str]:
+        """All columns that a policy may see beside its action: those that are nearly always there, and no dates."""
+        return [
+            name
+            for name in self.free
+            if name != action
+            and self.profiles[name].missing < SPARSE * self.profiles[name].rows
+            and self.profiles[name].kind != "date"
+        ]
+
+    def _trial(self, action: str, seen: Sequence[str]) -> CesaroError | None:
+        """What is wrong with the policy if it sees some columns of complete rows and acts by one; None: nothing."""
+        if self._tried_policy is None:
+            return None
+        if not seen:
+            return InputError("there is nothing that it could see.")
+        roles = Roles(_chosen(tuple(seen)), _chosen((action,)), reward=self.found.roles["reward"][0])
+        rows = _complete(self.table, roles.columns()).slice(0, TRIED)
         try:
-            attach(policy, log).sample(log.observations.plain(), np.random.default_rng(0))
-        except CesaroError:
-            return False
-        return True
+            log = Transitions._read(TableSource(self.source.name, rows), roles, {}, Settings(gap=None), (), ())
+            attach(self._tried_policy, log).sample(log.observations.plain(), np.random.default_rng(0))
+        except CesaroError as error:
+            return error
+        return None
 
     def _is_id(self, name: str) -> bool:
         """Whether a column tells trajectories apart by its name.
@@ -430,9 +483,7 @@ class _Proposer:
         return (self.profiles[name].levels or 0) > FEW_LABELS or not self._alternates(name) or name in self.panels
 
     def _observation(self, ids: Sequence[str], named_ids: Sequence[str], times: Sequence[str]) -> None:
-        for name in self.free:
-            if self.profiles[name].missing and name not in times:
-                self.found.left_out[name] = f"it has {_empty(self.profiles[name].missing)}"
+        self._leave_out_incomplete([name for name in self.free if self.profiles[name].missing and name not in times])
         free = [name for name in self.free if name not in times]
         named = _numbered(free, DEFAULTS["observation"]) or _by_name(free, DEFAULTS["observation"])[:1]
         rest = [name for name in free if not _is_next(name, free) and name not in named]
@@ -463,6 +514,28 @@ class _Proposer:
             self.found.roles["next_observation"] = tuple(name for name in after if name is not None)
             self.found.reasons["next_observation"] = "by their names"
 
+    def _leave_out_incomplete(self, names: Sequence[str]) -> None:
+        is_open = "observation" not in self.given
+        needed = [name for name in names if is_open and self._is_needed(name)]
+        for name in names:
+            found = self.profiles[name]
+            self.found.left_out[name] = f"it has {_empty(found.missing)}"
+            if is_open and found.missing < SPARSE * found.rows:
+                self.found.doubts.append(
+                    f'"{visible(name)}" was left out because of {_empty(found.missing)} ({percent(found.missing / found.rows)}), '
+                    f"and {'the policy needs it' if name in needed else 'it may drive the system'}: {_TO_COMPLETE}, then add "
+                    f"{option('observation', name)}."
+                )
+
+    def _is_needed(self, name: str) -> bool:
+        """Whether the policy fails where it does not see a column, and does not where it sees all."""
+        if len(self.found.roles["action"]) > 1:
+            return False
+        action = self.found.roles["action"][0]
+        seen = self._others(action)
+        rest = [one for one in seen if one != name]
+        return bool(rest) and self._trial(action, rest) is not None and self._trial(action, seen) is None
+
     def _not_seen(self, named: Sequence[str]) -> str:
         """Why a column is no part of an observation that was found by its name."""
         if len(named) > 1:
@@ -481,16 +554,10 @@ class _Proposer:
 
     def _order(self, ids: Sequence[str], named: Sequence[str], times: Sequence[str]) -> None:
         """Trajectory and time: what names say, and how well state and action predict the state of the next row."""
-        found = self._best(named, times, None)
-        if found is None or found.trajectory is None:
-            # A column without the name of an id counts as one only if the others follow by it.
-            others = [self._best([name], times, name) for name in ids if name not in named]
-            clear = [
-                one
-                for one in others
-                if one is not None and ((one.is_clear and not self._may_be_state(one)) or self._is_panel(one))
-            ]
-            found = max(clear, key=lambda one: one.explained, default=found)
+        found = self._ordering(ids, named, times)
+        if found is None and self.table[self.found.roles["reward"][0]].null_count:
+            self.table = _complete(self.table, self.found.roles["reward"])
+            found = self._ordering(ids, named, times)
         if found is None:
             for name in [one for one in (*named, *times) if one in self.free]:
                 self.found.left_out[name] = "rows cannot be read in its order"
@@ -541,6 +608,20 @@ class _Proposer:
                     f'Only its name says that "{visible(name)}" tells trajectories apart: rows do not follow each other better '
                     f"by it. If it is what a policy sees, give {option('observation', name)} --ignore trajectory."
                 )
+
+    def _ordering(self, ids: Sequence[str], named: Sequence[str], times: Sequence[str]) -> _Ordering | None:
+        """The best order of the rows; None where they cannot be read in any."""
+        found = self._best(named, times, None)
+        if found is None or found.trajectory is None:
+            # A column without the name of an id counts as one only if the others follow by it.
+            others = [self._best([name], times, name) for name in ids if name not in named]
+            clear = [
+                one
+                for one in others
+                if one is not None and ((one.is_clear and not self._may_be_state(one)) or self._is_panel(one))
+            ]
+            found = max(clear, key=lambda one: one.explained, default=found)
+        return found
 
     def _doubt_id(self, name: str, found: _Ordering) -> None:
         """Say what speaks for a column as the trajectory, and is not enough."""
@@ -616,7 +697,7 @@ class _Proposer:
 
     def _rows(self, roles: Roles, *, drop_duplicates: bool = False) -> Transitions | None:
         settings = replace(self.found.settings(), drop_duplicates=drop_duplicates or self.found.drop_duplicates)
-        if self.profiles[roles.reward].missing:  # whether a lag explains them is seen later
+        if self.table[roles.reward].null_count:  # whether a lag explains them is seen later
             settings = replace(settings, reward_lag=1)
         return evidence.transitions(self.table, roles, self.found.kinds, settings)
 
@@ -625,7 +706,7 @@ class _Proposer:
         return None if log is None or not len(log) else (log, evidence.contiguous(log, 0))
 
     def _reward_lag(self) -> None:
-        missing = self.profiles[self.found.roles["reward"][0]].missing
+        missing = self.table[self.found.roles["reward"][0]].null_count
         found = self._sample()
         if found is None and missing:
             self.found.reward_lag = 1
@@ -712,6 +793,7 @@ class _Proposer:
     def _kinds(self) -> None:
         """Labels or numbers, where the type alone does not say it."""
         self._kind_of_action()
+        self._labels_of_action()
         names = self.found.roles["observation"]
         whole = [name for name in names if self.profiles[name].kind == "whole number"]
         for name in whole:
@@ -757,6 +839,11 @@ class _Proposer:
             f'The action "{visible(name)}" has {readings.levels} whole numbers and is read as '
             f"{'labels' if readings.are_labels else 'a quantity'}; for the other reading: {option('kind', f'{name}={other}')}."
         )
+
+    def _labels_of_action(self) -> None:
+        found = self._sample()
+        if found is not None:
+            self.found.doubts += evidence.odd_labels(found[0].actions)
 
     def _time_unit(self) -> None:
         time = self.found.roles.get("time")
@@ -925,6 +1012,15 @@ def _numbered(names: Sequence[str], known: Sequence[str]) -> list[str]:
 
 def _is_next(name: str, names: Sequence[str]) -> bool:
     return any(folded(name) == folded(f"next{other}") for other in names if other != name)
+
+
+def _complete(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The rows that have no empty entries in some columns."""
+    kept = np.ones(len(table), dtype=np.bool_)
+    for name in names:
+        if table[name].null_count:
+            kept &= pc.is_valid(table[name]).to_numpy()
+    return table if kept.all() else table.filter(pa.array(kept))
 
 
 def _empty(count: int) -> str:

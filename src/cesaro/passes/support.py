@@ -9,10 +9,12 @@ from cesaro.features.maps import action_probabilities, fewer
 from cesaro.inspection import evidence
 from cesaro.passes.moments import Moments
 from cesaro.passes.prepare import Prepared
-from cesaro.text import Sentence, Wording, visible
+from cesaro.text import Sentence, Wording, percent, visible
 
 # Columns of an observation that are looked at where the log does not identify a rate.
 MOST_COLUMNS = 20
+# Rows without a transition that are worth a word then.
+MANY = 0.2
 
 
 def pair_table(prepared: Prepared) -> OneHot | None:
@@ -72,9 +74,18 @@ def remedy(prepared: Prepared) -> Sentence:
 def not_identified(prepared: Prepared) -> str:
     """Why dense features leave the rate open, without the last stop."""
     pairs = without_data(prepared)
+    is_short = prepared.num_rows < prepared.num_features
     size = f", {prepared.num_rows:,} transitions for {prepared.num_features:,} of them"
+    size = f", because it is too short{size}" if is_short else size
     where = f": the target goes to (s', a') = {', '.join(pairs)}, where the log has no data" if pairs else size
-    return f"The log does not identify the rate of this policy in these features{where}{_results(prepared)}"
+    return f"The log does not identify the rate of this policy in these features{where}{_lost(prepared)}{_results(prepared)}"
+
+
+def _lost(prepared: Prepared) -> str:
+    """What the log has lost on the way to transitions, where that is much."""
+    counts = {"kept": 1, "rows": 1} if prepared.log is None else prepared.log.counts
+    share = 1 - counts["kept"] / counts["rows"]
+    return f"; {percent(share)} of its rows gave no transition, as its notes say" if share > MANY else ""
 
 
 def _results(prepared: Prepared) -> str:

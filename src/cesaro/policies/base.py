@@ -17,6 +17,9 @@ from cesaro.policies.observed import Observations
 from cesaro.text import visible
 
 _WORD = re.compile(r"[^\W\d_](?:[\w .-]*[\w.-])?")
+# How NumPy and pandas say that `if` was asked about many rows, and what to do.
+_AMBIGUOUS = "truth value of a"
+_AT_ONCE = "it gets all rows at once, so use np.where, & and | in place of if, and, or; "
 _LONGEST, _LONGEST_VALUE, _MOST_NUMBERS = 160, 40, 24
 
 
@@ -98,8 +101,8 @@ class Policy:
 
         return user_code.call(
             lambda error: (
-                f"{self._who} failed with {error}; it must accept the log's observations, "
-                f"{observed.described(observations, self._library)}."
+                f"{self._who} failed with {error}; {_AT_ONCE if _AMBIGUOUS in error else ''}it must accept the log's "
+                f"observations, {observed.described(observations, self._library)}."
             ),
             among_modules,
         )
@@ -304,7 +307,7 @@ def draw(probabilities: Array, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.asarray(np.minimum(chosen, last), dtype=np.int64)
 
 
-def place(observations: Observations, row: int) -> str:
+def place(observations: Observations, row: int, what: str = "at the observation") -> str:
     """The observation at which a rule is broken: rows have other numbers in a block, among distinct states and in a file.
 
     Example: `at the observation {free_servers: 3, priority: gold}`.
@@ -313,7 +316,7 @@ def place(observations: Observations, row: int) -> str:
         seen = "{" + ", ".join(f"{_text(name)}: {_text(column[row])}" for name, column in observations.items()) + "}"
     else:
         seen = _text(np.asarray(observations)[row])
-    return f"at the observation {_short(seen, _LONGEST)}"
+    return f"{what} {_short(seen, _LONGEST)}"
 
 
 def _text(value: Any) -> str:

@@ -119,6 +119,8 @@ class Rule(Policy):
             hint = "a column whose name is more than one plain word stands in backticks, `room temp`"
             if re.search(r"(?<![<>=!])=(?!=)", self._text):
                 hint = "equality is =="
+            elif re.match(r",\d", self._text[start:]):
+                hint = "decimals have a point, 0.6"
             raise InputError(
                 f"{self._shown} cannot be read at character {start + 1} of the rule, {part!r} ({why.rstrip('.')}); "
                 f"{_SHAPE}; {hint}."

@@ -320,7 +320,7 @@ def test_roles_that_are_given_are_kept_and_the_rest_follows() -> None:
 
 def test_units_of_steps() -> None:
     day = 86_400
-    steps = {
+    steps: dict[str, float] = {
         "per second": 1,
         "per step of 2 seconds": 2,
         "per step of 90 minutes": 5_400,
@@ -339,7 +339,7 @@ def test_units_of_steps() -> None:
 def test_text_that_holds_times_is_read_as_times(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     days = np.arange("2024-01-01", "2025-01-01", dtype="datetime64[D]")
-    table = {"state": rng.integers(0, 3, len(days)), "action": rng.integers(0, 2, len(days))}
+    table: dict[str, Any] = {"state": rng.integers(0, 3, len(days)), "action": rng.integers(0, 2, len(days))}
     table |= {"reward": rng.random(len(days)), "when": [f"{day}T14:00" for day in days]}
     expected = cs.read(table | {"when": days}, time="when").load()
     pq.write_table(pa.table(table).slice(0), tmp_path / "log.parquet", row_group_size=100)
@@ -385,7 +385,7 @@ def test_what_never_has_a_time_twice_tells_trajectories_apart() -> None:
     switch = rng.integers(0, 2, (zones, rows))
     for t in range(1, rows):
         level[:, t] = 0.8 * level[:, t - 1] + switch[:, t - 1] + 0.5 * rng.standard_normal(zones)
-    table = {"zone": np.repeat(np.arange(zones), rows), "day_no": np.tile(np.arange(rows), zones)}
+    table: dict[str, Any] = {"zone": np.repeat(np.arange(zones), rows), "day_no": np.tile(np.arange(rows), zones)}
     table |= {"level": level.ravel(), "switch": switch.ravel(), "reward": -np.abs(level).ravel()}
     seen = cs.inspect(table)
     assert (seen.arguments["trajectory"], seen.arguments["time"]) == ("zone", "day_no")

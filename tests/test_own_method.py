@@ -222,7 +222,7 @@ def test_run_stands_for_its_parameters(tmp_path: Path) -> None:
 
 
 # Homes of methods; studies are about the methods they name.
-HOMES = ("algorithms/", "linear/methods/", "reproduce/")
+HOMES = ("algorithms/", "linear/methods/", "reproduce/", "suite/methods.py")
 NAMES = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, (*REGISTRY, CLOSED_FORM)))})(?![\w-])")
 
 

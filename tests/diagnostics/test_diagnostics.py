@@ -638,7 +638,7 @@ def test_few_rare_events_are_no_errors_where_they_come_with_a_state() -> None:
     assert 8 <= losses.sum() <= 15
     assert verdict(-cost - 2_000 * losses) == "caution"
     struck = rng.permutation(rows)[:40]  # of these a wrong unit shows only where there is a cost
-    assert verdict(-cost * np.where(np.isin(np.arange(rows), struck), 1_000, 1)) == "bad"
+    assert verdict(-cost * np.where(np.isin(np.arange(rows), struck), 1_000.0, 1.0)) == "bad"
 
 
 def test_influential_rows() -> None:

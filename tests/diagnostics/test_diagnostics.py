@@ -631,7 +631,7 @@ def test_few_rare_events_are_no_errors_where_they_come_with_a_state() -> None:
     state, action = rng.choice(4, rows, p=[0.6, 0.25, 0.1, 0.05]), rng.integers(0, 3, rows)
     cost = np.array([0.0, 14.0, 38.0])[action] + 2 * state
 
-    def verdict(rewards: Array) -> str:
+    def verdict(rewards: NDArray[Any]) -> str:
         return found(fit(cs.Transitions(state, action, rewards)), "reward outliers").verdict
 
     losses = rng.random(rows) < np.where(state == 3, 0.03, 0.0)

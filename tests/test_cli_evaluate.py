@@ -458,6 +458,7 @@ def test_help_loads_nothing_heavy(command: str) -> None:
     assert done.stdout.endswith("loaded: set()\n")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_ctrl_c_is_one_line_and_leaves_nothing(tmp_path: Path, log: Path) -> None:
     policy, started = tmp_path / "slow.py", tmp_path / "started"
@@ -480,6 +481,7 @@ def test_ctrl_c_is_one_line_and_leaves_nothing(tmp_path: Path, log: Path) -> Non
     assert not {"out", "out.partial"} & set(names(tmp_path))
 
 
+@pytest.mark.slow
 def test_doctor_says_what_is_there_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_OPTIONAL", (("no_such_module", "magic", "magic"),))
     monkeypatch.setattr(doctor, "_SLOW_ROWS", 1e15)

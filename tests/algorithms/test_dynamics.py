@@ -14,6 +14,8 @@ import cesaro as cs
 from cesaro.algorithms import REGISTRY, Batch, Objective, dynamics, saddle_point
 from cesaro.approximators import linear
 
+pytestmark = pytest.mark.slow  # each method and shape takes seconds to trace
+
 Array = NDArray[np.float64]
 
 METHODS = tuple(REGISTRY)

@@ -856,6 +856,7 @@ def test_stability_of_learned_methods() -> None:
     assert "there are 141" in found(fit_ready(ready(columns=140)), "learned methods").sentence
 
 
+@pytest.mark.slow
 def test_random_samples_repeat() -> None:
     first, second = (diagnose(fit(line_log(), toward_zero, features="fourier:20")) for _ in range(2))
     assert first == second

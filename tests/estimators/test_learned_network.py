@@ -26,7 +26,7 @@ from cesaro.features.networks import NetworkInputs
 from cesaro.learning import checkpoints, engine
 from cesaro.policies import attach
 
-pytestmark = pytest.mark.usefixtures("plain_starts")
+pytestmark = [pytest.mark.usefixtures("plain_starts"), pytest.mark.slow]  # networks take seconds to compile
 
 Array = NDArray[np.float64]
 STATES, ACTIONS, ROWS = 4, 2, 2_000

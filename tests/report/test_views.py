@@ -141,6 +141,7 @@ def test_continuous_observations_are_shown_along_columns(linear_log: cs.Transiti
     assert spread[1] < spread[0]  # the target acts less
 
 
+@pytest.mark.slow
 def test_what_an_estimator_does_not_have_is_left_out(linear_log: cs.Transitions) -> None:
     logged = cs.evaluate(linear_log, "logged", quiet=True).views
     assert (logged.table, logged.along, logged.places, logged.actions, logged.leverage) == (None, (), (), (), None)

@@ -37,7 +37,6 @@ ROW = Row(
     truth=1.2,
     logged=3.2,
     scale=2.0,
-    is_apart=True,
 )
 
 
@@ -100,8 +99,8 @@ def test_ranks_and_regret() -> None:
 
 
 def test_answers_too_close_to_the_log_count_for_ranks_alone() -> None:
-    assert _board({"is_apart": False}).score("m", "a") is None
-    assert _board({"is_apart": False}, {"log": 1}).score("m", "a") == _board({"log": 1}).score("m", "a")
+    assert _board({"scale": 2.1}).score("m", "a") is None
+    assert _board({"scale": 2.1}, {"log": 1}).score("m", "a") == _board({"log": 1}).score("m", "a")
 
 
 def test_an_endless_interval_is_no_gift() -> None:

@@ -147,3 +147,13 @@ def test_unknown_systems_and_mixings_are_refused() -> None:
         make("nothing")
     with pytest.raises(InputError, match=r"mixing must be one of usual, slow\. Got 'quick'"):
         make("linear-quadratic-1", "quick")
+
+
+def test_robots_are_logged_as_they_act() -> None:
+    (log,) = make("hopper").logs(1, 80, np.random.default_rng(0), shift="strong", trajectories=2)
+    actions = np.asarray(log.actions.plain())
+    assert log.counts["trajectories"] == 2
+    assert len(log) == 80
+    assert np.abs(actions).max() == 1.0  # noise of 0.9 is cut at the bounds
+    with pytest.raises(InputError, match=r"hopper has one mixing and one behavior\. Got usual mixing and .* 'sticky'"):
+        make("hopper").logs(1, 80, np.random.default_rng(0), behavior="sticky", trajectories=2)

@@ -56,8 +56,9 @@ def test_rates_are_precise_and_apart(name: str) -> None:
         behavior = found.behaviors[f"{SHIFTS[shift]:g}"]
         error = math.hypot(found.targets[main].standard_error, behavior.standard_error)
         assert error <= 0.01 * abs(found.targets[main].rate - behavior.rate), shift
-    assert found.is_apart(main, "medium", "one", BASE.rows)
-    assert found.is_apart(main, "medium", "one", LARGE.rows)
+    gap = abs(found.targets[main].rate - found.logged("medium", "one")[0])
+    assert found.scale(main, "medium", "one", BASE.rows) == gap
+    assert found.scale(main, "medium", "one", LARGE.rows) == gap
     # Ranks mean something: no two targets are closer than a third of a deviation of the larger logs' mean.
     rates = sorted(rate.rate for rate in found.targets.values())
     assert min(np.diff(rates)) > found.logged("medium", "one")[1] / 3 / math.sqrt(LARGE.rows)
@@ -115,7 +116,6 @@ def test_scales_are_the_difference_or_five_deviations() -> None:
     found = Truths({"main": rate(2.0, 1.0)}, behaviors)
     assert found.scale("main", "medium", "one", 10_000) == 1.0
     assert found.scale("main", "medium", "one", 25) == pytest.approx(5 * 2 / 5)
-    assert not found.is_apart("main", "medium", "one", 25)
     assert found.logged("medium", "mixture")[0] == 1.0
     assert found.logged("medium", "mixture")[1] == pytest.approx(math.sqrt(5))
     assert found.logged("medium", "changed")[0] == 1.0

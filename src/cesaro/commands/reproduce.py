@@ -22,6 +22,11 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the results of an 
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.")]
 Workers = Annotated[int, typer.Option(help="Threads; the results do not depend on it.")]
+Engine = Annotated[str, typer.Option(help="Where to compute: local, or ray (a cluster).", metavar="local|ray")]
+Address = Annotated[
+    str | None,
+    typer.Option(help="Address of the Ray cluster: auto or HOST:PORT.", show_default="one on this machine"),
+]
 Actors = Annotated[
     Path | None,
     typer.Option(help="Folder with a target ENV.safetensors per environment.", show_default="those of cesaro"),
@@ -41,13 +46,8 @@ def _reproduce(
     force: Annotated[bool, typer.Option("--force", help="With --from: replace the results of an earlier run.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="With --from: no progress bar.")] = False,
     workers: Annotated[int, typer.Option(help="With --from: threads.")] = 2,
-    engine: Annotated[
-        str, typer.Option(help="Where to compute: local, or ray (a cluster).", metavar="local|ray")
-    ] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(help="Address of the Ray cluster: auto or HOST:PORT.", show_default="one on this machine"),
-    ] = None,
+    engine: Engine = "local",
+    address: Address = None,
 ) -> None:
     """Repeat the paper's figures and tables: give a study, or --from manifest.json."""
     name = context.invoked_subcommand

@@ -7,7 +7,7 @@ import typer
 
 from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
-from cesaro.commands.reproduce import Force, Out, Quiet, Seed, make_own_folder
+from cesaro.commands.reproduce import Address, Engine, Force, Out, Quiet, Seed, make_own_folder
 from cesaro.devices import starting_jax
 
 
@@ -39,13 +39,8 @@ def suite(
     workers: Annotated[
         int | None, typer.Option(help="Processes; the results do not depend on it.", show_default="every core")
     ] = None,
-    engine: Annotated[
-        str, typer.Option(help="Where to compute: local, or ray (a cluster).", metavar="local|ray")
-    ] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(help="Address of the Ray cluster: auto or HOST:PORT.", show_default="one on this machine"),
-    ] = None,
+    engine: Engine = "local",
+    address: Address = None,
 ) -> None:
     """Score methods on systems whose answers are known: errors, coverage, ranks, and how often "ok" was wrong."""
     with one_line_errors():

@@ -258,11 +258,10 @@ def _rows(config: Config, asked: Mapping[str, Method], pieces: Mapping[str, Arra
 def _known(kind: type[System], part: Part, target: str, release: str) -> dict[str, Any]:
     """What a row holds of the truth."""
     if kind.fault:
-        return {"truth": math.nan, "logged": math.nan, "scale": math.nan, "is_apart": False}
+        return {"truth": math.nan, "logged": math.nan, "scale": math.nan}
     cell, known = part.cell, truths(kind.name, part.cell.mixing, release)
     return {
         "truth": known.targets[target].rate,
         "logged": known.logged(cell.shift, cell.behavior)[0],
         "scale": known.scale(target, cell.shift, cell.behavior, cell.rows),
-        "is_apart": known.is_apart(target, cell.shift, cell.behavior, cell.rows),
     }

@@ -26,7 +26,6 @@ class Row:
         part: "main", or "all" where several targets were asked about the same log, for ranks.
         logged: what the behavior earns, simulated and not averaged from the log.
         scale: errors are measured in it: |truth − logged|, or five deviations of the log's mean if that is more.
-        is_apart: whether the first of these is the larger one; if not, the answer serves for ranks alone.
         note: why there is no answer.
     """
 
@@ -49,8 +48,12 @@ class Row:
     truth: float
     logged: float
     scale: float
-    is_apart: bool
     note: str = ""
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether truth and log are as far apart as the scale; if not, the answer serves for ranks alone."""
+        return abs(self.truth - self.logged) >= self.scale
 
     @property
     def error(self) -> float:

@@ -77,7 +77,6 @@ class System(ABC):
         """The name of the first target."""
         return next(iter(self.targets))
 
-    @abstractmethod
     def logs(
         self,
         count: int,
@@ -95,6 +94,20 @@ class System(ABC):
             shift: a name in `SHIFTS`.
             behavior: a name in `BEHAVIORS`.
         """
+        if shift not in SHIFTS:
+            raise InputError(f"shift must be one of {', '.join(SHIFTS)}. Got {shift!r}.")
+        if behavior not in BEHAVIORS:
+            raise InputError(f"behavior must be one of {', '.join(BEHAVIORS)}. Got {behavior!r}.")
+        steps, rest = divmod(rows, trajectories)
+        if rest or steps < 2:
+            raise InputError(f"rows must be a multiple of {trajectories} trajectories, two rows each. Got {rows}.")
+        return self._logs(count, trajectories, steps, shift, behavior, rng)
+
+    @abstractmethod
+    def _logs(
+        self, count: int, trajectories: int, steps: int, shift: str, behavior: str, rng: np.random.Generator
+    ) -> list[Transitions]:
+        """Logs of so many trajectories of so many steps each."""
 
 
 class Simulated(System):
@@ -126,19 +139,9 @@ class Simulated(System):
         """The rate of a policy in closed form, which repeats its last action so often; None: there is none."""
         return None
 
-    def logs(
-        self,
-        count: int,
-        rows: int,
-        rng: np.random.Generator,
-        *,
-        shift: str = "medium",
-        behavior: str = "one",
-        trajectories: int = 20,
+    def _logs(
+        self, count: int, trajectories: int, steps: int, shift: str, behavior: str, rng: np.random.Generator
     ) -> list[Transitions]:
-        steps, rest = divmod(rows, trajectories)
-        if rest or steps < 2:
-            raise InputError(f"rows must be a multiple of {trajectories} trajectories, two rows each. Got {rows}.")
         acting = acting_by(self, shift, behavior, trajectories, steps)
         path = list(walk(self, acting, count * trajectories, steps, rng, warm=self.warm))
         last = _columns(path[-1].following)
@@ -208,10 +211,6 @@ class Acting:
 
 def acting_by(system: Simulated, shift: str, behavior: str, trajectories: int, steps: int) -> Acting:
     """The behavior of a name, for logs of so many trajectories and steps each."""
-    if shift not in SHIFTS:
-        raise InputError(f"shift must be one of {', '.join(SHIFTS)}. Got {shift!r}.")
-    if behavior not in BEHAVIORS:
-        raise InputError(f"behavior must be one of {', '.join(BEHAVIORS)}. Got {behavior!r}.")
     if behavior in ("mixture", "changed"):
         if behavior == "mixture" and trajectories % 2:
             raise InputError(f"trajectories must be even for a mixture. Got {trajectories}.")
@@ -225,6 +224,35 @@ def parts_of(degree: float) -> tuple[float, float]:
     return round(LESS * degree, 4), round(min(1.0, MORE * degree), 4)
 
 
+class Particles:
+    """Many copies of a system under way, which go on where they stopped.
+
+    Attributes:
+        state: where they are.
+    """
+
+    def __init__(self, system: Simulated, acting: Acting, state: State, rng: np.random.Generator) -> None:
+        self.state = state
+        self._system, self._acting, self._rng = system, acting, rng
+        self._seen = system.observe(state)
+        self._actions: NDArray[Any] | None = None
+
+    def go(self, steps: int, first: int = 0) -> Iterator[Step]:
+        """The next steps; `first` is the time of the first one."""
+        for time in range(first, first + steps):
+            self._actions = self._acting(time, self._seen, self._actions, self._rng)
+            self.state, rewards = self._system.step(self.state, self._actions, self._rng)
+            seen, self._seen = self._seen, self._system.observe(self.state)
+            yield Step(seen, self._actions, rewards, self._seen)
+
+    def earned(self, steps: int, first: int = 0) -> Array:
+        """By each over the next steps, in all."""
+        total = np.zeros(len(self.state))
+        for step in self.go(steps, first):
+            total += step.rewards
+        return total
+
+
 def walk(
     system: Simulated,
     acting: Acting,
@@ -236,15 +264,9 @@ def walk(
     state: State | None = None,
 ) -> Iterator[Step]:
     """Steps of many particles, after `warm` ones that are not shown."""
-    state = system.start(count, rng) if state is None else state
-    seen, actions = system.observe(state), None
-    for time in range(-warm, steps):
-        actions = acting(time, seen, actions, rng)
-        state, rewards = system.step(state, actions, rng)
-        following = system.observe(state)
-        if time >= 0:
-            yield Step(seen, actions, rewards, following)
-        seen = following
+    particles = Particles(system, acting, system.start(count, rng) if state is None else state, rng)
+    particles.earned(warm, -warm)
+    return particles.go(steps)
 
 
 def _columns(observations: Observations) -> dict[str, NDArray[Any]]:

@@ -25,7 +25,7 @@ from cesaro import documents
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.files import write_json
-from cesaro.suite.system import RELEASE, SHIFTS, STICKY, Acting, Simulated, acting_by, parts_of, walk
+from cesaro.suite.system import RELEASE, SHIFTS, STICKY, Acting, Particles, Simulated, acting_by, parts_of, walk
 from cesaro.suite.systems import ROBOTS, SYSTEMS, kind_of, make
 from cesaro.suite.systems.robots import SIGMAS
 from cesaro.versions import versions
@@ -93,11 +93,6 @@ class Truths:
         logged, deviation = self.logged(shift, behavior)
         return max(abs(self.targets[target].rate - logged), APART * deviation / math.sqrt(rows))
 
-    def is_apart(self, target: str, shift: str, behavior: str, rows: int) -> bool:
-        """Whether the target's rate is far enough from the log's for errors to count; if not, it serves for ranks only."""
-        logged, deviation = self.logged(shift, behavior)
-        return abs(self.targets[target].rate - logged) >= APART * deviation / math.sqrt(rows)
-
 
 def _behavior_name(degree: float, stickiness: float = 0.0) -> str:
     return f"{degree:g} sticky" if stickiness else f"{degree:g}"
@@ -154,15 +149,19 @@ def simulated(found: Simulated, acting: Acting, goal: float, rng: np.random.Gene
         NotAccepted: it is not a rate whatever the start, or the goal is out of reach.
     """
     beginnings = found.start(PARTICLES, rng), _logged_states(found, rng)
-    walks = [_Walk(found, acting, state, rng) for state in beginnings]
+    groups = [Particles(found, acting, state, rng) for state in beginnings]
+    for group in groups:
+        group.earned(found.warm)
+    total, earned = 0, np.zeros((2, PARTICLES))
     steps, before, previous = FIRST * found.warm, math.inf, np.zeros(0)
     last = [np.zeros(0)]
     while True:
-        previous, last = np.concatenate(last), [walk.means(steps) for walk in walks]
+        added = np.stack([group.earned(steps) for group in groups])
+        previous, last = np.concatenate(last), list(added / steps)
         deviation = math.sqrt(sum(float(means.var(ddof=1)) for means in last) / 2 * steps)
         steady, before = deviation <= STEADY * before, deviation
-        total = walks[0].steps
-        pooled = np.concatenate([walk.total for walk in walks]) / total
+        total, earned = total + steps, earned + added
+        pooled = earned.ravel() / total
         rate, error = float(pooled.mean()), float(pooled.std(ddof=1)) / math.sqrt(len(pooled))
         if (error <= goal and total >= 3 * FIRST * found.warm) or total >= MOST_STEPS:
             break
@@ -185,40 +184,11 @@ def simulated(found: Simulated, acting: Acting, goal: float, rng: np.random.Gene
     return Rate(rate, error, deviation, (rate, error), PARTICLES, total)
 
 
-class _Walk:
-    """Particles that go on where they stopped."""
-
-    def __init__(self, found: Simulated, acting: Acting, state: Any, rng: np.random.Generator) -> None:
-        self.found, self.acting, self.rng = found, acting, rng
-        self.steps, self.total = 0, np.zeros(len(state))
-        self._position: tuple[Any, Any] = (state, None)
-        self._go(found.warm)
-
-    def means(self, steps: int) -> Array:
-        """Of each particle over the next stretch."""
-        added = self._go(steps)
-        self.total += added
-        self.steps += steps
-        return added / steps
-
-    def _go(self, steps: int) -> Array:
-        state, actions = self._position
-        added = np.zeros(len(self.total))
-        for _ in range(steps):
-            actions = self.acting(0, self.found.observe(state), actions, self.rng)
-            state, rewards = self.found.step(state, actions, self.rng)
-            added += rewards
-        self._position = state, actions
-        return added
-
-
 def _logged_states(found: Simulated, rng: np.random.Generator) -> Any:
     """Where a log could be: after the behavior of the strong shift has run for a while."""
-    state, acting, actions = found.start(PARTICLES, rng), acting_by(found, "strong", "one", 1, 1), None
-    for _ in range(found.warm):
-        actions = acting(0, found.observe(state), actions, rng)
-        state, _ = found.step(state, actions, rng)
-    return state
+    particles = Particles(found, acting_by(found, "strong", "one", 1, 1), found.start(PARTICLES, rng), rng)
+    particles.earned(found.warm)
+    return particles.state
 
 
 def _error(groups: Iterable[Array]) -> float:

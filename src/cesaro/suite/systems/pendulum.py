@@ -31,7 +31,7 @@ class Pendulum(Simulated):
         self.targets = {
             "smooth": Noisy(self._near, 0.0, TORQUES, "smooth"),
             "soft": Noisy(Controller(5.0, 1.0, 0.5, 0.7), 0.0, TORQUES, "soft"),
-            "noisy": Noisy(self._near, 0.7, TORQUES, "noisy"),
+            "noisy": Noisy(self._near, 1.3, TORQUES, "noisy"),
             "lazy": Noisy(Controller(8.0, 2.0, 0.3, 0.8), 0.0, TORQUES, "lazy"),
             "loose": Noisy(Controller(3.0, 0.2, 2.0, 0.5), 0.3, TORQUES, "loose"),
         }

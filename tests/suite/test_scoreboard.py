@@ -171,6 +171,7 @@ def test_an_estimator_of_ones_own_is_scored(tmp_path: Path) -> None:
         "development_coverage.png",
         "development_errors.png",
     }
+    assert str(Scoreboard.read(tmp_path / "board")) == str(board)
     again = cs.suite.score({"mean": Mean()}, **where)
     assert again.rows[0].rate == board.rows[0].rate  # a log is the same whoever is asked about it
 

@@ -1,9 +1,12 @@
 """What came of scoring: a row per answer, and what they say about each method, system by system and over systems."""
 
+import csv
+import gzip
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +56,7 @@ class Row:
     @property
     def is_apart(self) -> bool:
         """Whether truth and log are as far apart as the scale; if not, the answer serves for ranks alone."""
-        return abs(self.truth - self.logged) >= self.scale
+        return abs(self.truth - self.logged) >= (1 - 1e-4) * self.scale  # files hold six digits
 
     @property
     def error(self) -> float:
@@ -170,6 +173,16 @@ class Scoreboard:
         found = tuple(rows)
         intervals = frozenset(row.method for row in found if not math.isnan(row.low))
         return Scoreboard(found, intervals, frozenset(row.method for row in found if row.verdict in JUDGED))
+
+    @staticmethod
+    def read(folder: str | Path) -> "Scoreboard":
+        """The board of a finished folder: its `answers.csv` or `answers.csv.gz`, to six digits.
+
+        `Scoreboard.of` puts rows of several boards together.
+        """
+        plain = Path(folder) / "answers.csv"
+        with plain.open(newline="", encoding="utf-8") if plain.exists() else gzip.open(f"{plain}.gz", "rt") as file:
+            return Scoreboard.of(map(_written, csv.DictReader(file)))
 
     @cached_property
     def systems(self) -> list[str]:
@@ -337,6 +350,19 @@ def _plain(row: Row, has_intervals: bool) -> dict[str, Any]:
     names: tuple[str, ...] = ("error", "in_standard_errors", "half_width", "interval_score")
     scores = {} if row.fault else {name: getattr(row, name) for name in names}
     return {**own, **cell, **scores, "covers": row.covers if has_intervals and not row.fault else None}
+
+
+def _written(entries: dict[str, str]) -> Row:
+    """A row from a line of `answers.csv`."""
+    cell = Cell(**{field.name: _value(field.type, entries[field.name]) for field in fields(Cell)})
+    own = {field.name: _value(field.type, entries[field.name]) for field in fields(Row) if field.name != "cell"}
+    return Row(cell=cell, **own)
+
+
+def _value(kind: Any, entry: str) -> Any:
+    if kind is bool:
+        return entry == "True"
+    return math.nan if kind is float and not entry else kind(entry)
 
 
 def _bounds(hits: int, logs: int) -> tuple[float, float]:

@@ -267,7 +267,9 @@ def verdicts(board: Scoreboard) -> "Figure | None":
                     left += share
                 labels.append(f"{method}: {verdict} ({len(rows)})")
         axes.set_yticks(range(len(labels)), labels)
-        axes.set(ylim=(len(labels) - 0.5, -0.5), xlim=(0, 1), xlabel="share of answers by the size of the error, in scales")
+        axes.set(
+            ylim=(len(labels) - 0.5, -0.5), xlim=(0, 1), xlabel="share of answers by the size of the error, in scales"
+        )
         style.clean(axes)
         figure.legend(loc="outside upper center", ncols=3, fontsize=9, title="error")
     return figure

@@ -218,17 +218,17 @@ def errors(board: Scoreboard) -> "Figure | None":
     methods = [method for method in board.methods if board.overall(method, cell) is not None]
     if not methods:
         return None
-    table = np.array([[_error(board, method, system, cell) for method in methods] for system in board.systems])
+    table = np.array([[_error(board, method, system, cell) for system in board.systems] for method in methods])
     with style.drawing():
-        figure = style.figure(4 + 0.75 * len(methods), 2.4 + 0.4 * len(board.systems))
+        figure = style.figure(3.2 + 0.75 * len(board.systems), 2.2 + 0.32 * len(methods))
         axes = figure.subplots()
         image = axes.imshow(table, norm=LogNorm(0.01, WORST), cmap="YlOrRd", aspect="auto")
         for (i, j), value in np.ndenumerate(table):
             if not math.isnan(value):
                 color = "white" if value > WORST / 4 else "black"
                 axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color=color)
-        axes.set_xticks(range(len(methods)), map(style.label, methods), rotation=40, ha="right", fontsize=8)
-        axes.set_yticks(range(len(board.systems)), board.systems, fontsize=8)
+        axes.set_xticks(range(len(board.systems)), board.systems, rotation=40, ha="right", fontsize=8)
+        axes.set_yticks(range(len(methods)), map(style.label, methods), fontsize=8)
         axes.set_title(f"root mean square error, in scales; {cell.rows:,} rows")
         figure.colorbar(image, ax=axes, shrink=0.8, format=_plainly)
     return figure

@@ -27,6 +27,7 @@ LAYERS = [
     "algorithms",
     "learning",
     "estimators",
+    "worlds",
     "views",
     "evaluation",
     "comparison",

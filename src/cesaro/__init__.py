@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from cesaro.simulation import MonteCarloRate as MonteCarloRate
     from cesaro.simulation import collect as collect
     from cesaro.simulation import monte_carlo_rate as monte_carlo_rate
+    from cesaro.worlds import World as World
 
 # The map: public name -> module that defines it. A name that is a module itself maps to "".
 _EXPORTS = {
@@ -71,6 +72,7 @@ _EXPORTS = {
     "DiffLSTD": "cesaro.estimators",
     "Learned": "cesaro.estimators",
     "Run": "cesaro.estimators",
+    "World": "cesaro.worlds",
     "evaluate": "cesaro.evaluation",
     "compare": "cesaro.comparison",
     "Evaluation": "cesaro.evaluation",

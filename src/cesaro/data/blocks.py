@@ -188,10 +188,10 @@ def joined(blocks: Sequence[Block]) -> Block:
     return Block(
         first.key,
         first.start,
-        _joined([block.observations for block in blocks]),
-        _joined([block.actions for block in blocks]),
+        joined_values([block.observations for block in blocks]),
+        joined_values([block.actions for block in blocks]),
         np.concatenate([block.rewards for block in blocks]),
-        _joined([block.next_observations for block in blocks]),
+        joined_values([block.next_observations for block in blocks]),
         None
         if first.weights is None
         else np.concatenate([block.weights for block in blocks if block.weights is not None]),
@@ -205,7 +205,7 @@ def joined(blocks: Sequence[Block]) -> Block:
     )
 
 
-def _joined(parts: Sequence[Values]) -> Values:
+def joined_values(parts: Sequence[Values]) -> Values:
     """Rows of one code space, one part after the other."""
     columns: list[Column] = []
     for place, first in enumerate(parts[0].columns):

@@ -1,0 +1,306 @@
+"""Networks that tell a distribution: means of numbers and probabilities of labels, one network per bootstrap of the log.
+
+Each member learns from trajectories (or blocks) drawn with replacement, and stops by those that it was not given. What these rows
+leave unexplained is the noise: a draw adds the residual of a row whose inputs are alike, found by a tree that tells where residuals
+are large. Nothing of it comes from rows that a network has learned by heart.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from numpy.typing import NDArray
+
+from cesaro.checks import Array
+from cesaro.worlds.space import Codes
+
+Float32 = NDArray[np.float32]
+
+# Steps between two looks at held-out rows, and looks without a gain before the step is divided; training ends after the last step.
+CHUNK, PATIENCE = 200, 3
+STEP_SIZES = (2e-3, 4e-4)
+MOST_STEPS = 12_000
+GAIN = 1e-4
+# Held-out rows that a look takes, of each member.
+LOOKED_AT = 4_096
+# Rows to a leaf of the tree of residuals, and leaves.
+LEAF_ROWS, LEAVES = 30, 64
+# Squared residuals count for at most so many times their mean where the tree looks for differences.
+WINSOR = 25.0
+
+
+class Rows(NamedTuple):
+    """What networks learn from.
+
+    Attributes:
+        inputs: `[n, d]`.
+        numbers: standardized, `[n, k]`.
+        labels: `[n, c]`.
+        known: whether the numbers of a row are to be learned, `[n, k]`; after a jump they are not.
+        weights: `[n]`, with mean one.
+    """
+
+    inputs: Float32
+    numbers: Float32
+    labels: Codes
+    known: NDArray[np.bool_]
+    weights: Float32
+
+
+class Bags(NamedTuple):
+    """Rows of each member, and rows that it never sees.
+
+    Attributes:
+        own: `[members, n]`.
+        held_out: `[members, m]`.
+        is_held_out: `[members, rows]`.
+    """
+
+    own: Codes
+    held_out: Codes
+    is_held_out: NDArray[np.bool_]
+
+
+def bags(groups: Codes, members: int, rng: np.random.Generator) -> Bags:
+    """Groups drawn with replacement, as many as there are; those not drawn are held out."""
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    parts = np.split(order, starts[1:])
+    own, out = [], []
+    for _ in range(members):
+        drawn = rng.integers(len(parts), size=len(parts))
+        if len(np.unique(drawn)) == len(parts):  # of two groups or so, one has to be held out
+            drawn[drawn == drawn[0]] = drawn[-1] if drawn[-1] != drawn[0] else (drawn[0] + 1) % len(parts)
+        own.append(rng.permutation(np.concatenate([parts[k] for k in drawn])))
+        out.append(rng.permutation(np.concatenate([parts[k] for k in np.setdiff1d(np.arange(len(parts)), drawn)])))
+    is_held_out = np.zeros((members, len(groups)), np.bool_)
+    for member, rows in enumerate(out):
+        is_held_out[member, rows] = True
+    size, looked_at = max(map(len, own)), min(LOOKED_AT, max(map(len, out)))
+    return Bags(
+        np.stack([np.resize(rows, size) for rows in own]),
+        np.stack([np.resize(rows, looked_at) for rows in out]),
+        is_held_out,
+    )
+
+
+def blocks_of(trajectory: Codes | None, rows: int, least: int) -> Codes:
+    """Groups of rows: trajectories where there are enough of them, else consecutive blocks."""
+    if trajectory is not None and len(np.unique(trajectory)) >= least:
+        return trajectory
+    return np.arange(rows) * (2 * least) // rows
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Fitted networks.
+
+    Attributes:
+        networks: of all members, leaves `[members, …]`.
+        count: of numbers.
+        sizes: of the columns of labels, in levels.
+        residuals: of held-out rows, `[pool, k]`.
+        rows: which rows these are, `[pool]`.
+        r_squared: the share of the variance that is explained held out, `[k]`.
+        losses: of each member, held out, `[members]`.
+        steps: until training ended.
+    """
+
+    networks: Any
+    count: int
+    sizes: tuple[int, ...]
+    residuals: Float32
+    rows: Codes
+    tree: Any
+    order: Codes
+    starts: Codes
+    ends: Codes
+    r_squared: Array
+    losses: Array
+    steps: int
+
+    @property
+    def members(self) -> int:
+        return len(self.losses)
+
+    def outputs(self, inputs: Float32) -> Float32:
+        """Of all members, `[members, n, d]` to `[members, n, out]`."""
+        return np.asarray(_outputs(self.networks, inputs))
+
+    def near(self, inputs: Float32, chance: Array) -> Codes:
+        """Places in the pool of residuals, each near its inputs `[n, d]`, by uniform numbers `[n]`."""
+        leaf = self.tree.apply(inputs)
+        start, end = self.starts[leaf], self.ends[leaf]
+        return self.order[start + (chance * (end - start)).astype(np.int64)]
+
+    def labels(self, outputs: Float32, rng: np.random.Generator) -> Codes:
+        """Drawn from the members' probabilities, `[n, c]`; outputs `[n, out]`."""
+        drawn, at = np.empty((len(outputs), len(self.sizes)), np.int64), self.count
+        for column, size in enumerate(self.sizes):
+            logits = outputs[:, at : at + size]
+            drawn[:, column] = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+            at += size
+        return drawn
+
+
+def fit(
+    rows: Rows,
+    sizes: tuple[int, ...],
+    bag: Bags,
+    *,
+    widths: tuple[int, ...],
+    batch_size: int,
+    seed: int,
+    most_steps: int = MOST_STEPS,
+    on_look: Callable[[int, float], None] = lambda steps, loss: None,
+) -> Ensemble:
+    """Train all members, and gather what held-out rows leave unexplained."""
+    networks, losses, steps = _train(rows, sizes, bag, widths, batch_size, seed, most_steps, on_look)
+    count = rows.numbers.shape[1]
+    total, times = np.zeros(rows.numbers.shape), bag.is_held_out.sum(axis=0)
+    for member in range(len(bag.own)):
+        held = np.flatnonzero(bag.is_held_out[member])
+        one = jax.tree.map(lambda leaf, m=member: leaf[m : m + 1] if eqx.is_array(leaf) else leaf, networks)
+        total[held] += np.asarray(_outputs(one, rows.inputs[held][None]))[0, :, :count]
+    pool = np.flatnonzero(times > 0)
+    residuals = (rows.numbers[pool] - total[pool] / times[pool, None]).astype(np.float32)
+    residuals = np.where(rows.known[pool], residuals, 0.0).astype(np.float32)
+    tree, order, starts, ends = _leaves(rows.inputs[pool], residuals)
+    varied = np.where(rows.known[pool], rows.numbers[pool], np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        explained = 1 - (residuals**2).mean(axis=0) / np.nanvar(varied, axis=0)
+    return Ensemble(
+        networks, count, sizes, residuals, pool, tree, order, starts, ends, np.asarray(explained), losses, steps
+    )
+
+
+def _leaves(inputs: Float32, residuals: Float32) -> tuple[Any, Codes, Codes, Codes]:
+    """A tree that tells where residuals are large, and which rows of the pool lie in its leaves."""
+    from sklearn.tree import DecisionTreeRegressor
+
+    size = np.maximum((residuals**2).mean(axis=0), 1e-12) if residuals.shape[1] else np.ones(0)
+    sizes = np.minimum(residuals**2 / size, WINSOR) if residuals.shape[1] else np.zeros((len(residuals), 1))
+    least = max(LEAF_ROWS, len(inputs) // 100)
+    tree = DecisionTreeRegressor(min_samples_leaf=least, max_leaf_nodes=LEAVES, random_state=0).fit(inputs, sizes)
+    leaf = tree.apply(inputs)
+    order = np.argsort(leaf, kind="stable")
+    nodes = np.arange(tree.tree_.node_count)
+    return tree, order, np.searchsorted(leaf[order], nodes), np.searchsorted(leaf[order], nodes, side="right")
+
+
+def _train(
+    rows: Rows,
+    sizes: tuple[int, ...],
+    bag: Bags,
+    widths: tuple[int, ...],
+    batch_size: int,
+    seed: int,
+    most_steps: int,
+    on_look: Callable[[int, float], None],
+) -> tuple[Any, Array, int]:
+    """Networks at their best on held-out rows, their losses there, and the steps that it took."""
+    members = len(bag.own)
+    key = jax.random.key(seed)
+    shape = (rows.inputs.shape[1], *widths, rows.numbers.shape[1] + sum(sizes))
+    networks = _networks(jax.random.split(key, members), shape)
+    state = jax.vmap(_optimizer().init)(eqx.filter(networks, eqx.is_array))
+    data = jax.device_put(rows._replace(labels=rows.labels.astype(np.int32)))
+    own, held = jax.device_put((bag.own.astype(np.int32), bag.held_out.astype(np.int32)))
+    kept, best = networks, np.full(members, np.inf)
+    steps, size, waited = 0, 0, 0
+    while steps < most_steps:
+        key, drawn = jax.random.split(key)
+        networks, state, losses = _chunk(
+            networks, state, data, own, held, drawn, STEP_SIZES[size], sizes=sizes, batch_size=batch_size
+        )
+        steps += CHUNK
+        found = np.asarray(losses, dtype=np.float64)
+        better = found < best
+        waited = 0 if (found < best - GAIN * np.abs(best)).any() else waited + 1
+        kept = _chosen(jnp.asarray(better), networks, kept)
+        best = np.where(better, found, best)
+        on_look(steps, float(best.mean()))
+        if waited >= PATIENCE:
+            if size + 1 == len(STEP_SIZES):
+                break
+            size, waited, networks = size + 1, 0, kept
+    return kept, best, steps
+
+
+def _optimizer() -> optax.GradientTransformation:
+    """The step size is multiplied in later, so that a smaller one needs no other program."""
+    return optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam())
+
+
+@partial(jax.jit, static_argnames="shape")
+def _networks(keys: Any, shape: tuple[int, ...]) -> Any:
+    """Orthogonal would do no better; the last layer begins small, so that outputs begin at their means."""
+
+    def one(key: Any) -> list[tuple[Any, Any]]:
+        parts = zip(jax.random.split(key, len(shape) - 1), shape[:-1], shape[1:])
+        last = len(shape) - 2
+        return [
+            (jax.random.normal(part, (i, o)) * ((0.1 if n == last else 1.4) / np.sqrt(i)), jnp.zeros(o))
+            for n, (part, i, o) in enumerate(parts)
+        ]
+
+    return jax.vmap(one)(keys)
+
+
+def _forward(network: Any, inputs: Any) -> Any:
+    """`[n, d]` through one network."""
+    for weight, bias in network[:-1]:
+        inputs = jax.nn.silu(inputs @ weight + bias)
+    weight, bias = network[-1]
+    return inputs @ weight + bias
+
+
+@jax.jit
+def _outputs(networks: Any, inputs: Any) -> Any:
+    return jax.vmap(_forward)(networks, inputs)
+
+
+def _loss(network: Any, rows: Rows, sizes: tuple[int, ...]) -> Any:
+    """Squared errors of numbers, and cross entropies of labels."""
+    outputs, count = _forward(network, rows.inputs), rows.numbers.shape[1]
+    errors = jnp.where(rows.known, (outputs[:, :count] - rows.numbers) ** 2, 0.0).sum(axis=1)
+    for column, size in enumerate(sizes):
+        logits = outputs[:, count : count + size]
+        errors += optax.softmax_cross_entropy_with_integer_labels(logits, rows.labels[:, column])
+        count += size
+    return (errors * rows.weights).mean()
+
+
+@partial(jax.jit, static_argnames=("sizes", "batch_size"))
+def _chunk(
+    networks: Any, state: Any, rows: Rows, own: Any, held: Any, key: Any, step_size: float, *, sizes: Any, batch_size: int
+) -> Any:
+    """So many steps of all members, and their losses on held-out rows after it."""
+    optimizer = _optimizer()
+
+    def step(carry: Any, key: Any, mine: Any) -> Any:
+        network, state = carry
+        batch = jax.tree.map(lambda leaf: leaf[mine[jax.random.randint(key, (batch_size,), 0, len(mine))]], rows)
+        updates, state = optimizer.update(jax.grad(_loss)(network, batch, sizes), state)
+        return (jax.tree.map(lambda old, change: old - step_size * change, network, updates), state), None
+
+    def one(network: Any, state: Any, mine: Any, theirs: Any, key: Any) -> Any:
+        (network, state), _ = jax.lax.scan(
+            lambda carry, key: step(carry, key, mine), (network, state), jax.random.split(key, CHUNK)
+        )
+        looked_at = jax.tree.map(lambda leaf: leaf[theirs], rows)
+        return network, state, _loss(network, looked_at, sizes)
+
+    return jax.vmap(one)(networks, state, own, held, jax.random.split(key, len(own)))
+
+
+@jax.jit
+def _chosen(better: Any, new: Any, old: Any) -> Any:
+    """The members that got better, and the others as they were."""
+    return jax.tree.map(lambda a, b: jnp.where(better.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)

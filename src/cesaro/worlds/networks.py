@@ -1,0 +1,255 @@
+"""The world of a log with numbers: networks say what comes next and what it earns, and held-out rows say how far off that is.
+
+A step: numbers move by what the member expects, plus the residual of a logged row whose state and action are alike; labels are drawn
+from the member's probabilities; columns that advance by themselves do so. A jump (a reset, an end, a restock out of the blue) is
+an event of its own with a probability of its own, and leads to where a logged jump led.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro.checks import Array
+from cesaro.data.blocks import Block
+from cesaro.data.values import Values
+from cesaro.worlds import ensemble
+from cesaro.worlds.ensemble import Bags, Ensemble, Float32, Rows, bags, blocks_of
+from cesaro.worlds.space import Codes, Columns, Space, State, joined, one_hot
+
+# A step is a jump if it leaves what others do by more than so many robust deviations; at most so many steps are jumps.
+JUMP, MOST_JUMPS, LEAST_JUMPS = 12.0, 0.25, 10
+# Steps of the glance that finds jumps.
+GLANCE = 1_000
+# Groups of rows that a bootstrap needs.
+LEAST_GROUPS = 10
+WIDTHS, BATCH = (64, 64), 256
+
+
+@dataclass(frozen=True)
+class Actions:
+    """The actions of a log: labels, or numbers that are standardized."""
+
+    columns: Columns
+    mean: Array
+    scale: Array
+    low: Array
+    high: Array
+
+    @staticmethod
+    def of(values: Values) -> "Actions":
+        columns = Columns.of(values)
+        numbers = columns.split(values).numbers
+        low, high = (numbers.min(axis=0), numbers.max(axis=0)) if numbers.shape[1] else (np.zeros(0), np.zeros(0))
+        return Actions(columns, numbers.mean(axis=0), np.where(low < high, numbers.std(axis=0), 1.0), low, high)
+
+    def inputs(self, actions: NDArray[Any]) -> Array:
+        """Codes `[n]` or numbers `[n, d]`, as policies on a log give them."""
+        levels = self.columns.levels
+        if levels:
+            return one_hot(actions, len(levels[0]))
+        return np.asarray((actions.reshape(len(actions), -1) - self.mean) / self.scale)
+
+    def of_values(self, values: Values) -> NDArray[Any]:
+        """The log's own actions in that form."""
+        state = self.columns.split(values)
+        return state.codes[:, 0] if self.columns.levels else state.numbers
+
+
+@dataclass(frozen=True)
+class NetworkWorld:
+    """A fitted world.
+
+    Attributes:
+        following: logged next states, which jumps lead to.
+        is_jump: which rows are jumps.
+        starts: rows with which trajectories begin.
+        groups: of rows, over which the bootstrap went.
+    """
+
+    space: Space
+    actions: Actions
+    model: Ensemble
+    clone: Ensemble
+    now: State
+    following: State
+    rewards: Array
+    shift: Array
+    scale: Array
+    is_jump: NDArray[np.bool_]
+    starts: Codes
+    groups: Codes
+    bag: Bags
+
+    @property
+    def members(self) -> int:
+        return self.model.members
+
+    @property
+    def has_jumps(self) -> bool:
+        return bool(self.is_jump.any())
+
+    def inputs(self, state: State, actions: NDArray[Any]) -> Float32:
+        """Of networks, `[n, d]`."""
+        return joined([*self.space.inputs(state), self.actions.inputs(actions)])
+
+    def start(self, count: int, rng: np.random.Generator, *, logged: bool) -> State:
+        pool = np.arange(len(self.rewards)) if logged else self.starts
+        return self.now.take(rng.choice(pool, size=self.members * count))
+
+    def observe(self, state: State) -> Values:
+        return self.space.columns.join(state)
+
+    def step(
+        self, state: State, actions: NDArray[Any], rng: np.random.Generator
+    ) -> tuple[State, Array, NDArray[np.bool_]]:
+        inputs = self.inputs(state, actions)
+        outputs = self.model.outputs(inputs.reshape(self.members, -1, inputs.shape[1])).reshape(len(inputs), -1)
+        return self.drawn(state, inputs, outputs, rng)
+
+    def drawn(
+        self, state: State, inputs: Float32, outputs: Float32, rng: np.random.Generator
+    ) -> tuple[State, Array, NDArray[np.bool_]]:
+        """A draw from what a member says, `outputs [n, out]`."""
+        model, space = self.model, self.space
+        near = model.near(inputs, rng.random(len(inputs)))
+        numbers = (outputs[:, : model.count] + model.residuals[near]) * self.scale + self.shift
+        labels = model.labels(outputs, rng)
+        following = state.numbers.copy()
+        following[:, space.free] += numbers[:, :-1]
+        for column, one in space.advances.items():
+            following[:, column] = one.next(state.numbers[:, column])
+        following, is_far = space.bounded(following)
+        codes = state.codes.copy()
+        codes[:, space.free_labels] = labels[:, : len(space.free_labels)]
+        for column, one in space.label_advances.items():
+            codes[:, column] = one.next(state.codes[:, column].astype(np.float64)).astype(np.int64)
+        if self.has_jumps:
+            jumped = np.flatnonzero(labels[:, -1])
+            to = rng.choice(np.flatnonzero(self.is_jump), size=len(jumped))
+            following[jumped], codes[jumped] = self.following.numbers[to], self.following.codes[to]
+            is_far[jumped] = False
+        return State(following, codes), numbers[:, -1], is_far
+
+    def behave(self, observations: Values, rng: np.random.Generator) -> NDArray[Any]:
+        """What the log would have done, drawn from its likeness."""
+        inputs = joined(self.space.inputs(self.space.columns.split(observations)))
+        outputs = self.clone.outputs(inputs[None])[0]
+        if self.actions.columns.levels:
+            return self.clone.labels(outputs, rng)[:, 0]
+        near = self.clone.near(inputs, rng.random(len(inputs)))
+        numbers = (outputs + self.clone.residuals[near]) * self.actions.scale + self.actions.mean
+        return np.clip(numbers, self.actions.low, self.actions.high)
+
+
+def fit_networks(
+    rows: Block,
+    *,
+    members: int,
+    seed: int,
+    widths: tuple[int, ...] = WIDTHS,
+    batch_size: int = BATCH,
+    on_look: Callable[[int, float], None] = lambda steps, loss: None,
+) -> NetworkWorld:
+    """Learn a world from rows of a log."""
+    columns = Columns.of(rows.observations)
+    now, following = columns.split(rows.observations), columns.split(rows.next_observations)
+    space, actions = Space.of(columns, now, following), Actions.of(rows.actions)
+    states = space.inputs(now)
+    inputs = joined([*states, actions.inputs(actions.of_values(rows.actions))])
+    groups = blocks_of(rows.trajectory, len(rows), LEAST_GROUPS)
+    rng = np.random.default_rng([seed, 11])
+    bag = bags(groups, members, rng)
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights / rows.weights.mean()
+    changes = np.concatenate([(following.numbers - now.numbers)[:, space.free], rows.rewards[:, None]], axis=1)
+    settings: dict[str, Any] = {"widths": widths, "batch_size": batch_size, "seed": seed}
+    is_restart = _restarts(rows)
+    is_jump = _jumps(inputs, changes, weights, bag, settings) | ~_regular(space, now, following) | is_restart
+    if not is_restart.any() and not (LEAST_JUMPS <= is_jump.sum() <= MOST_JUMPS * len(rows) and _lead_somewhere(space, now, following, is_jump)):
+        is_jump = np.zeros(len(rows), np.bool_)
+    shift, scale = _standard(changes, ~is_jump)
+    labels = following.codes[:, space.free_labels]
+    sizes = [len(space.columns.levels[j]) for j in space.free_labels]
+    known = np.ones(changes.shape, np.bool_)
+    if is_jump.any():
+        known[is_jump, :-1] = False
+        labels, sizes = np.concatenate([labels, is_jump[:, None]], axis=1), [*sizes, 2]
+    numbers = np.where(known, (changes - shift) / scale, 0.0).astype(np.float32)
+    learned = Rows(inputs, numbers, labels.astype(np.int64), known, weights.astype(np.float32))
+    model = ensemble.fit(learned, tuple(sizes), bag, **settings, on_look=on_look)
+    clone = _clone(rows, actions, joined(states), bag, weights, settings)
+    begins = np.flatnonzero(~rows.follows)
+    starts = begins if len(begins) else np.arange(1)
+    return NetworkWorld(
+        space, actions, model, clone, now, following, rows.rewards, shift, scale, is_jump, starts, groups, bag
+    )
+
+
+def _standard(changes: Array, rows: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Means and deviations of the changes that are no jumps; of rewards over all rows."""
+    shift, scale = changes[rows].mean(axis=0), changes[rows].std(axis=0)
+    shift[-1], scale[-1] = changes[:, -1].mean(), changes[:, -1].std()
+    return shift, np.where(scale > 0, scale, 1.0)
+
+
+def _restarts(rows: Block) -> NDArray[np.bool_]:
+    """Rows with which an episode ended: what comes next is how the next one begins."""
+    found = np.zeros(len(rows), np.bool_)
+    if len(rows) > 1:
+        first, later = rows.observations.take(slice(1, None)), rows.next_observations.take(slice(0, -1))
+        found[:-1] = ~rows.follows[1:] & first.equals(later)
+    return found
+
+
+def _regular(space: Space, now: State, following: State) -> NDArray[np.bool_]:
+    """Rows in which columns that advance by themselves do so."""
+    regular = np.ones(len(now.numbers), np.bool_)
+    for column, one in space.advances.items():
+        regular &= one.next(now.numbers[:, column]) == following.numbers[:, column]
+    for column, one in space.label_advances.items():
+        regular &= one.next(now.codes[:, column].astype(np.float64)) == following.codes[:, column]
+    return regular
+
+
+def _jumps(inputs: Float32, changes: Array, weights: Array, bag: Bags, settings: dict[str, Any]) -> NDArray[np.bool_]:
+    """Rows that do what no other row does: found by a glance of networks that large errors do not move."""
+    moves = changes[:, :-1]
+    if not moves.shape[1]:
+        return np.zeros(len(moves), np.bool_)
+    middle = np.median(moves, axis=0)
+    spread = np.maximum(1.4826 * np.median(np.abs(moves - middle), axis=0), 1e-3 * np.maximum(moves.std(axis=0), 1e-12))
+    numbers = np.clip((moves - middle) / spread, -10.0, 10.0).astype(np.float32)
+    known = np.ones(numbers.shape, np.bool_)
+    rows = Rows(inputs, numbers, np.zeros((len(moves), 0), np.int64), known, weights.astype(np.float32))
+    first = Bags(bag.own[:1], bag.held_out[:1], bag.is_held_out[:1])
+    glance = ensemble.fit(rows, (), first, **settings, most_steps=GLANCE)
+    errors = (moves - middle) / spread - glance.outputs(inputs[None])[0]
+    usual = np.maximum(1.4826 * np.median(np.abs(errors), axis=0), 0.05)
+    return np.asarray((np.abs(errors) > JUMP * usual).any(axis=1))
+
+
+def _lead_somewhere(space: Space, now: State, following: State, is_jump: NDArray[np.bool_]) -> bool:
+    """Whether jumps are told by where they lead, as resets are, and not by how far they go, as large noise is."""
+    to, by = following.numbers[is_jump], (following.numbers - now.numbers)[is_jump]
+    far = (to.var(axis=0) / space.scale**2)[space.free].sum(), (by.var(axis=0) / space.scale**2)[space.free].sum()
+    return bool(far[0] <= far[1])
+
+
+def _clone(
+    rows: Block, actions: Actions, states: Float32, bag: Bags, weights: Array, settings: dict[str, Any]
+) -> Ensemble:
+    """What the log does where: one network."""
+    taken = actions.of_values(rows.actions)
+    levels = actions.columns.levels
+    if levels:
+        numbers, labels, sizes = np.zeros((len(rows), 0)), taken[:, None], (len(levels[0]),)
+    else:
+        numbers = (taken - actions.mean) / actions.scale
+        labels, sizes = np.zeros((len(rows), 0), np.int64), ()
+    learned = Rows(
+        states, numbers.astype(np.float32), labels, np.ones(numbers.shape, np.bool_), weights.astype(np.float32)
+    )
+    first = Bags(bag.own[:1], bag.held_out[:1], bag.is_held_out[:1])
+    return ensemble.fit(learned, sizes, first, **settings)

@@ -1,0 +1,169 @@
+"""A process that was learned from a log: where it starts, what is seen, what a step does; and rollouts of policies in it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro.checks import Array
+from cesaro.data.blocks import joined_values
+from cesaro.data.values import Values
+from cesaro.errors import InputError
+
+Act = Callable[[Values, np.random.Generator], NDArray[Any]]
+
+# Steps of the first stretch; later ones are twice as long each, until all steps together are so many.
+FIRST, MOST_STEPS = 100, 6_400
+# Particles of each member, half of them from where trajectories begin.
+PARTICLES = 240
+# Means may differ by so many standard errors: each comparison fails by chance once in 2,000 times.
+AGREE = 3.5
+# Means of a particle over two stretches are uncorrelated if it forgets its start.
+REMEMBERED = 0.25
+# The Monte-Carlo error that is small enough, as a part of the spread of members, or of the spread of rewards.
+OF_SPREAD, OF_REWARDS = 0.25, 0.002
+# Pictures of where the target is: so many pairs are kept.
+SEEN = 20_000
+
+
+class Process(Protocol):
+    """Several members that are stepped together: particles of the first member, then those of the second, and so on."""
+
+    members: int
+
+    def start(self, count: int, rng: np.random.Generator, *, logged: bool) -> Any:
+        """States of `count` particles per member: where trajectories begin, or anywhere in the log."""
+
+    def observe(self, state: Any) -> Values:
+        """What a policy sees, as the log has it."""
+
+    def step(self, state: Any, actions: Any, rng: np.random.Generator) -> tuple[Any, Array, NDArray[np.bool_]]:
+        """The next states, the rewards, and which particles had to be held back near the log."""
+
+    def behave(self, observations: Values, rng: np.random.Generator) -> NDArray[Any]:
+        """What the log would have done."""
+
+@dataclass
+class Rollout:
+    """Particles that follow a policy."""
+
+    process: Process
+    act: Act
+    state: Any
+    rng: np.random.Generator
+
+    def step(self) -> tuple[Values, NDArray[Any], Array, NDArray[np.bool_]]:
+        """Observations, actions, rewards, and which particles were held back."""
+        seen = self.process.observe(self.state)
+        actions = self.act(seen, self.rng)
+        self.state, rewards, is_far = self.process.step(self.state, actions, self.rng)
+        return seen, actions, rewards, is_far
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a policy earns in a world.
+
+    Attributes:
+        by_member: `[members]`.
+        errors: of the simulation, `[members]`; zero where rates are exact.
+        trace: rewards per step by member, over stretches of steps, `[members, stretches]`.
+        far: the share of steps in which a rollout was held back near the log.
+        steps: of each particle, in all.
+        seen: observations and actions of the target in the last stretch, and which member they are of; None where rates are
+            exact.
+    """
+
+    by_member: Array
+    errors: Array
+    trace: Array
+    far: float
+    steps: int
+    seen: tuple[Values, NDArray[Any], NDArray[np.int64]] | None = None
+
+    @property
+    def rate(self) -> float:
+        """The median over members."""
+        return float(np.median(self.by_member))
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation over members."""
+        return float(self.by_member.std(ddof=1)) if len(self.by_member) > 1 else 0.0
+
+    @property
+    def error(self) -> float:
+        """The Monte-Carlo error of the rate."""
+        return float(np.sqrt((self.errors**2).mean() / len(self.errors)))
+
+
+def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Generator) -> Rates:
+    """Rates by rollouts, of the last and longest stretch, once starts are forgotten.
+
+    Raises:
+        InputError: the rate depends on the start.
+    """
+    half, members = PARTICLES // 2, process.members
+    groups = [Rollout(process, act, process.start(half, rng, logged=logged), rng) for logged in (False, True)]
+    steps, total, far, trace = FIRST, 0, 0.0, []
+    before = np.zeros((2, members, half))
+    while True:
+        keeps = total + 3 * steps > MOST_STEPS or total >= 3 * FIRST
+        kept: list[tuple[Values, NDArray[Any], NDArray[np.int64]]] = []
+        earned, every = np.zeros((2, members * half)), max(1, steps // max(1, SEEN // (2 * members * half)))
+        for step in range(steps):
+            row = np.zeros((2, members))
+            for number, group in enumerate(groups):
+                seen, actions, rewards, is_far = group.step()
+                earned[number] += rewards
+                far += float(is_far.mean()) / 2
+                row[number] = rewards.reshape(members, -1).mean(axis=1)
+                if keeps and step % every == 0:
+                    kept.append((seen, actions, np.repeat(np.arange(members), half)))
+            trace.append(row.mean(axis=0))
+        total += steps
+        means = earned.reshape(2, members, half) / steps
+        by_member, errors = means.mean(axis=(0, 2)), means.std(axis=(0, 2), ddof=1) / np.sqrt(2 * half)
+        apart = _differ(means[0], means[1])
+        moved = _differ(means.swapaxes(0, 1).reshape(members, -1), before.swapaxes(0, 1).reshape(members, -1))
+        remembered = _remembered(means, before)
+        settled = total > FIRST and max(apart, moved) <= AGREE and remembered <= REMEMBERED
+        goal = max(OF_SPREAD * float(by_member.std()), OF_REWARDS * float(np.abs(means).mean()))
+        if settled and keeps and (errors.mean() <= goal or total + 2 * steps > MOST_STEPS):
+            break
+        if total + 2 * steps > MOST_STEPS:
+            if apart > AGREE or remembered > REMEMBERED:
+                raise InputError(
+                    f"The rate of policy {name!r} must not depend on the start. In the world that was learned it does: after "
+                    f"{total:,} steps, starts of trajectories and other logged states differ by {apart:.1f} standard errors, and what a "
+                    f"rollout earns in one stretch tells what it earns in the next (correlation {remembered:.2f}); look for groups "
+                    "of states that never meet, and evaluate each on its own."
+                )
+            break
+        before, steps = means, 2 * steps
+    rewards = np.stack(trace, axis=1)
+    return Rates(by_member, errors, rewards, far / total, total, _together(kept))
+
+
+def _differ(one: Array, other: Array) -> float:
+    """Of means over particles, `[members, particles]`: the root mean square over members, in standard errors."""
+    error = np.sqrt(one.var(axis=1, ddof=1) / one.shape[1] + other.var(axis=1, ddof=1) / other.shape[1])
+    difference = one.mean(axis=1) - other.mean(axis=1)
+    noise = np.maximum(error, 1e-9 * np.maximum(np.abs(one).max(), 1e-300))
+    return float(np.sqrt(np.mean((difference / noise) ** 2)))
+
+
+def _remembered(now: Array, before: Array) -> float:
+    """The correlation over particles between means in two stretches, within members."""
+    one, other = (
+        (means - means.mean(axis=(0, 2), keepdims=True)).ravel() for means in (now, before)
+    )
+    size = np.sqrt((one**2).sum() * (other**2).sum())
+    return float(one @ other / size) if size > 0 else 0.0
+
+
+def _together(parts: list[tuple[Values, NDArray[Any], NDArray[np.int64]]]) -> Any:
+    observations = joined_values([seen for seen, _, _ in parts])
+    return observations, *(np.concatenate(column) for column in zip(*(part[1:] for part in parts)))

@@ -1,0 +1,235 @@
+"""`World`: a log in, a process out that can be run: under its own behavior, or under a policy."""
+
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from cesaro import checks
+from cesaro.checks import Array
+from cesaro.data import Log, Transitions
+from cesaro.data.blocks import Block, joined_values
+from cesaro.data.values import Categories, Values
+from cesaro.devices import starting_jax
+from cesaro.errors import InputError
+from cesaro.features import sample_rows
+from cesaro.policies import Attached, attach
+from cesaro.progress import stage
+from cesaro.worlds.process import Act, Process, Rates, Rollout, simulated_rates
+from cesaro.worlds.tabular import TabularWorld, fit_tabular, table_of
+
+# Rows that a world is fitted on; of a longer log a sample.
+MOST_ROWS = 1_000_000
+# Rows per input that networks need.
+ROWS_PER_INPUT = 50
+# Draws per state from a policy that gives no probabilities.
+DRAWS = 200
+
+
+class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+    """A process that was learned from a log: what comes next, what it earns, and what the log does.
+
+    A discrete log becomes its empirical MDP, whose members are draws from Dirichlet posteriors. Any other becomes an ensemble of
+    networks, each on a bootstrap of the log's trajectories, with noise from held-out rows. Columns keep their kinds: whole numbers
+    stay whole, bounds that many rows lie on are kept, and a column that advances by itself, such as the hour, does so.
+
+    Args:
+        members: how many processes are learned; their spread tells what the log leaves open.
+        widths: units of the hidden layers.
+        batch_size: rows of one step of training.
+        random_state: seed of everything random.
+        quiet: no progress bar.
+
+    Attributes:
+        process_: what was learned.
+        notes_: sentences on columns that were left out.
+
+    Example:
+        >>> import numpy as np, cesaro as cs
+        >>> rng = np.random.default_rng(0)
+        >>> state = np.cumsum(rng.integers(0, 2, 5000)) % 3
+        >>> log = cs.Transitions(state, rng.integers(0, 2, 5000), rewards=(state == 2).astype(float))
+        >>> world = cs.World(quiet=True).fit(log)
+        >>> round(world.rate("uniform").rate, 1)
+        0.3
+        >>> world.simulate("uniform", trajectories=4, length=100, rng=rng)
+        Transitions(396 transitions, 400 rows)
+    """
+
+    def __init__(
+        self,
+        members: int = 5,
+        widths: tuple[int, ...] = (64, 64),
+        batch_size: int = 256,
+        random_state: int = 0,
+        quiet: bool = False,
+    ) -> None:
+        self.members = members
+        self.widths = widths
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.quiet = quiet
+
+    def fit(self, log: Log, policy: Any = None) -> Self:
+        """Learn the process of a log; `policy` is not used."""
+        if not isinstance(log, Log):
+            raise InputError(f"log must be a Log or Transitions. Got {type(log).__name__}; see cesaro.read.")
+        members = checks.count("members", self.members, low=2, high=1_000)
+        seed = checks.count("random_state", self.random_state, low=0)
+        widths = tuple(checks.count("widths", width, high=100_000) for width in self.widths)
+        batch = checks.count("batch_size", self.batch_size, high=1_000_000)
+        opened = log.opened(quiet=self.quiet)
+        rows = opened.part(sample_rows(len(opened), seed, MOST_ROWS))
+        self.log_, self.notes_ = opened, ()
+        states = opened.states() if rows.actions.is_discrete else None
+        self.process_: Process
+        if states is not None:
+            self.process_ = fit_tabular(rows, states, members=members, seed=seed)
+            return self
+        self.notes_ = _check_rows(rows)
+        with starting_jax():
+            from cesaro.worlds.networks import fit_networks  # JAX takes a second to import
+        with stage("learning the world", quiet=self.quiet):
+            self.process_ = fit_networks(rows, members=members, seed=seed, widths=widths, batch_size=batch)
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "process_")
+
+    def _target(self, policy: Any) -> tuple[Attached, Act]:
+        """A policy on the log, and how it acts in the world."""
+        if not hasattr(self, "process_"):
+            raise NotFittedError("This World is not fitted yet; call fit(log) first.")
+        target = policy if isinstance(policy, Attached) else attach(policy, self.log_)
+        return target, self.process_.behave if target.is_logged else partial(_sample, target)
+
+    def rate(self, policy: Any) -> Rates:
+        """What a policy earns per step in every member, with the error of the simulation.
+
+        Args:
+            policy: anything that `cesaro.policy` takes; "logged" is the log's own behavior, as the world has learned it.
+
+        Raises:
+            InputError: the rate depends on the start, or the log does not show what the target does.
+        """
+        target, act = self._target(policy)
+        if isinstance(self.process_, TabularWorld) and not target.is_logged:
+            return self.process_.exact_rates(table_of(self.process_, target, lambda seen: self._shares(target, seen)))
+        return simulated_rates(self.process_, act, target.name, np.random.default_rng([self.random_state, 13]))
+
+    def _shares(self, target: Attached, seen: Values) -> Array:
+        """The target's actions at states, from many draws."""
+        rng = np.random.default_rng([self.random_state, 14])
+        assert isinstance(self.process_, TabularWorld)
+        shares = np.zeros(self.process_.shape)
+        for _ in range(DRAWS):
+            shares[np.arange(len(seen)), target.sample(seen.plain(), rng).astype(np.int64)] += 1 / DRAWS
+        return shares
+
+    def simulate(
+        self, policy: Any, trajectories: int, length: int, rng: np.random.Generator, *, member: int | None = None
+    ) -> Transitions:
+        """A log of the policy in the world, with the columns and kinds of the real one.
+
+        Args:
+            policy: as in `rate`.
+            trajectories: how many; members take turns.
+            length: rows of each.
+            rng: all that is random comes from it.
+            member: of this member alone; None: of all of them.
+        """
+        count, rows = checks.count("trajectories", trajectories), checks.count("length", length, low=2)
+        (_, act), members = self._target(policy), self.process_.members
+        each = count if member is not None else -(-count // members)
+        chosen = np.arange(members * each).reshape(members, each)
+        order = chosen[member] if member is not None else chosen.T.ravel()[:count]
+        rollout = Rollout(self.process_, act, self.process_.start(each, rng, logged=False), rng)
+        seen, taken, earned = [], [], []
+        for _ in range(rows):
+            observations, actions, rewards, _ = rollout.step()
+            seen.append(observations.take(order))
+            taken.append(actions[order])
+            earned.append(rewards[order])
+        return self._transitions(seen, np.stack(taken), np.stack(earned))
+
+    def _transitions(self, seen: list[Values], taken: Any, earned: Array) -> Transitions:
+        steps, count = earned.shape
+        by_trajectory = np.arange(steps * count).reshape(steps, count).T.ravel()
+        observations = joined_values(seen).take(by_trajectory)
+        actions = taken.reshape(steps * count, *taken.shape[2:])[by_trajectory]
+        like = self.log_.part(np.arange(1))
+        levels = self.log_.action_levels
+        if levels is not None:
+            actions = levels[actions]
+        elif like.actions.form == "lone":
+            actions = actions[:, 0]
+        kinds = {
+            name: "category" if isinstance(column, Categories) else "number"
+            for name, column in zip(like.observations.names, like.observations.columns)
+        }
+        plain = observations.plain()
+        named = {} if isinstance(plain, dict) else {"observation": next(iter(kinds.values()))}
+        kinds = kinds if isinstance(plain, dict) else named
+        kinds["action"] = "number" if levels is None else "category"
+        return Transitions(
+            plain,
+            actions,
+            earned.T.ravel(),
+            trajectory=np.repeat(np.arange(count), steps),
+            kinds=kinds,
+        )
+
+    def report(self) -> dict[str, Any]:
+        """How well the world fits, on rows that networks did not learn from."""
+        if not hasattr(self, "process_"):
+            raise NotFittedError("This World is not fitted yet; call fit(log) first.")
+        process: Any = self.process_
+        if isinstance(process, TabularWorld):
+            logged = np.bincount(process.pairs, minlength=len(process.logged))
+            return {
+                "kind": "empirical MDP",
+                "members": process.members,
+                "states": process.shape[0],
+                "actions": process.shape[1],
+                "pairs": int(np.count_nonzero(logged)),
+                "pairs_seen_once": int(np.count_nonzero(logged == 1)),
+            }
+        free = [process.space.columns.number_names[j] for j in process.space.free]
+        return {
+            "kind": "networks",
+            "members": process.members,
+            "widths": list(self.widths),
+            "steps": process.model.steps,
+            "explained": dict(zip([*free, "reward"], process.model.r_squared.tolist())),
+            "advances": [process.space.columns.number_names[j] for j in process.space.advances],
+            "jumps": float(process.is_jump.mean()),
+            "notes": list(self.notes_),
+        }
+
+
+def _sample(target: Attached, observations: Values, rng: np.random.Generator) -> Any:
+    return target.sample(observations.plain(), rng)
+
+
+def _check_rows(rows: Block) -> tuple[str, ...]:
+    """Refuse a log that is too short for its columns, and say what is left out."""
+    notes = []
+    inputs = 0
+    for values in (rows.observations, rows.actions):
+        for name, column in zip(values.names, values.columns):
+            if isinstance(column, Categories):
+                inputs += len(column.levels)
+                continue
+            wide = column.reshape(len(rows), -1)
+            varied = (wide != wide[0]).any(axis=0)
+            inputs += int(varied.sum())
+            if not varied.all() and values is rows.observations:
+                notes.append(f'Column "{name}" is constant in the log, and the world leaves it as it is.')
+    if len(rows) < ROWS_PER_INPUT * inputs:
+        raise InputError(
+            f"A world needs {ROWS_PER_INPUT} rows for each of its {inputs} inputs (numbers, and labels one by one). Got {len(rows):,} "
+            f"rows, and {ROWS_PER_INPUT * inputs:,} are needed; leave out columns that the policy does not need, or collect more."
+        )
+    return tuple(notes)

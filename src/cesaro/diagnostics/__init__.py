@@ -1,7 +1,7 @@
 """What could be wrong with an estimate: each finding has a value, a verdict, one sentence and a remedy."""
 
 from cesaro.checks import decomposing
-from cesaro.diagnostics import description, equations, learned, maps, rows, support
+from cesaro.diagnostics import description, equations, learned, maps, rows, support, worlds
 from cesaro.diagnostics.finding import OTHERS, SEVERITY, Check, Diagnostic, Verdict, widened, worst
 from cesaro.diagnostics.subject import Subject
 
@@ -17,6 +17,7 @@ LOOKS = (
     rows.over_rows,
     maps.learned_methods,
     learned.learned,
+    worlds.world,
 )
 # By the headings of the page on diagnostics, whose tables are made from them (docs/hooks/findings_page.py).
 SECTIONS: dict[str, tuple[Check, ...]] = {
@@ -27,6 +28,7 @@ SECTIONS: dict[str, tuple[Check, ...]] = {
     "Are the rows as standard errors assume?": rows.CHECKS,
     "Learned methods with linear functions": learned.LINEAR_CHECKS,
     "Networks": learned.NETWORK_CHECKS,
+    "Worlds": worlds.CHECKS,
     "About methods that were not used": (maps.LEARNING_BY_METHOD, maps.LEARNED_METHODS),
 }
 

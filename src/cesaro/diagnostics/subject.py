@@ -11,6 +11,7 @@ from cesaro.checks import Array
 from cesaro.closed_forms import dense, tabular
 from cesaro.closed_forms.plug_in import PlugIn
 from cesaro.data import Log
+from cesaro.diagnostics.worlds import Learned
 from cesaro.features import OneHot, sample_rows
 from cesaro.features.networks import Members
 from cesaro.passes.influence import ClosedForm, Series, Totals, influence
@@ -119,6 +120,7 @@ class Subject:
         runs: of a learned method; None for the closed form and for the policy `logged`.
         label: what answers call that method.
         networks: whose last hidden layers are the features; None for other features.
+        world: that the estimate comes from; None for other methods.
     """
 
     prepared: Prepared
@@ -136,11 +138,12 @@ class Subject:
     runs: Runs | None = None
     label: str = ""
     networks: NetworkFeatures | None = None
+    world: Learned | None = None
 
     @property
     def is_linear(self) -> bool:
-        """Whether values are linear in the features; networks are not."""
-        return self.runs is None or self.runs.members is None
+        """Whether values are linear in the features; networks and worlds are not."""
+        return self.world is None and (self.runs is None or self.runs.members is None)
 
     @property
     def log(self) -> Log | None:

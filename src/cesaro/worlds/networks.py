@@ -17,6 +17,7 @@ from cesaro.data.blocks import Block
 from cesaro.data.values import Values
 from cesaro.worlds import ensemble
 from cesaro.worlds.ensemble import Bags, Ensemble, Float32, Rows, bags, blocks_of
+from cesaro.worlds.process import Step
 from cesaro.worlds.space import Codes, Columns, Space, State, joined, one_hot
 
 # A step is a jump if it leaves what others do by more than so many robust deviations; at most so many steps are jumps.
@@ -63,7 +64,9 @@ class NetworkWorld:
     """A fitted world.
 
     Attributes:
-        following: logged next states, which jumps lead to.
+        now, taken, following, rewards: the rows of the log; jumps lead to next states of theirs.
+        follows: whether a row goes on from the one before.
+        shift, scale: of changes and rewards, which networks see standardized.
         is_jump: which rows are jumps.
         starts: rows with which trajectories begin.
         groups: of rows, over which the bootstrap went.
@@ -74,8 +77,10 @@ class NetworkWorld:
     model: Ensemble
     clone: Ensemble
     now: State
+    taken: NDArray[Any]
     following: State
     rewards: Array
+    follows: NDArray[np.bool_]
     shift: Array
     scale: Array
     is_jump: NDArray[np.bool_]
@@ -99,19 +104,21 @@ class NetworkWorld:
         pool = np.arange(len(self.rewards)) if logged else self.starts
         return self.now.take(rng.choice(pool, size=self.members * count))
 
+    def state_of(self, observations: Values) -> State:
+        return self.space.columns.split(observations)
+
+    def coded(self, actions: Values) -> NDArray[Any]:
+        return self.actions.of_values(actions)
+
     def observe(self, state: State) -> Values:
         return self.space.columns.join(state)
 
-    def step(
-        self, state: State, actions: NDArray[Any], rng: np.random.Generator
-    ) -> tuple[State, Array, NDArray[np.bool_]]:
+    def step(self, state: State, actions: NDArray[Any], rng: np.random.Generator) -> Step:
         inputs = self.inputs(state, actions)
         outputs = self.model.outputs(inputs.reshape(self.members, -1, inputs.shape[1])).reshape(len(inputs), -1)
         return self.drawn(state, inputs, outputs, rng)
 
-    def drawn(
-        self, state: State, inputs: Float32, outputs: Float32, rng: np.random.Generator
-    ) -> tuple[State, Array, NDArray[np.bool_]]:
+    def drawn(self, state: State, inputs: Float32, outputs: Float32, rng: np.random.Generator) -> Step:
         """A draw from what a member says, `outputs [n, out]`."""
         model, space = self.model, self.space
         near = model.near(inputs, rng.random(len(inputs)))
@@ -126,12 +133,14 @@ class NetworkWorld:
         codes[:, space.free_labels] = labels[:, : len(space.free_labels)]
         for column, one in space.label_advances.items():
             codes[:, column] = one.next(state.codes[:, column].astype(np.float64)).astype(np.int64)
+        is_jump = np.zeros(len(inputs), np.bool_)
         if self.has_jumps:
             jumped = np.flatnonzero(labels[:, -1])
+            is_jump[jumped] = True
             to = rng.choice(np.flatnonzero(self.is_jump), size=len(jumped))
             following[jumped], codes[jumped] = self.following.numbers[to], self.following.codes[to]
             is_far[jumped] = False
-        return State(following, codes), numbers[:, -1], is_far
+        return Step(State(following, codes), numbers[:, -1], is_far, is_jump)
 
     def behave(self, observations: Values, rng: np.random.Generator) -> NDArray[Any]:
         """What the log would have done, drawn from its likeness."""
@@ -158,7 +167,8 @@ def fit_networks(
     now, following = columns.split(rows.observations), columns.split(rows.next_observations)
     space, actions = Space.of(columns, now, following), Actions.of(rows.actions)
     states = space.inputs(now)
-    inputs = joined([*states, actions.inputs(actions.of_values(rows.actions))])
+    taken = actions.of_values(rows.actions)
+    inputs = joined([*states, actions.inputs(taken)])
     groups = blocks_of(rows.trajectory, len(rows), LEAST_GROUPS)
     rng = np.random.default_rng([seed, 11])
     bag = bags(groups, members, rng)
@@ -179,11 +189,25 @@ def fit_networks(
     numbers = np.where(known, (changes - shift) / scale, 0.0).astype(np.float32)
     learned = Rows(inputs, numbers, labels.astype(np.int64), known, weights.astype(np.float32))
     model = ensemble.fit(learned, tuple(sizes), bag, **settings, on_look=on_look)
-    clone = _clone(rows, actions, joined(states), bag, weights, settings)
+    clone = _clone(taken, actions, joined(states), bag, weights, settings)
     begins = np.flatnonzero(~rows.follows)
     starts = begins if len(begins) else np.arange(1)
     return NetworkWorld(
-        space, actions, model, clone, now, following, rows.rewards, shift, scale, is_jump, starts, groups, bag
+        space=space,
+        actions=actions,
+        model=model,
+        clone=clone,
+        now=now,
+        taken=taken,
+        following=following,
+        rewards=rows.rewards,
+        follows=rows.follows,
+        shift=shift,
+        scale=scale,
+        is_jump=is_jump,
+        starts=starts,
+        groups=groups,
+        bag=bag,
     )
 
 
@@ -238,16 +262,15 @@ def _lead_somewhere(space: Space, now: State, following: State, is_jump: NDArray
 
 
 def _clone(
-    rows: Block, actions: Actions, states: Float32, bag: Bags, weights: Array, settings: dict[str, Any]
+    taken: NDArray[Any], actions: Actions, states: Float32, bag: Bags, weights: Array, settings: dict[str, Any]
 ) -> Ensemble:
     """What the log does where: one network."""
-    taken = actions.of_values(rows.actions)
     levels = actions.columns.levels
     if levels:
-        numbers, labels, sizes = np.zeros((len(rows), 0)), taken[:, None], (len(levels[0]),)
+        numbers, labels, sizes = np.zeros((len(taken), 0)), taken[:, None], (len(levels[0]),)
     else:
         numbers = (taken - actions.mean) / actions.scale
-        labels, sizes = np.zeros((len(rows), 0), np.int64), ()
+        labels, sizes = np.zeros((len(taken), 0), np.int64), ()
     learned = Rows(
         states, numbers.astype(np.float32), labels, np.ones(numbers.shape, np.bool_), weights.astype(np.float32)
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,20 @@ OF_SPREAD, OF_REWARDS = 0.25, 0.002
 SEEN = 20_000
 
 
+class Step(NamedTuple):
+    """What a step of all particles did.
+
+    Attributes:
+        is_far: which of them had to be held back near the log.
+        is_jump: which of them were reset, or ended.
+    """
+
+    state: Any
+    rewards: Array
+    is_far: NDArray[np.bool_]
+    is_jump: NDArray[np.bool_]
+
+
 class Process(Protocol):
     """Several members that are stepped together: particles of the first member, then those of the second, and so on."""
 
@@ -39,8 +53,14 @@ class Process(Protocol):
     def observe(self, state: Any) -> Values:
         """What a policy sees, as the log has it."""
 
-    def step(self, state: Any, actions: Any, rng: np.random.Generator) -> tuple[Any, Array, NDArray[np.bool_]]:
-        """The next states, the rewards, and which particles had to be held back near the log."""
+    def step(self, state: Any, actions: Any, rng: np.random.Generator) -> Step:
+        """What every particle does next."""
+
+    def state_of(self, observations: Values) -> Any:
+        """Particles that see this: as many for every member, in the order of particles."""
+
+    def coded(self, actions: Values) -> NDArray[Any]:
+        """Logged actions as policies on a log give them."""
 
     def behave(self, observations: Values, rng: np.random.Generator) -> NDArray[Any]:
         """What the log would have done."""
@@ -54,12 +74,13 @@ class Rollout:
     state: Any
     rng: np.random.Generator
 
-    def step(self) -> tuple[Values, NDArray[Any], Array, NDArray[np.bool_]]:
-        """Observations, actions, rewards, and which particles were held back."""
+    def step(self) -> tuple[Values, NDArray[Any], Step]:
+        """Observations, actions, and what they did."""
         seen = self.process.observe(self.state)
         actions = self.act(seen, self.rng)
-        self.state, rewards, is_far = self.process.step(self.state, actions, self.rng)
-        return seen, actions, rewards, is_far
+        done = self.process.step(self.state, actions, self.rng)
+        self.state = done.state
+        return seen, actions, done
 
 
 @dataclass(frozen=True)
@@ -71,6 +92,7 @@ class Rates:
         errors: of the simulation, `[members]`; zero where rates are exact.
         trace: rewards per step by member, over stretches of steps, `[members, stretches]`.
         far: the share of steps in which a rollout was held back near the log.
+        jumps: the share of steps with a reset or an end, in the last stretch.
         steps: of each particle, in all.
         seen: observations and actions of the target in the last stretch, and which member they are of; None where rates are
             exact.
@@ -80,6 +102,7 @@ class Rates:
     errors: Array
     trace: Array
     far: float
+    jumps: float
     steps: int
     seen: tuple[Values, NDArray[Any], NDArray[np.int64]] | None = None
 
@@ -113,13 +136,15 @@ def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Genera
         keeps = total + 3 * steps > MOST_STEPS or total >= 3 * FIRST
         kept: list[tuple[Values, NDArray[Any], NDArray[np.int64]]] = []
         earned, every = np.zeros((2, members * half)), max(1, steps // max(1, SEEN // (2 * members * half)))
+        jumps = 0.0
         for step in range(steps):
             row = np.zeros((2, members))
             for number, group in enumerate(groups):
-                seen, actions, rewards, is_far = group.step()
-                earned[number] += rewards
-                far += float(is_far.mean()) / 2
-                row[number] = rewards.reshape(members, -1).mean(axis=1)
+                seen, actions, done = group.step()
+                earned[number] += done.rewards
+                far += float(done.is_far.mean()) / 2
+                jumps += float(done.is_jump.mean()) / 2
+                row[number] = done.rewards.reshape(members, -1).mean(axis=1)
                 if keeps and step % every == 0:
                     kept.append((seen, actions, np.repeat(np.arange(members), half)))
             trace.append(row.mean(axis=0))
@@ -144,7 +169,7 @@ def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Genera
             break
         before, steps = means, 2 * steps
     rewards = np.stack(trace, axis=1)
-    return Rates(by_member, errors, rewards, far / total, total, _together(kept))
+    return Rates(by_member, errors, rewards, far / total, jumps / steps, total, _together(kept))
 
 
 def _differ(one: Array, other: Array) -> float:

@@ -19,7 +19,7 @@ from cesaro.errors import InputError
 from cesaro.mdp import TabularMDP
 from cesaro.policies import Attached
 from cesaro.policies.labels import show
-from cesaro.worlds.process import Rates
+from cesaro.worlds.process import Rates, Step
 from cesaro.worlds.space import Codes
 
 # Rows that are added to each pair of state and action before a posterior is drawn, spread like all rows of the state.
@@ -119,12 +119,19 @@ class TabularWorld:
         pool = pool if logged else pool[self.starts]
         return Particles(np.repeat(np.arange(self.members), count), rng.choice(pool, size=self.members * count))
 
+    def state_of(self, observations: Values) -> Particles:
+        place = np.minimum(np.searchsorted(self.numbers, state_numbers(observations)), len(self.numbers) - 1)
+        return Particles(np.repeat(np.arange(self.members), len(place) // self.members), place)
+
+    def coded(self, actions: Values) -> Codes:
+        column = actions.columns[0]
+        assert isinstance(column, Categories)
+        return column.codes
+
     def observe(self, state: Particles) -> Values:
         return self.states(state.state)
 
-    def step(
-        self, state: Particles, actions: NDArray[Any], rng: np.random.Generator
-    ) -> tuple[Particles, Array, NDArray[np.bool_]]:
+    def step(self, state: Particles, actions: NDArray[Any], rng: np.random.Generator) -> Step:
         pairs = state.state * self.shape[1] + actions
         self._check(pairs, "simulation")
         following, rewards = np.empty(len(pairs), np.int64), np.empty(len(pairs))
@@ -139,7 +146,8 @@ class TabularWorld:
         order, first, count = self._rows_of_pairs
         row = order[first[pairs] + (rng.random(len(pairs)) * count[pairs]).astype(np.int64)]
         rewards += self.rewards[row] - self._mean[pairs]
-        return Particles(state.member, following), rewards, np.zeros(len(pairs), np.bool_)
+        never = np.zeros(len(pairs), np.bool_)
+        return Step(Particles(state.member, following), rewards, never, never)
 
     @cached_property
     def _rows_of_pairs(self) -> tuple[Codes, Codes, Codes]:
@@ -165,7 +173,7 @@ class TabularWorld:
 
     def behave(self, observations: Values, rng: np.random.Generator) -> Codes:
         """What the log would have done: the action of a logged row of the same state."""
-        place = np.minimum(np.searchsorted(self.numbers, state_numbers(observations)), len(self.numbers) - 1)
+        place = self.state_of(observations).state
         states, actions = self.shape
         counts = np.bincount(self.pairs, self.weights, len(self.logged)).reshape(states, actions)[place]
         counts = np.where(counts.sum(axis=1, keepdims=True) > 0, counts, 1.0)
@@ -190,7 +198,7 @@ class TabularWorld:
             self._check(used, "long run")
             own, earned = chain[inside][:, inside], (spread @ rewards)[inside]
             rates.append(exact.reward_rate(TabularMDP([own], earned[:, None]), np.ones((len(inside), 1))))
-        return Rates(np.array(rates), np.zeros(len(rates)), np.zeros((len(rates), 0)), 0.0, 0)
+        return Rates(np.array(rates), np.zeros(len(rates)), np.zeros((len(rates), 0)), 0.0, 0.0, 0)
 
 
 def fit_tabular(rows: Block, states: Codes, *, members: int, seed: int) -> TabularWorld:

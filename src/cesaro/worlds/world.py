@@ -148,10 +148,10 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         rollout = Rollout(self.process_, act, self.process_.start(each, rng, logged=False), rng)
         seen, taken, earned = [], [], []
         for _ in range(rows):
-            observations, actions, rewards, _ = rollout.step()
+            observations, actions, done = rollout.step()
             seen.append(observations.take(order))
             taken.append(actions[order])
-            earned.append(rewards[order])
+            earned.append(done.rewards[order])
         return self._transitions(seen, np.stack(taken), np.stack(earned))
 
     def _transitions(self, seen: list[Values], taken: Any, earned: Array) -> Transitions:

@@ -1,0 +1,205 @@
+"""When not to believe a world: what it says of things that the log knows, and where its rollouts go."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most
+from cesaro.text import percent
+
+if TYPE_CHECKING:
+    from cesaro.diagnostics.subject import Subject
+
+# The world's rate of the log's own behavior may miss the log's by so many half widths of the answer's interval, beyond its noise.
+CONTROL_CAUTION, CONTROL_BAD = 0.5, 1.0
+NOISE = 2.0
+# A residual is there beyond so many standard errors, and matters from these parts of the half width.
+RESIDUAL_CAUTION, RESIDUAL_BAD = 0.5, 1.5
+# The spread of members, as a part of the difference from the log.
+SPREAD_CAUTION, SPREAD_BAD = 0.25, 1.0
+# Shares of the target's time beyond the log, and of steps that had to be held back near it.
+OUTSIDE_CAUTION, OUTSIDE_BAD = 0.05, 0.3
+FAR_CAUTION, FAR_BAD = 0.001, 0.05
+# What the row before explains of what the world leaves open.
+MEMORY_CAUTION, MEMORY_BAD = 0.03, 0.15
+# Ends in rollouts, as a multiple of those in the log.
+ENDS_CAUTION, ENDS_BAD = 1.5, 4.0
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a learned world says about itself.
+
+    Attributes:
+        control, control_error: what the log's own behavior earns in it.
+        spread: of the target's rate over members.
+        residual, residual_error: by how much held-out rows say that the target earns more; None of a discrete log, and so below.
+        outside: the share of the target's pairs beyond the log.
+        memory: what the row before explains of residuals.
+        explained: the share of variance explained, by column, held out.
+        far: the share of steps held back near the log.
+        jumps, logged_jumps: the share of steps with a reset or an end, of the target and in the log.
+    """
+
+    control: float
+    control_error: float
+    spread: float
+    residual: float | None
+    residual_error: float | None
+    outside: float | None
+    memory: float | None
+    explained: dict[str, float] | None
+    far: float
+    jumps: float
+    logged_jumps: float
+
+
+CONTROL = Check(
+    "rate of the log in the world",
+    number="what the log's own behavior earns in the world, minus what the log earned",
+    caution=f"beyond its noise and {CONTROL_CAUTION:g} of the half width of the interval",
+    bad="beyond the half width",
+    meaning="the world does not even repeat its log",
+    remedy="`--method auto`; more observation columns, if the system has a state that they do not show",
+)
+RESIDUAL = Check(
+    "held-out rows",
+    number="how much more the target earns than the world says, by rows that its members did not learn from",
+    caution=f"beyond its noise and {RESIDUAL_CAUTION:g} of the half width of the interval",
+    bad=f"beyond its noise and {RESIDUAL_BAD:g} of the half width",
+    meaning="the world is wrong where the target goes; the interval reaches as far",
+    remedy="`--method auto`; more rows where the target goes",
+)
+MEMBERS = Check(
+    "spread of members",
+    number="standard deviation of the members' rates",
+    caution=f"over {percent(SPREAD_CAUTION)} of the difference from the log",
+    bad="over that difference",
+    meaning="the log leaves open what the target earns",
+    remedy="more rows; `--set members=N`",
+)
+OUTSIDE = Check(
+    "time outside the log",
+    number="share of the target's time in the world further out than all but a thousandth of the log",
+    caution=f"over {percent(OUTSIDE_CAUTION)}",
+    bad=f"over {percent(OUTSIDE_BAD)}",
+    meaning="the world is asked about what it has not seen",
+    remedy="collect data there; evaluate a policy closer to the log",
+)
+EDGE = Check(
+    "rollouts at the edge",
+    number="share of steps in which a rollout had to be held back near the log",
+    caution=f"over {percent(FAR_CAUTION)}",
+    bad=f"over {percent(FAR_BAD)}",
+    meaning="the learned process runs away under the target",
+    remedy="collect data where the target goes; `--method auto`",
+)
+HIDDEN = Check(
+    "state of the world",
+    number="share of what the world leaves open that the row before explains, held out",
+    caution=f"over {percent(MEMORY_CAUTION)}",
+    bad=f"over {percent(MEMORY_BAD)}",
+    meaning="the columns do not show all of the state",
+    remedy="add columns, or the last values of those that there are, to the observations",
+)
+FIT = Check(
+    "held-out fit",
+    number="the least share of a column's variance that the world explains held out",
+    caution="below zero",
+    meaning="the networks say less than a mean would",
+    remedy="more rows; fewer columns",
+)
+ENDS = Check(
+    "ends in the world",
+    number="resets and ends of the target's rollouts, as a multiple of the log's",
+    caution=f"over {ENDS_CAUTION:g}",
+    bad=f"over {ENDS_BAD:g}",
+    meaning="the target may end more often, or the world is wrong about ends",
+    remedy="`--method auto`; compare with what is known of the system",
+)
+CHECKS = (CONTROL, RESIDUAL, MEMBERS, OUTSIDE, EDGE, HIDDEN, FIT, ENDS)
+
+
+def world(subject: "Subject") -> Iterator[Diagnostic]:
+    """Of an answer from a learned world."""
+    found = subject.world
+    if found is None:
+        return
+    low, high = subject.estimate.interval()
+    half = max((high - low) / 2, 1e-300)
+    yield _control(subject, found, half)
+    if found.residual is not None and found.residual_error is not None:
+        yield _residual(found.residual, found.residual_error, half)
+    yield _members(subject, found)
+    if found.outside is not None:
+        yield OUTSIDE.found(
+            found.outside,
+            at_most(found.outside, OUTSIDE_CAUTION, OUTSIDE_BAD),
+            f"The target spends {percent(found.outside)} of its time in the world further out than all but a thousandth of the log.",
+            "Collect data there, or evaluate a policy closer to the log.",
+        )
+    if found.memory is not None:
+        yield HIDDEN.found(
+            found.memory,
+            at_most(found.memory, MEMORY_CAUTION, MEMORY_BAD),
+            f"The row before explains {percent(max(0.0, found.memory))} of what the world leaves open.",
+            "The columns may not show all of the state: add columns, or the last values of those that there are.",
+        )
+    if found.explained is not None:
+        worst = min(found.explained, key=lambda name: found.explained[name] if found.explained else 0.0)
+        share = found.explained[worst]
+        yield FIT.found(
+            share,
+            "ok" if not share < 0 else "caution",
+            f'Of rows that it did not learn from, the world explains {percent(max(0.0, share))} of column "{worst}", its least.',
+            "Take more rows, or fewer columns.",
+        )
+        yield EDGE.found(
+            found.far,
+            at_most(found.far, FAR_CAUTION, FAR_BAD),
+            f"Rollouts had to be held back near the log in {percent(found.far)} of their steps.",
+            "Collect data where the target goes, or compare with the closed form.",
+        )
+    if found.logged_jumps > 0:
+        times = found.jumps / found.logged_jumps
+        yield ENDS.found(
+            times,
+            at_most(times, ENDS_CAUTION, ENDS_BAD),
+            f"The target's rollouts are reset or end in {percent(found.jumps)} of steps, the log in {percent(found.logged_jumps)}.",
+            "Compare with what is known of the system, and with the closed form.",
+        )
+
+
+def _control(subject: "Subject", found: Learned, half: float) -> Diagnostic:
+    off = found.control - subject.behavior.value
+    noise = NOISE * float(np.hypot(found.control_error, np.nan_to_num(subject.behavior.standard_error)))
+    verdict: Verdict = "ok" if abs(off) <= noise else at_most(abs(off) / half, CONTROL_CAUTION, CONTROL_BAD)
+    return CONTROL.found(
+        off,
+        verdict,
+        f"In the world, what the log does earns {found.control:.4g}; the log earned {subject.behavior.value:.4g}.",
+        "The world does not repeat its log: take the closed form, or add columns that show more of the state.",
+    )
+
+
+def _residual(value: float, error: float, half: float) -> Diagnostic:
+    is_there = abs(value) > NOISE * error
+    verdict: Verdict = at_most(abs(value) / half, RESIDUAL_CAUTION, RESIDUAL_BAD) if is_there else "ok"
+    return RESIDUAL.found(
+        value,
+        verdict,
+        f"By rows that it did not learn from, the world is off by {value:.3g} ± {NOISE * error:.2g} where the target goes.",
+        "Take the closed form beside it, or collect more rows where the target goes.",
+    )
+
+
+def _members(subject: "Subject", found: Learned) -> Diagnostic:
+    difference = abs(subject.estimate.value - subject.behavior.value)
+    return MEMBERS.found(
+        found.spread,
+        at_most(found.spread, SPREAD_CAUTION * difference, SPREAD_BAD * difference) if found.spread > 0 else "ok",
+        f"The members' rates differ by {found.spread:.3g} (standard deviation), and the target from the log by {difference:.3g}.",
+        "Collect more rows, or learn more members.",
+    )

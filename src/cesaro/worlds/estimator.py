@@ -1,0 +1,214 @@
+"""`WorldRate`: the rate of a policy in the world that was learned from the log."""
+
+import os
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from cesaro import checks
+from cesaro.checks import Array
+from cesaro.data import Log
+from cesaro.diagnostics import Subject
+from cesaro.diagnostics.worlds import Learned
+from cesaro.errors import InputError
+from cesaro.estimators.base import Estimator
+from cesaro.estimators.inputs import Inputs
+from cesaro.estimators.run import Run
+from cesaro.features.networks import NetworkInputs
+from cesaro.passes.influence import InfluencePass
+from cesaro.passes.prepare import Prepared
+from cesaro.passes.run import Running, run_pass
+from cesaro.passes.standard_errors import Estimate
+from cesaro.progress import stage
+from cesaro.worlds.process import Rates, Rollout
+from cesaro.worlds.residual import Residual, residual
+from cesaro.worlds.tabular import TabularWorld
+from cesaro.worlds.world import World
+
+# The variance of a median of n numbers is so many times that of their mean.
+MEDIAN = np.pi / 2
+# Rollouts behind each value, and their steps.
+ROLLOUTS, HORIZON = 20, 200
+
+
+class WorldRate(Estimator):
+    """The rate of a policy where the log's process was learned: run the target there, and look what it earns.
+
+    The answer is the median over members. Its standard error is their spread, since each learned from a bootstrap of the log, with the
+    error of the simulation; the interval is Student's with one degree of freedom less than there are members, and reaches further by
+    what held-out rows prove the world to be wrong by, for this target (`residual_`).
+
+    Args:
+        features: must be "auto": a world has none.
+        members: processes that are learned.
+        widths: units of the hidden layers of networks.
+        batch_size: rows of one step of training.
+        standard_errors: of the log's own rate: "auto", "independent", "clustered" or "long-run".
+        random_state: seed of everything random.
+        checkpoint: must be None.
+        engine: must be "local".
+        address: must be None.
+        quiet: no progress bar.
+        run: how the fit is run.
+
+    Attributes:
+        world_: the learned process.
+        rates_: what the target earns in every member.
+        control_: what the log's own behavior earns there.
+        residual_: what held-out rows say; None for a discrete log, whose world is what it shows.
+    """
+
+    _STORED = ()
+
+    def __init__(
+        self,
+        features: Any = "auto",
+        members: int = 5,
+        widths: tuple[int, ...] = (64, 64),
+        batch_size: int = 256,
+        standard_errors: str = "auto",
+        random_state: int = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
+        engine: str = "local",
+        address: str | None = None,
+        quiet: bool = False,
+        run: Run | None = None,
+    ) -> None:
+        self.features = features
+        self.members = members
+        self.widths = widths
+        self.batch_size = batch_size
+        self.standard_errors = standard_errors
+        self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.engine = engine
+        self.address = address
+        self.quiet = quiet
+        self.run = run
+
+    def fit(self, data: Any, policy: Any = None) -> Self:
+        """Learn the process of a log, and run `policy` in it."""
+        run = self._run()
+        if not isinstance(data, Log):
+            raise InputError("A world needs a log; ready features do not tell what comes next. See cesaro.read.")
+        for name, only in (("features", "auto"), ("checkpoint", None), ("engine", "local")):
+            if (given := getattr(run if name != "features" else self, name)) != only:
+                raise InputError(f"{name} must be {only!r} for a world. Got {given!r}.")
+        seed = checks.count("random_state", self.random_state, low=0)
+        opened = data.opened(quiet=run.quiet)
+        sample = opened.part(np.arange(min(len(opened), 2)))
+        discrete = sample.observations.is_discrete and sample.actions.is_discrete
+        features: Any = "auto" if discrete else NetworkInputs.of(opened, seed)
+        prepared = Prepared(
+            opened, policy, features=features, dual_features="same", draws=1, random_state=seed, quiet=run.quiet
+        )
+        running, plan = Running(run.quiet), self._begin(prepared)
+        if prepared.is_logged:
+            return self._fit_logged(plan, running)
+        self._count(run_pass(InfluencePass(plan, None), prepared, running))
+        target = prepared.policy
+        assert target is not None
+        world = World(self.members, self.widths, self.batch_size, seed, run.quiet).fit(opened)
+        _check_actions(opened, target)
+        with stage("running the policy in the world", quiet=run.quiet):
+            rates = world.rate(target)
+        with stage("running the log's own behavior in the world", quiet=run.quiet):
+            control = world.rate("logged")
+        found: Residual | None = None
+        if not isinstance(world.process_, TabularWorld):
+            with stage("comparing the world with held-out rows", quiet=run.quiet):
+                found = residual(world, target, seed)
+        self.world_, self.rates_, self.control_, self.residual_ = world, rates, control, found
+        count = len(rates.by_member)
+        error = float(np.hypot(rates.spread * np.sqrt(1 + MEDIAN / count), rates.error))
+        proven = 0.0 if found is None else max(0.0, abs(found.value) - found.standard_error)
+        self.estimate_ = Estimate(rates.rate, error, count - 1.0, proven, proven)
+        self._known = None
+        self._summary = {
+            "method": "world (learned process)",
+            **{key: value for key, value in world.report().items() if key not in ("notes", "explained")},
+            "spread_over_members": rates.spread,
+            "simulation_error": rates.error,
+            "standard_errors": "spread over bootstrap members",
+            "random_state": self.random_state,
+        }
+        return self._end()
+
+    @property
+    def subject_(self) -> Subject:
+        if self.prepared_.is_logged:
+            return super().subject_
+        process: Any = self.world_.process_
+        is_table = isinstance(process, TabularWorld)
+        fits = None if is_table else dict(self.world_.report()["explained"])
+        return replace(
+            super().subject_,
+            world=Learned(
+                control=self.control_.rate,
+                control_error=float(np.hypot(self.control_.spread, self.control_.error)),
+                spread=self.rates_.spread,
+                residual=None if self.residual_ is None else self.residual_.value,
+                residual_error=None if self.residual_ is None else self.residual_.standard_error,
+                outside=None if self.residual_ is None else self.residual_.outside,
+                memory=None if self.residual_ is None else self.residual_.memory,
+                explained=fits,
+                far=self.rates_.far,
+                jumps=self.rates_.jumps,
+                logged_jumps=0.0 if is_table else float(process.is_jump.mean()),
+            ),
+        )
+
+    @property
+    def has_values(self) -> bool:
+        """Values take rollouts for every pair, which pictures of a whole log would need too many of."""
+        return False
+
+    def predict(self, observations: Any, actions: Any = None) -> Array:
+        """Differential values `q(s, a)` by rollouts in the world, centered over the pairs that are asked for, `[n]`.
+
+        Pairs share their random numbers as far as the policy allows, so that differences between them are less noisy than they are.
+        """
+        self._fitted()
+        if self.prepared_.is_logged:
+            raise InputError("The policy 'logged' has a rate and nothing else; give a policy to evaluate.")
+        assert self._inputs is not None
+        seen, taken = Inputs.pairs(self._inputs, observations, actions)
+        process: Any = self.world_.process_
+        count, each = len(seen), process.members * ROLLOUTS
+        _, act = self.world_._target(self.prepared_.policy)
+        earned = np.zeros(count)
+        for row in range(count):
+            rng = np.random.default_rng([self.random_state, 16])
+            one = np.zeros(each, np.int64) + row
+            state = process.state_of(seen.take(one))
+            done = process.step(state, process.coded(taken.take(one)), rng)
+            rollout = Rollout(process, act, done.state, rng)
+            total = done.rewards - self.estimate_.value
+            for _ in range(HORIZON):
+                total = total + rollout.step()[2].rewards - self.estimate_.value
+            earned[row] = total.mean()
+        return earned - earned.mean()
+
+
+def _check_actions(log: Log, target: Any) -> None:
+    """An action that never varied in the log tells nothing of what another one would do."""
+    rows = log.part(np.arange(len(log))) if len(log) <= 100_000 else log.sample(0).rows
+    if rows.actions.is_discrete:
+        return
+    logged = np.asarray(rows.actions.columns[0], dtype=np.float64).reshape(len(rows), -1)
+    rng = np.random.default_rng(0)
+    wanted = np.asarray(target.sample(rows.next_observations.take(slice(0, 1_000)).plain(), rng)).reshape(
+        -1, logged.shape[1]
+    )
+    for place in np.flatnonzero((logged == logged[0]).all(axis=0)):
+        name = rows.actions.names[place] if len(rows.actions.names) > place else f"{rows.actions.names[0]}[{place}]"
+        if (wanted[:, place] != logged[0, place]).any():
+            raise InputError(
+                f'The log must vary what the target varies. Action "{name}" is {logged[0, place]:g} in every row, and policy '
+                f"{target.name!r} gives others, such as {wanted[wanted[:, place] != logged[0, place]][0, place]:g}; collect rows in "
+                "which it varies."
+            )
+
+
+__all__ = ["Rates", "WorldRate"]

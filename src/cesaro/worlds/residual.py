@@ -1,0 +1,172 @@
+"""How far a world's rate may be off, by rows that its members did not learn from.
+
+By the simulation lemma, with v the target's differential values in the world and ω the ratio of the target's pairs to the log's,
+r_π − r_W = E[ω (R + v(S') − W[R + v](S, A))] up to what is wrong with ω: what counts is not how well the world predicts, but how well
+it predicts what matters to the target, where the target goes.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro.checks import Array
+from cesaro.data.values import Values
+from cesaro.estimators import DiffLSTD
+from cesaro.policies import Attached
+from cesaro.worlds.networks import NetworkWorld
+from cesaro.worlds.space import Codes, State
+from cesaro.worlds.world import World
+
+# Rows of the log that are looked at, and of the target's rollouts.
+ROWS = 20_000
+LENGTH = 500
+# Features of the target's values in its own rollouts, over all actions, and a ridge that keeps them determined.
+FEATURES, RIDGE = 200, 1e-6
+# Draws of the world at every row.
+DRAWS = 4
+# A ratio beyond this is taken for this.
+LARGEST_RATIO = 50.0
+
+
+@dataclass(frozen=True)
+class Residual:
+    """What held-out rows say about a world and a target.
+
+    Attributes:
+        value: how much more the target earns than the world says, by these rows.
+        standard_error: over trajectories or blocks.
+        rows: an effective number of rows behind it.
+        outside: the share of the target's pairs that lie further out than all but a thousandth of the log's.
+        memory: the share of the variance of residuals that the row before explains, held out; the largest over columns.
+    """
+
+    value: float
+    standard_error: float
+    rows: float
+    outside: float
+    memory: float
+
+
+def residual(world: World, target: Attached, seed: int) -> Residual:
+    """Of networks; the empirical MDP has none."""
+    process: Any = world.process_
+    assert isinstance(process, NetworkWorld)
+    rng = np.random.default_rng([seed, 15])
+    rows = np.sort(rng.choice(process.model.rows, min(ROWS, len(process.model.rows)), replace=False))
+    logged = process.now.take(rows)
+    taken = process.taken[rows]
+    simulated = world.simulate(target, max(20, ROWS // LENGTH), LENGTH, rng)
+    count = 1 if simulated.action_levels is None else len(simulated.action_levels)
+    values = DiffLSTD(f"fourier:{max(10, FEATURES // count)}", ridge=RIDGE, quiet=True, random_state=seed)
+    values.fit(simulated, target.given)
+    inputs = process.inputs(logged, taken)
+    space = process.space.columns
+    theirs = process.inputs(space.split(simulated.observations), process.actions.of_values(simulated.actions))
+    ratio = _ratio(inputs, theirs, process.groups[rows], seed)
+    worth = _worth(values, target, rng)
+    found = process.rewards[rows] + worth(space.join(process.following.take(rows)))
+    expected, member = np.zeros(len(rows)), _held_out_by(process, rows, rng)
+    outputs = process.model.outputs(np.broadcast_to(inputs, (process.members, *inputs.shape)))[member, np.arange(len(rows))]
+    for _ in range(DRAWS):
+        done = process.drawn(logged, inputs, outputs, rng)
+        state = done.state
+        assert isinstance(state, State)
+        expected += (done.rewards + worth(space.join(state))) / DRAWS
+    value, error = _mean(ratio, found - expected, process.groups[rows])
+    rows_behind = float(ratio.sum() ** 2 / (ratio**2).sum())
+    return Residual(value, error, rows_behind, _outside(inputs, theirs), _memory(process))
+
+
+def _worth(values: DiffLSTD, target: Attached, rng: np.random.Generator) -> Any:
+    """`v` at states: the values of the target's actions there."""
+
+    def worth(observations: Values) -> Array:
+        plain = observations.plain()
+        chances = target.probabilities(plain)
+        levels = values.prepared_.log.action_levels if values.prepared_.log is not None else None
+        if chances is not None and levels is not None:
+            each = [values.predict(plain, np.full(len(observations), level)) for level in levels]
+            return np.asarray(np.nan_to_num(np.where(chances > 0, np.stack(each, axis=1), 0.0) * chances).sum(axis=1))
+        actions = target.sample(plain, rng)
+        if levels is not None:
+            actions = levels[actions]
+        elif actions.ndim == 2 and values.prepared_.sample.rows.actions.form == "lone":
+            actions = actions[:, 0]
+        return np.asarray(values.predict(plain, actions))
+
+    return worth
+
+
+def _held_out_by(process: NetworkWorld, rows: Codes, rng: np.random.Generator) -> Codes:
+    """For each row a member that did not learn from it."""
+    chance = rng.random((process.members, len(rows)))
+    return np.asarray(np.where(process.bag.is_held_out[:, rows], chance, -1.0).argmax(axis=0))
+
+
+def _ratio(logged: NDArray[np.float32], target: NDArray[np.float32], groups: Codes, seed: int) -> Array:
+    """The target's pairs to the log's, at the log's: by a classifier that did not see their trajectory; mean one."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    fold = np.unique(groups, return_inverse=True)[1] % 2
+    theirs = np.arange(len(target)) % 2
+    found = np.ones(len(logged))
+    for part in (0, 1):
+        own, other = logged[fold != part], target[theirs != part]
+        if not len(own) or not (fold == part).any():
+            continue
+        model = HistGradientBoostingClassifier(max_iter=60, min_samples_leaf=40, random_state=seed)
+        model.fit(np.concatenate([own, other]), np.repeat([0, 1], [len(own), len(other)]))
+        chance = np.clip(model.predict_proba(logged[fold == part])[:, 1], 1e-6, 1 - 1e-6)
+        found[fold == part] = chance / (1 - chance) * len(own) / len(other)
+    found = np.minimum(found, LARGEST_RATIO)
+    return np.asarray(found / found.mean())
+
+
+def _mean(weights: Array, numbers: Array, groups: Codes) -> tuple[float, float]:
+    """A weighted mean, and its standard error over groups."""
+    value = float(weights @ numbers / weights.sum())
+    place = np.unique(groups, return_inverse=True)[1]
+    sums = np.bincount(place, weights * (numbers - value))
+    count = len(sums)
+    return value, float(np.sqrt((sums**2).sum() * count / max(1, count - 1)) / weights.sum())
+
+
+def _outside(logged: NDArray[np.float32], target: NDArray[np.float32]) -> float:
+    """By `xᵀC⁻¹x` of inputs, their squares and a constant."""
+    half = len(logged) // 2
+
+    def features(x: NDArray[np.float32]) -> Array:
+        return np.concatenate([np.ones((len(x), 1)), x, x.astype(np.float64) ** 2], axis=1)
+
+    gram = np.linalg.pinv(features(logged[:half]).T @ features(logged[:half]) / half)
+    far = [np.einsum("ij,jk,ik->i", features(x), gram, features(x)) for x in (logged[half:], target)]
+    return float((far[1] > np.quantile(far[0], 0.999)).mean())
+
+
+def _memory(process: NetworkWorld) -> float:
+    """What a row's inputs and residual tell of the next row's residual, beyond that row's own inputs."""
+    from sklearn.linear_model import RidgeCV
+
+    model = process.model
+    place = np.full(len(process.rewards), -1)
+    place[model.rows] = np.arange(len(model.rows))
+    later = np.flatnonzero(process.follows & (place >= 0))
+    later = later[later > 0]
+    later = later[(place[later - 1] >= 0) & ~process.is_jump[later] & ~process.is_jump[later - 1]]
+    if len(later) < 200:
+        return 0.0
+    before = later - 1
+    inputs = np.concatenate(
+        [process.inputs(process.now.take(before), process.taken[before]), model.residuals[place[before]]], axis=1
+    )
+    left = model.residuals[place[later]]
+    half = len(later) // 2
+    best = 0.0
+    for column in range(left.shape[1]):
+        if left[:, column].std() < 1e-6:
+            continue
+        fitted = RidgeCV(np.logspace(-2, 4, 7)).fit(inputs[:half], left[:half, column])
+        best = max(best, float(fitted.score(inputs[half:], left[half:, column])))
+    return best

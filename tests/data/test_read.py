@@ -337,7 +337,7 @@ def test_text_from_data_is_written_out(tmp_path: Path) -> None:
     ("match", "columns"),
     [
         (
-            r'column "reward" must be finite. Got nan at row 1 \(counted from 0\); replace it',
+            r'column "reward" must be finite. Got nan at row 1 \(counted from 0\); fill it in, or',
             {"reward": [1.0, np.nan, 2.0]},
         ),
         (r'column "reward" must be finite. Got inf at row 2', {"reward": [1.0, 2.0, np.inf]}),

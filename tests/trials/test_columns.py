@@ -28,9 +28,7 @@ def third(entry: str, others: list[str] | str) -> list[str]:
 
 TIMES = [str(row) for row in ROWS]
 DAYS = [f"2024-01-{row + 1:02}" for row in ROWS]
-MISSING = (
-    'column "{}" must not have missing entries. Got an empty entry at row 2 (counted from 0); fill it in or remove that'
-)
+MISSING = 'column "{}" must not have missing entries. Got …empty entry…at row 2 (counted from 0), line 4; fill it in'
 NO_FORM = 'column "time" must hold times, all of one form. Got {} at row 2 (counted from 0); correct it, or write it as'
 NO_TIME = 'column "time" must hold times that can be subtracted. Got {} at row 0 (counted from 0) (type {}); '
 SAME_TIME = (
@@ -63,7 +61,20 @@ LABELS = [
     Trial("a formula", log(action=actions("=cmd|' /C calc'!A0", "@SUM(1)")), rate=0.5),
     Trial("a zero byte", log(action=actions("go\0", "go")), rate=0.5),
     Trial("empty", log(state=""), MISSING.format("state")),
-    Trial("an empty action", log(action=""), MISSING.format("action")),
+    Trial("an empty action", log(action=""), MISSING.format("action") + ", or give --drop-incomplete to leave that row out"),
+    Trial("an empty action that is left out", log(action=""), rate=0.5, options="--drop-incomplete"),
+    Trial(
+        "every action is empty",
+        log(action=[""] * 24),
+        'Got none of 24 rows (24 with an empty entry in "action")',
+        options="--drop-incomplete",
+    ),
+    Trial(
+        "an empty action of a log in blocks",
+        log(action=""),
+        "--drop-incomplete needs a log that is held in memory. …; give --no-stream, or remove the incomplete rows",
+        options="--drop-incomplete --stream",
+    ),
     Trial(
         "dates",
         log(state=states("2024-01-01", "2024-01-02")),
@@ -127,7 +138,7 @@ IDS = [
         says="Dropped 2 of 24 rows",
     ),
     Trial("dates", log(trajectory=ids("2024-01-01", "2024-01-02")), rate=0.5, says="Dropped 2 of 24 rows"),
-    Trial("empty", log(trajectory=third("", ids("1", "2"))), MISSING.format("trajectory")),
+    Trial("empty", log(trajectory=third("", ids("1", "2"))), MISSING.format("trajectory") + " or remove that row"),
     Trial(
         "one per row",
         log(trajectory=TIMES),
@@ -310,7 +321,7 @@ FLAGS = [
         log(next_state=TIMES),
         'column "next_state" must hold labels of the type of the column it',
     ),
-    Trial("next states that are empty", log(next_state=third("", [*STATES[1:], "a"])), MISSING.format("next_state")),
+    Trial("next states that are empty", log(next_state=third("", [*STATES[1:], "a"])), "or flag the end of the episode."),
     Trial(
         "next states that nobody visits",
         log(next_state=["c"] * 24),

@@ -83,7 +83,7 @@ def test_no_row_is_bridged(lag: int, restart: bool, has_next: bool, form: str) -
                 expected = [one for one in expected if (states.index(one[0]) % 10) != 9]
             got = zip(log.observations.plain(), log.actions.plain(), log.rewards, log.next_observations.plain())
             assert [(s, a, r, t) for s, a, r, t in got] == expected
-            assert log.counts["rows"] == 30 and log.counts["kept"] == len(expected)
+            assert (log.counts["rows"], log.counts["kept"]) == (30, len(expected))
 
 
 def test_the_note_says_what_it_cost() -> None:
@@ -105,20 +105,28 @@ def test_entries_of_text_count_as_missing(tmp_path: Path) -> None:
     lines = ["state,action,reward", "a,go,1", "b,,2", "a,go,3", "b,stay,n/a", "a,go,5", "b,go,6", "a,stay,7"]
     file = tmp_path / "log.csv"
     file.write_text("\n".join(lines))
-    with pytest.raises(cs.InputError, match=r'"reward" .* \'n/a\', which counts as an empty entry, at row 3 .*, line 5; fill'):
+    with pytest.raises(
+        cs.InputError, match=r'"reward" .* \'n/a\', which counts as an empty entry, at row 3 .*, line 5; fill'
+    ):
         cs.read(file).load()
     log = cs.read(file, drop_incomplete=True).load()
-    assert log.observations.plain().tolist() == ["a", "b"] and log.rewards.tolist() == [5.0, 6.0]
+    assert (log.observations.plain().tolist(), log.rewards.tolist()) == (["a", "b"], [5.0, 6.0])
     file.write_text("\n".join([*lines, "b,go,inf"]))
     with pytest.raises(cs.InputError, match=r"Got inf at row 7 \(counted from 0\), line 9; replace it"):
         cs.read(file, drop_incomplete=True).load()
-    file.write_text("\n".join(lines[:1] + ["a,,1", "b,,2"]))
+    file.write_text("\n".join([lines[0], "a,,1", "b,,2"]))
     with pytest.raises(cs.InputError, match=r'Got none of 2 rows \(2 with an empty entry in "action"\)'):
         cs.read(file, drop_incomplete=True).load()
 
 
 def test_ids_times_and_flags_must_be_there() -> None:
     rows: Row = {"state": [0.0, 1.0, 2.0], "action": ["a", "b", "a"], "reward": [1.0, 2.0, 3.0]}
-    for name, entries in (("trajectory", ["x", None, "x"]), ("time", [0, None, 2]), ("terminated", [False, None, False])):
-        with pytest.raises(cs.InputError, match=rf'"{name}" must not have missing entries.*; fill it in or remove that row'):
+    for name, entries in (
+        ("trajectory", ["x", None, "x"]),
+        ("time", [0, None, 2]),
+        ("terminated", [False, None, False]),
+    ):
+        with pytest.raises(
+            cs.InputError, match=rf'"{name}" must not have missing entries.*; fill it in or remove that row'
+        ):
             cs.read({**rows, name: entries}, drop_incomplete=True).load()

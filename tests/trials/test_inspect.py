@@ -149,8 +149,8 @@ TRIALS = [
     Trial(
         "evaluated: repeated timestamps",
         log(timestamp=TIMES),
-        'column "timestamp" must be different in every row of a trajectory. Got the same at row 0 (counted from 0) and row 1 '
-        "(counted from 0); remove one of them, give --drop-duplicates if rows are in the file twice, or give --trajectory",
+        "must be different in every row of a trajectory. Got the same at row 0 (counted from 0), line 2 and row 1 "
+        "(counted from 0), line 3; remove one of them, give --drop-duplicates if rows are in the file twice, or give --traj",
     ),
     inspect(
         "one time of another form",
@@ -164,7 +164,7 @@ TRIALS = [
     Trial(
         "evaluated: one time of another form",
         log(timestamp=[f"2025-03-01T00:{t:02d}:00Z" if t != 9 else "01.03.2025 00:09" for t in range(24)]),
-        "column \"timestamp\" must hold times, all of one form. Got '01.03.2025 00:09' at row 9 (counted from 0); correct",
+        "must hold times, all of one form. Got '01.03.2025 00:09' at row 9 (counted from 0), line 11; correct",
     ),
     Trial(
         "evaluated: one time without a zone, in blocks",

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from .table import Trial, log, rows, walk
 
 REWARDS = walk()["reward"]
-BOTH = 'log.csv: column "reward" must hold numbers or text, not both. Got {} at row 2 (counted from 0); correct that entry.'
-MISSING = 'column "reward" must not have missing entries. Got {}empty entry…at row 2 (counted from 0), line 4; fill it in, or'
-LARGE = (
-    'column "reward" must be at most 1e+100 in size, so that squares do not overflow. Got {} (counted from 0); scale'
+BOTH = (
+    'column "reward" must hold numbers or text, not both. Got {} at row 2 (counted from 0), line 4; correct that entry.'
 )
+MISSING = (
+    'column "reward" must not have missing entries. Got {}empty entry…at row 2 (counted from 0), line 4; fill it in, or'
+)
+LARGE = 'column "reward" must be at most 1e+100 in size, so that squares do not overflow. Got {} (counted from 0), line …; scale'
 
 TRIALS = [
     Trial("text", log(reward="free"), BOTH.format("'free'")),

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cesaro.checks import Array
 from cesaro.data import Transitions
 from cesaro.data.columns import can_cast, first_failure, shown, time_kind
 from cesaro.data.dates import BOTH, orders
@@ -34,9 +33,10 @@ from cesaro.data.sources import Source, TableSource
 from cesaro.data.values import Categories
 from cesaro.errors import CesaroError, InputError
 from cesaro.inspection import evidence
-from cesaro.inspection.evidence import CLEAR, MADE, Contiguous
-from cesaro.inspection.prediction import ENOUGH, LEVELS, Errors, Gain, as_inputs, grouped, held_out
+from cesaro.inspection.evidence import Contiguous
+from cesaro.inspection.prediction import ENOUGH, LEVELS, Errors, Gain
 from cesaro.inspection.profiles import Profile
+from cesaro.inspection.suspects import is_key, is_result, may_be_result
 from cesaro.policies import Policy, attach, parse
 from cesaro.policies import policy as as_policy
 from cesaro.text import Sentence, argument, for_command_line, option, percent, visible
@@ -51,16 +51,17 @@ FEW_LABELS, ROWS_PER_PAIR = 30, 20
 SAME = 0.99
 # Columns that a doubt names beside the one that was taken.
 MOST_NAMED = 4
-# Columns with as many empty entries, as a part of all, leave too few rows to try a policy on.
-SPARSE = 0.5
+# Columns with more empty entries than this part, as of dropped rows, are left out instead of the rows; those with as many as the
+# second leave too few rows to try a policy on.
+SPARSE, HARDLY_THERE = 0.05, 0.5
 # Rows that a policy is tried on.
 TRIED = 2_000
 # Steps of times that are longer than the gap, as a part of all: more are irregular by nature.
 IRREGULAR = 0.2
 # Kinds of columns that hold numbers.
 NUMBERS = ("number", "whole number", "true/false")
-# What to do about empty entries.
-_TO_COMPLETE = "fill them in or remove those rows (with --time the log is cut there)"
+# Roles without which nobody knows what follows what, so that their columns must be complete.
+STRUCTURAL = ("trajectory", "time", "terminated", "truncated")
 _DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b|.*\b\d{1,2}:\d\d\b")
 _DAY = 86_400.0
 _UNITS = ((_DAY, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second"))
@@ -80,6 +81,7 @@ class Proposal:
         reasons: role or setting → why.
         left_out: column → why it has no role.
         doubts: sentences on what somebody should look at.
+        obstacle: why the log cannot be read in this way as it is; empty where it can.
         unit: of time, such as "per day"; None where times do not tell.
     """
 
@@ -89,15 +91,22 @@ class Proposal:
     kinds: dict[str, str] = field(default_factory=dict)
     reward_lag: int = 0
     drop_duplicates: bool = False
+    drop_incomplete: bool = False
     gap: float | None = GAP
     reasons: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     doubts: list[str] = field(default_factory=list)
     unit: str | None = None
     continuing: str = ""
+    obstacle: str = ""
 
     def settings(self) -> Settings:
-        return Settings(self.reward_lag, gap=self.gap, drop_duplicates=self.drop_duplicates)
+        return Settings(
+            self.reward_lag,
+            gap=self.gap,
+            drop_duplicates=self.drop_duplicates,
+            drop_incomplete=self.drop_incomplete,
+        )
 
     def as_roles(self) -> Roles:
         """The roles as the reader takes them."""
@@ -124,6 +133,7 @@ def propose(
     policy: str = "logged",
     given: Mapping[str, tuple[str, ...]] | None = None,
     denied: Sequence[str] = (),
+    unused: Sequence[str] = (),
 ) -> Proposal:
     """Roles by names and types, the order and the row of the reward by what predicts best.
 
@@ -131,8 +141,9 @@ def propose(
         policy: what will be evaluated.
         given: roles whose columns are known, also of a "cost"; all others follow from these.
         denied: roles that no column has.
+        unused: columns that have no role.
     """
-    return _Proposer(source, table, profiles, policy, given or {}, denied).run()
+    return _Proposer(source, table, profiles, policy, given or {}, denied, unused).run()
 
 
 @dataclass(frozen=True)
@@ -177,15 +188,16 @@ class _Proposer:
         policy: str,
         given: Mapping[str, tuple[str, ...]],
         denied: Sequence[str],
+        unused: Sequence[str],
     ) -> None:
         self.source, self.profiles, self.policy = source, profiles, policy
-        known = [name for role, columns in given.items() if role not in ("reward", "cost") for name in columns]
-        self.table = _complete(table, known)
-        self.incomplete = [name for name in known if table[name].null_count]
+        self.every = table
+        self.table = _complete(table, [name for role in STRUCTURAL for name in given.get(role, ())])
         self.given, self.denied = {"reward" if role == "cost" else role: given[role] for role in given}, denied
         self.panels: dict[str, str] = {}
-        self.found = Proposal(roles=dict(self.given), is_cost="cost" in given)
+        self.found = Proposal(roles=dict(self.given), is_cost="cost" in given, drop_incomplete=True)
         self.found.reasons |= dict.fromkeys(self.given, "as you say")
+        self.found.left_out |= dict.fromkeys(unused, "as you say")
 
     @property
     def free(self) -> list[str]:
@@ -209,23 +221,38 @@ class _Proposer:
                         )
                     )
 
-    def _doubt_incomplete(self) -> None:
-        if not self.incomplete:
+    def _incomplete(self) -> None:
+        """Leave out rows with empty entries in columns in use, and say what that costs."""
+        roles = self.found.roles
+        names = [name for role, columns in roles.items() if role not in STRUCTURAL for name in columns]
+        if self.found.reward_lag:
+            names.remove(roles["reward"][0])  # an entry that no transition needs may be empty
+        gaps = [name for name in names if self.every[name].null_count]
+        self.found.drop_incomplete = bool(gaps)
+        if not gaps:
             return
-        rows = next(iter(self.profiles.values())).rows
-        lost, which = rows - len(self.table), " and ".join(f'"{visible(name)}"' for name in self.incomplete)
-        if not len(self.table):
+        rows, lost = len(self.every), len(self.every) - len(_complete(self.every, gaps))
+        which = " or ".join(f'"{visible(name)}"' for name in gaps)
+        if lost == rows:
             raise InputError(
                 f"{self.source.name} must have a row without empty entries in {which}. Got none; name other columns."
             )
+        self.found.reasons["drop_incomplete"] = f"{lost:,} of {rows:,} rows have an empty entry in {which}"
         self.found.doubts.append(
-            f"{lost:,} of {rows:,} rows {'has' if lost == 1 else 'have'} an empty entry in {which} and cannot be evaluated: "
-            f"{_TO_COMPLETE}. They were not looked at."
+            f"{lost:,} of {rows:,} {'row has' if lost == 1 else 'rows have'} an empty entry in {which}: --drop-incomplete leaves "
+            f"{'it' if lost == 1 else 'them'} out and cuts the log there; fill in what you can."
         )
+
+    def _find_obstacle(self) -> None:
+        """Whether the rows that were looked at can be read as the command says."""
+        source = TableSource(self.source.name, self.every)
+        try:
+            Transitions._read(source, self.found.as_roles(), self.found.kinds, self.found.settings(), (), ())
+        except CesaroError as error:
+            self.found.obstacle = for_command_line(error.message)
 
     def run(self) -> Proposal:
         self._check_given()
-        self._doubt_incomplete()
         self._leave_out_useless()
         self._flags()
         times = self._possible("time", evidence.possible_times)
@@ -238,12 +265,15 @@ class _Proposer:
         named = [name for name in ids if "trajectory" in self.given or self._is_id(name)]
         self._observation(ids, named, times)
         self._order(ids, named, times)
+        self._leave_out_keys()
         self._reward_lag()
         self._leave_out_late()
         self._kinds()
         self._time_unit()
         self._ends()
         self._ignored()
+        self._incomplete()
+        self._find_obstacle()
         return self.found
 
     def _possible(self, role: str, columns: Callable[[pa.Table, Sequence[str]], list[str]]) -> list[str]:
@@ -315,7 +345,6 @@ class _Proposer:
 
     def _reward(self, times: Sequence[str]) -> None:
         if "reward" in self.given:
-            self._doubt_missing()
             return
         numeric = [name for name in self.free if self.profiles[name].kind in NUMBERS]
         named = _by_name(numeric, DEFAULTS["reward"]) or _by_name(numeric, REWARDS) or _costs(numeric)
@@ -360,17 +389,9 @@ class _Proposer:
                 f'No name says which column is the reward; "{visible(rest[-1])}" is a guess; if less of it is better, take '
                 f"{option('cost', rest[-1])} in place of {option('reward', rest[-1])}."
             )
-        self._doubt_missing()
-
-    def _doubt_missing(self) -> None:
-        missing = self.profiles[self.found.roles["reward"][0]].missing
-        if missing:
-            self.found.doubts.append(
-                f'The reward "{visible(self.found.roles["reward"][0])}" has {_empty(missing)}; fill them in or remove those rows.'
-            )
 
     def _action(self, times: Sequence[str]) -> None:
-        free = [name for name in self.free if name not in times and not self.profiles[name].missing]
+        free = [name for name in self.free if name not in times and not self._is_sparse(name)]
         vectors = _numbered(free, DEFAULTS["action"])
         named = _by_name(free, DEFAULTS["action"]) or _by_name(free, ACTIONS)
         if vectors:
@@ -453,7 +474,7 @@ class _Proposer:
             name
             for name in self.free
             if name != action
-            and self.profiles[name].missing < SPARSE * self.profiles[name].rows
+            and self.profiles[name].missing < HARDLY_THERE * self.profiles[name].rows
             and self.profiles[name].kind != "date"
         ]
 
@@ -483,7 +504,7 @@ class _Proposer:
         return (self.profiles[name].levels or 0) > FEW_LABELS or not self._alternates(name) or name in self.panels
 
     def _observation(self, ids: Sequence[str], named_ids: Sequence[str], times: Sequence[str]) -> None:
-        self._leave_out_incomplete([name for name in self.free if self.profiles[name].missing and name not in times])
+        self._leave_out_sparse([name for name in self.free if self._is_sparse(name) and name not in times])
         free = [name for name in self.free if name not in times]
         named = _numbered(free, DEFAULTS["observation"]) or _by_name(free, DEFAULTS["observation"])[:1]
         rest = [name for name in free if not _is_next(name, free) and name not in named]
@@ -514,17 +535,21 @@ class _Proposer:
             self.found.roles["next_observation"] = tuple(name for name in after if name is not None)
             self.found.reasons["next_observation"] = "by their names"
 
-    def _leave_out_incomplete(self, names: Sequence[str]) -> None:
+    def _is_sparse(self, name: str) -> bool:
+        """Whether leaving out the rows that have no entry would cost too many."""
+        return self.profiles[name].missing > SPARSE * self.profiles[name].rows
+
+    def _leave_out_sparse(self, names: Sequence[str]) -> None:
         is_open = "observation" not in self.given
         needed = [name for name in names if is_open and self._is_needed(name)]
         for name in names:
             found = self.profiles[name]
             self.found.left_out[name] = f"it has {_empty(found.missing)}"
-            if is_open and found.missing < SPARSE * found.rows:
+            if is_open and found.missing < HARDLY_THERE * found.rows:
                 self.found.doubts.append(
                     f'"{visible(name)}" was left out because of {_empty(found.missing)} ({percent(found.missing / found.rows)}), '
-                    f"and {'the policy needs it' if name in needed else 'it may drive the system'}: {_TO_COMPLETE}, then add "
-                    f"{option('observation', name)}."
+                    f"and {'the policy needs it' if name in needed else 'it may drive the system'}: fill them in and add "
+                    f"{option('observation', name)}, or add --drop-incomplete, too, which leaves out those rows."
                 )
 
     def _is_needed(self, name: str) -> bool:
@@ -555,13 +580,9 @@ class _Proposer:
     def _order(self, ids: Sequence[str], named: Sequence[str], times: Sequence[str]) -> None:
         """Trajectory and time: what names say, and how well state and action predict the state of the next row."""
         found = self._ordering(ids, named, times)
-        if found is None and self.table[self.found.roles["reward"][0]].null_count:
-            self.table = _complete(self.table, self.found.roles["reward"])
-            found = self._ordering(ids, named, times)
         if found is None:
             for name in [one for one in (*named, *times) if one in self.free]:
                 self.found.left_out[name] = "rows cannot be read in its order"
-            self.found.doubts.append("The rows cannot be read in any order; run the command below to see why.")
             return
         if found.trajectory is not None:
             why = "by what it predicts" if found.is_clear else "none has the same time twice"
@@ -697,27 +718,46 @@ class _Proposer:
 
     def _rows(self, roles: Roles, *, drop_duplicates: bool = False) -> Transitions | None:
         settings = replace(self.found.settings(), drop_duplicates=drop_duplicates or self.found.drop_duplicates)
-        if self.table[roles.reward].null_count:  # whether a lag explains them is seen later
-            settings = replace(settings, reward_lag=1)
         return evidence.transitions(self.table, roles, self.found.kinds, settings)
 
     def _sample(self) -> tuple[Transitions, Contiguous] | None:
         log = evidence.transitions(self.table, self.found.as_roles(), self.found.kinds, self.found.settings())
         return None if log is None or not len(log) else (log, evidence.contiguous(log, 0))
 
+    def _only_first_rows_lack_rewards(self) -> bool:
+        roles = self.found.as_roles()
+        table = _complete(self.table, [name for name in roles.columns() if name != roles.reward])
+        settings = replace(self.found.settings(), reward_lag=1, drop_incomplete=False)
+        return evidence.transitions(table, roles, self.found.kinds, settings) is not None
+
+    def _leave_out_keys(self) -> None:
+        """Whole numbers that tell rows apart, and nothing else."""
+        names = self.found.roles["observation"]
+        whole = [name for name in names if self.profiles[name].kind == "whole number"]
+        found = self._sample() if whole and "observation" not in self.given else None
+        if found is None or found[1].rows.observations.form != "named":
+            return
+        keys = [name for name in whole if is_key(found[1], name) and not self._is_needed(name)]
+        kept = tuple(name for name in names if name not in keys)
+        if not kept:
+            return
+        self.found.roles["observation"] = kept
+        for name in keys:
+            self.found.left_out[name] = "it looks like a key: nearly every row has a number of its own"
+            self.found.doubts.append(
+                f'"{visible(name)}" was left out because it looks like a key: nearly every row has a number of its own, which tells '
+                f"nothing about what happens; if a policy acts by it, add {option('observation', name)}."
+            )
+
     def _reward_lag(self) -> None:
-        missing = self.table[self.found.roles["reward"][0]].null_count
         found = self._sample()
-        if found is None and missing:
+        if self.table[self.found.roles["reward"][0]].null_count and self._only_first_rows_lack_rewards():
             self.found.reward_lag = 1
-            if self._sample() is None:
-                self.found.reward_lag = 0
-            else:
-                self.found.reasons["reward_lag"] = "only first rows have no reward"
-                self.found.doubts.append(
-                    "Only first rows have no reward, so each reward seems to be logged on the next row; if not, leave out "
-                    "--reward-lag and fill in the empty rewards."
-                )
+            self.found.reasons["reward_lag"] = "only first rows have no reward"
+            self.found.doubts.append(
+                "Only first rows have no reward, so each reward seems to be logged on the next row; if not, leave out "
+                "--reward-lag and fill in the empty rewards."
+            )
             return
         lag = None if found is None else evidence.reward_lag(found[1], 0)
         if lag is None or not lag.is_material:
@@ -751,7 +791,7 @@ class _Proposer:
             after = self._what_comes_next(name, found[0])
             if after:
                 self.found.left_out[name] = after
-            elif order.index(name) > action and _is_late(sample, name, known, is_behind):
+            elif order.index(name) > action and is_result(sample, name, known, is_behind):
                 is_behind = True
                 self.found.left_out[name] = (
                     "it comes after the action and seems to be its result, which a policy cannot see in time"
@@ -760,7 +800,7 @@ class _Proposer:
                     f'"{visible(name)}" was left out because it seems to be a result of the action; if it is known before the '
                     f"action, add {option('observation', name)}."
                 )
-            elif _may_be_late(sample, name, known, order.index(name) > action):
+            elif may_be_result(sample, name, known, order.index(name) > action):
                 doubtful.append(name)
         kept = tuple(name for name in names if name not in self.found.left_out)
         if kept:
@@ -877,6 +917,8 @@ class _Proposer:
         if not is_clock:
             return
         self.found.unit = _unit(usual)
+        if ids is not None and len(np.unique(seconds)) * evidence.SHARED <= len(seconds):
+            self.found.unit += f" and {visible(ids[0])}"  # each of them takes a step in that time
 
     def _ends(self) -> None:
         ended = [role for role in ("terminated", "truncated") if role in self.found.roles]
@@ -937,51 +979,6 @@ def _unread_times(name: str, column: pa.ChunkedArray) -> str:
             "12; write them as 2024-01-31."
         )
     return f'The times of "{visible(name)}" have a form that cannot be read; write them as 2024-01-31 14:00:00.'
-
-
-def _is_late(sample: Contiguous, name: str, known: Sequence[str], is_behind: bool) -> bool:
-    """Whether a column is a result of its row: made by the action, or fresh and yet a part of the reward.
-
-    It is compared with what is `known` before, and not with other results, which may tell the same. Where it stands behind
-    another result (`is_behind`), any clear effect will do.
-    """
-    rows, at = sample.rows, sample.pairs
-    values = rows.observations
-    places = [values.names.index(other) for other in known]
-    rest = replace(values, names=tuple(known), columns=tuple(values.columns[place] for place in places))
-    place = values.names.index(name)
-    column = values.columns[place]
-    if evidence.made_by_action(sample, place) is not None:
-        return True
-    number = np.unique(sample.number[at], return_inverse=True)[1].astype(np.int64)
-
-    def gain(targets: Sequence[Array], without: Array, more: Array) -> Gain:
-        both = np.concatenate([without, more], axis=1)
-        return Gain.of(held_out(without, targets, number), held_out(both, targets, number), paired=True)
-
-    own = grouped(evidence.taken(column, at))
-    if float(own.std(axis=0).max(initial=0.0)) > 0:
-        before = as_inputs([values.take(at - 1)], rows.actions.take(at - 1))
-        context = np.concatenate([before, as_inputs([rest.take(at)], rest.take(at))], axis=1)
-        by_action = gain([own], context, as_inputs([rest.take(at)], rows.actions.take(at)))
-        if by_action.before < 0.5 and by_action.value > (0 if is_behind else MADE) and by_action.clear > CLEAR:
-            return True
-    spread = float(rows.rewards[at].std())
-    if not spread > 0:
-        return False
-    targets = [(rows.rewards[at] / spread)[:, None]]
-    without = as_inputs([rest.take(at)], rows.actions.take(at))
-    now = gain(targets, without, own)
-    if not (now.clear > CLEAR if is_behind else evidence.explains(now)):
-        return False
-    return now.value > evidence.FRESH * gain(targets, without, grouped(evidence.taken(column, at - 1))).value
-
-
-def _may_be_late(sample: Contiguous, name: str, known: Sequence[str], is_behind_action: bool) -> bool:
-    """Whether little speaks for a column as a result of its row where it stands behind the action, or much where it does not."""
-    if is_behind_action:
-        return _is_late(sample, name, known, is_behind=True)
-    return evidence.made_by_action(sample, sample.rows.observations.names.index(name)) is not None
 
 
 def _by_name(names: Sequence[str], known: Sequence[str]) -> list[str]:

@@ -237,9 +237,9 @@ class _Proposer:
             raise InputError(
                 f"{self.source.name} must have a row without empty entries in {which}. Got none; name other columns."
             )
-        self.found.reasons["drop_incomplete"] = f"{lost:,} of {rows:,} rows have an empty entry in {which}"
+        self.found.reasons["drop_incomplete"] = f"{lost:,} of {rows:,}, with an empty entry in {which}"
         self.found.doubts.append(
-            f"{lost:,} of {rows:,} {'row has' if lost == 1 else 'rows have'} an empty entry in {which}: --drop-incomplete leaves "
+            f"{lost:,} of {rows:,} rows {'has' if lost == 1 else 'have'} an empty entry in {which}: --drop-incomplete leaves "
             f"{'it' if lost == 1 else 'them'} out and cuts the log there; fill in what you can."
         )
 
@@ -541,7 +541,8 @@ class _Proposer:
 
     def _leave_out_sparse(self, names: Sequence[str]) -> None:
         is_open = "observation" not in self.given
-        needed = [name for name in names if is_open and self._is_needed(name)]
+        seen = [] if len(self.found.roles["action"]) > 1 else self._others(self.found.roles["action"][0])
+        needed = [name for name in names if is_open and self._is_needed(name, seen)]
         for name in names:
             found = self.profiles[name]
             self.found.left_out[name] = f"it has {_empty(found.missing)}"
@@ -552,12 +553,11 @@ class _Proposer:
                     f"{option('observation', name)}, or add --drop-incomplete, too, which leaves out those rows."
                 )
 
-    def _is_needed(self, name: str) -> bool:
-        """Whether the policy fails where it does not see a column, and does not where it sees all."""
+    def _is_needed(self, name: str, seen: Sequence[str]) -> bool:
+        """Whether the policy fails where it does not see a column, and does not where it sees it among others."""
         if len(self.found.roles["action"]) > 1:
             return False
         action = self.found.roles["action"][0]
-        seen = self._others(action)
         rest = [one for one in seen if one != name]
         return bool(rest) and self._trial(action, rest) is not None and self._trial(action, seen) is None
 
@@ -737,7 +737,7 @@ class _Proposer:
         found = self._sample() if whole and "observation" not in self.given else None
         if found is None or found[1].rows.observations.form != "named":
             return
-        keys = [name for name in whole if is_key(found[1], name) and not self._is_needed(name)]
+        keys = [name for name in whole if is_key(found[1], name) and not self._is_needed(name, names)]
         kept = tuple(name for name in names if name not in keys)
         if not kept:
             return

@@ -36,7 +36,7 @@ from cesaro.inspection import evidence
 from cesaro.inspection.evidence import Contiguous
 from cesaro.inspection.prediction import ENOUGH, LEVELS, Errors, Gain
 from cesaro.inspection.profiles import Profile
-from cesaro.inspection.suspects import is_key, is_result, may_be_result
+from cesaro.inspection.suspects import is_key, is_result, known_before, may_be_result
 from cesaro.policies import Policy, attach, parse
 from cesaro.policies import policy as as_policy
 from cesaro.text import Sentence, argument, for_command_line, option, percent, visible
@@ -745,8 +745,8 @@ class _Proposer:
         for name in keys:
             self.found.left_out[name] = "it looks like a key: nearly every row has a number of its own"
             self.found.doubts.append(
-                f'"{visible(name)}" was left out because it looks like a key: nearly every row has a number of its own, which tells '
-                f"nothing about what happens; if a policy acts by it, add {option('observation', name)}."
+                f'"{visible(name)}" was left out because it looks like a key: nearly every row has a number of its own, which '
+                f"tells nothing about what happens; if a policy acts by it, add {option('observation', name)}."
             )
 
     def _reward_lag(self) -> None:
@@ -781,17 +781,13 @@ class _Proposer:
         rows = sample.rows
         if rows.observations.form != "named" or len(sample.pairs) < ENOUGH:
             return
-        order = self.table.column_names
-        action = order.index(self.found.roles["action"][0])
-        if all(order.index(name) > action for name in names):
-            action = len(order)  # the order of columns tells nothing
-        known, is_behind = [name for name in names if order.index(name) < action], False
+        known, is_behind = known_before(names, self.table.column_names, self.found.roles["action"][0]), False
         doubtful: list[str] = []
         for name in names:
             after = self._what_comes_next(name, found[0])
             if after:
                 self.found.left_out[name] = after
-            elif order.index(name) > action and is_result(sample, name, known, is_behind):
+            elif name not in known and is_result(sample, name, known, is_behind):
                 is_behind = True
                 self.found.left_out[name] = (
                     "it comes after the action and seems to be its result, which a policy cannot see in time"
@@ -800,7 +796,7 @@ class _Proposer:
                     f'"{visible(name)}" was left out because it seems to be a result of the action; if it is known before the '
                     f"action, add {option('observation', name)}."
                 )
-            elif may_be_result(sample, name, known, order.index(name) > action):
+            elif may_be_result(sample, name, known, name not in known):
                 doubtful.append(name)
         kept = tuple(name for name in names if name not in self.found.left_out)
         if kept:

@@ -66,6 +66,13 @@ def _explains(less: Array, more: Array, targets: Sequence[Array], number: NDArra
     return any(Gain.of(before.of(one), after.of(one), paired=True).clear > clear for one in single)
 
 
+def known_before(names: Sequence[str], order: Sequence[str], action: str) -> list[str]:
+    """Columns of an observation that a file has before its action; all, where it has none there and their order tells nothing."""
+    place = {name: number for number, name in enumerate(order)}
+    known = [name for name in names if place.get(name, -1) < place.get(action, len(order))]
+    return known or list(names)
+
+
 def is_result(sample: Contiguous, name: str, known: Sequence[str], is_behind: bool) -> bool:
     """Whether a column is a result of its row: made by the action, or fresh and yet a part of the reward.
 

@@ -249,6 +249,9 @@ def dropped(subject: Subject) -> Iterator[Diagnostic]:
             gap=Wording("gap=None", "--gap none"),
         )
         if cut > share * counts["rows"] / 2
+        else "Fill in the empty entries, as far as they can be known: each costs its row, and the row before, and the rows that "
+        "are left may differ from those."
+        if reasons.get("incomplete", 0) > share * counts["rows"] / 4
         else Sentence(
             "Log next observations ({next}), or longer trajectories: the rows that are left may differ from those that were "
             "dropped.",

@@ -375,7 +375,7 @@ class Assembly:
         for name, mask in gaps.items():
             if name != late:
                 incomplete |= mask
-        untold = incomplete | gaps[late] if late in gaps else incomplete
+        untold = incomplete if late is None or late not in gaps else incomplete | gaps[late]
         at = slice(None) if order is None else order
         stays = ~incomplete[at]
         behind = np.roll(untold[at], -1)[stays]  # after the last row comes the first

@@ -17,7 +17,7 @@ import cesaro as cs
 from cesaro.cli import app
 from cesaro.data.names import folded
 from cesaro.inspection import evidence
-from cesaro.inspection.proposal import _unit
+from cesaro.inspection.times import unit_of_step
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMES = ("sequence of rows", "row of the reward", "unused columns", "kind of the action")
@@ -368,7 +368,7 @@ def test_units_of_steps() -> None:
         "per step of 10 days": 10 * day,
         "per step of 0.5 seconds": 0.5,
     }
-    assert [_unit(seconds) for seconds in steps.values()] == list(steps)
+    assert [unit_of_step(seconds) for seconds in steps.values()] == list(steps)
 
 
 def test_text_that_holds_times_is_read_as_times(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_no_row_is_bridged(lag: int, restart: bool, has_next: bool, form: str) -
         mixed = [5, 15, 25, *(place for place in rng.permutation(30) if place not in (5, 15, 25))]
         for shuffled in (rows, [rows[place] for place in mixed]):
             given = {name: [row[name] for row in shuffled] for name in rows[0]}
-            roles = {"observation": "state", "trajectory": "id", "time": "time", "terminated": "ended"}
+            roles: Row = {"observation": "state", "trajectory": "id", "time": "time", "terminated": "ended"}
             after: Any = "after" if has_next else False
             log = cs.read(
                 given,

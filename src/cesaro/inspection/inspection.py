@@ -12,7 +12,8 @@ from cesaro.data.roles import Given, given_columns
 from cesaro.data.settings import GAP
 from cesaro.inspection.evidence import looked_at
 from cesaro.inspection.profiles import Profile, profile
-from cesaro.inspection.proposal import Proposal, propose
+from cesaro.inspection.proposal import Proposal
+from cesaro.inspection.proposer import propose
 from cesaro.text import option, shown_address, visible
 
 SCHEMA = "cesaro-inspection/1"

@@ -17,7 +17,7 @@ import cesaro as cs
 from cesaro.cli import app
 from cesaro.data.names import folded
 from cesaro.inspection import evidence
-from cesaro.inspection.proposal import _unit
+from cesaro.inspection.times import unit_of_step
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMES = ("sequence of rows", "row of the reward", "unused columns", "kind of the action")
@@ -48,7 +48,7 @@ def generator(name: str) -> Any:
         (
             "inventory",
             "--observation Stock --observation Weekday --action Order --reward Profit --trajectory Shop --time Date --kind "
-            "Order=number --reward-lag 1 --drop-duplicates --unit 'per day'",
+            "Order=number --reward-lag 1 --drop-duplicates --unit 'per day and Shop'",
             "order_up_to",
             2.7180,
         ),
@@ -265,15 +265,50 @@ def test_text_that_holds_no_times_may_be_the_action_whatever_its_name() -> None:
 
 
 def test_a_column_with_empty_entries_is_left_out_aloud() -> None:
-    said = str(cs.inspect(plant()))
+    table = plant()
+    table["feed"][200:500] = [None] * 300
+    said = str(cs.inspect(table))
     assert (
-        '"feed" was left out because of 10 empty entries (0.48 %), and it may drive the system: fill them in or' in said
+        '"feed" was left out because of 310 empty entries (15 %), and it may drive the system: fill them in and' in said
     )
-    assert "remove those rows (with --time the log is cut there), then add --observation feed." in said
-    said = str(cs.inspect(plant(), policy="rule:on if feed > 0.5 else off"))
+    assert "add --observation feed, or add --drop-incomplete, too, which leaves out those rows." in said
+    said = str(cs.inspect(table, policy="rule:on if feed > 0.5 else off"))
     assert "action            operator_step (the policy's actions are among its entries)" in said
-    assert "10 empty entries (0.48 %), and the policy needs it:" in said
-    assert "the policy needs it" not in str(cs.inspect(plant(), policy="rule:on if level > 0.5 else off"))
+    assert "310 empty entries (15 %), and the policy needs it:" in said
+    assert "the policy needs it" not in str(cs.inspect(table, policy="rule:on if level > 0.5 else off"))
+
+
+def test_rows_with_empty_entries_go_where_they_are_few_and_the_command_works() -> None:
+    table = plant()
+    table["operator_step"] = [None if row % 500 == 7 else step for row, step in enumerate(table["operator_step"])]
+    seen = cs.inspect(table)
+    assert seen.arguments["drop_incomplete"]
+    assert "--drop-incomplete" in seen.command
+    assert '15 of 2,100 rows have an empty entry in "operator_step" or "feed": --drop-incomplete' in str(seen)
+    assert cs.read(table, **seen.arguments).counts["dropped: incomplete"] == 15
+    assert not seen.proposal.obstacle
+    table["skid"] = [None, *table["skid"][1:].tolist()]
+    seen = cs.inspect(table, trajectory="skid")
+    assert 'fails with until it is corrected\n  ! arrays: column "skid" must not have missing entries' in str(seen)
+
+
+@pytest.mark.parametrize("order", ["ascending", "random"])
+def test_a_key_of_rows_is_no_observation(order: str) -> None:
+    rng = np.random.default_rng(0)
+    table = plant() | {"feed": rng.random(2_100)}
+    key = np.cumsum(rng.integers(1, 5, 2_100)) if order == "ascending" else rng.choice(10**7, 2_100, replace=False)
+    seen = cs.inspect({"ticket": key, **table})
+    assert seen.arguments["observation"] == ["level", "feed"]
+    assert '"ticket" was left out because it looks like a key' in str(seen)
+    assert cs.inspect({"ticket": key, **table}, ignore=["ticket"]).proposal.left_out["ticket"] == "as you say"
+    by_key = cs.inspect({"ticket": key, **table}, policy="rule:on if ticket > 5000 else off")
+    assert "ticket" in by_key.arguments["observation"]
+    # As many numbers, of which the reward, or what comes next, or the row before, tells something.
+    money = (1e6 * table["level"]).astype(int) + np.arange(2_100) % 7
+    noise = rng.choice(10**7, 2_100, replace=False)
+    paid = table["cost_eur"] + noise / 1e7
+    for column, more in ((money, {}), (noise, {"cost_eur": paid})):
+        assert "amount" in cs.inspect({"amount": column, **table, **more}).arguments["observation"]
 
 
 def test_a_policy_that_fails_is_not_said_to_have_other_labels(tmp_path: Path) -> None:
@@ -288,7 +323,7 @@ def test_a_policy_that_fails_is_not_said_to_have_other_labels(tmp_path: Path) ->
 def test_rows_with_empty_entries_in_a_given_column_are_counted_and_the_others_looked_at() -> None:
     seen = cs.inspect(plant(), observation=["level", "feed"], cost="cost_eur")
     assert (seen.arguments["trajectory"], seen.arguments["time"]) == ("skid", "start")
-    assert '10 of 2,100 rows have an empty entry in "feed" and cannot be evaluated' in str(seen)
+    assert '10 of 2,100 rows have an empty entry in "feed": --drop-incomplete leaves them out' in str(seen)
 
 
 def test_a_reward_that_is_not_there_once_leaves_the_order_and_labels_that_occur_once_are_named() -> None:
@@ -333,7 +368,7 @@ def test_units_of_steps() -> None:
         "per step of 10 days": 10 * day,
         "per step of 0.5 seconds": 0.5,
     }
-    assert [_unit(seconds) for seconds in steps.values()] == list(steps)
+    assert [unit_of_step(seconds) for seconds in steps.values()] == list(steps)
 
 
 def test_text_that_holds_times_is_read_as_times(tmp_path: Path) -> None:
@@ -513,7 +548,7 @@ def test_an_inspection_as_json_and_as_text() -> None:
     assert (found["schema"], found["rows"]) == ("cesaro-inspection/1", 9_600)
     assert found["roles"]["trajectory"] == ["house"]
     assert found["kinds"] == {"temperature": "category"}
-    assert found["unit"] == "per hour"
+    assert found["unit"] == "per hour and house"
     said = str(cs.inspect(EXAMPLES / "thermostat.csv"))
     assert "left out          Energy kWh" in said
     assert "6 gaps in time" in said

@@ -88,3 +88,15 @@ def test_the_closed_form_shows_every_part_of_its_work(
     cs.DiffLSTD().fit(log, "uniform")
     said = capsys.readouterr().err
     assert all(label in said for label in ("moments", "solving", "influence", "70,000 rows", "rows/s"))
+
+
+def test_parts_of_a_comparison_are_counted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cesaro.progress._SECONDS_BEFORE_A_STAGE", 0.0)
+    rng = np.random.default_rng(0)
+    log = cs.Transitions(rng.integers(0, 3, 300), rng.integers(0, 2, 300), rng.normal(size=300))
+    cs.compare(log, {"a": "constant:0", "b": "constant:1"})
+    said = capsys.readouterr().err.splitlines()
+    assert said
+    assert all(re.match(r"policy [12] of 2: \w+", line) for line in said)
+    with stage("solving"):
+        assert wait_for(capsys, "\n") == "solving …\n"

@@ -28,6 +28,7 @@ from cesaro.evaluation import (
 )
 from cesaro.files import holding
 from cesaro.passes.standard_errors import Estimate
+from cesaro.progress import part
 
 COMPARISON_SCHEMA = "cesaro-comparison/1"
 
@@ -211,9 +212,10 @@ def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Compariso
     with ExitStack() as held:
         for file in files:
             held.enter_context(holding(file))
-        for name, policy, file in zip(names, policies.values(), files):
+        for place, (name, policy, file) in enumerate(zip(names, policies.values(), files), 1):
             own = {"checkpoint": file} if not isinstance(run, Run) else {"run": replace(run, checkpoint=file)}
-            found[name] = evaluate(data, policy, name=name, **(settings if file is None else {**settings, **own}))
+            with part(f"policy {place} of {len(names)}"):
+                found[name] = evaluate(data, policy, name=name, **(settings if file is None else {**settings, **own}))
     differences = {}
     for a, b in combinations(found, 2):
         one, other = found[a], found[b]

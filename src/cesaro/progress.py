@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,24 @@ def _console() -> "Console":
     return Console(stderr=True)
 
 
+# What the work at hand is a part of, such as "policy 2 of 3: ".
+_PART: ContextVar[str] = ContextVar("part", default="")
+
+
+@contextmanager
+def part(label: str) -> Iterator[None]:
+    """Whatever is shown meanwhile begins with this label."""
+    token = _PART.set(f"{label}: ")
+    try:
+        yield
+    finally:
+        _PART.reset(token)
+
+
 @contextmanager
 def progress(label: str, *, total: int, done: int = 0, quiet: bool = False) -> Iterator[Callable[[], None]]:
     """A function to call after each of `total` pieces."""
+    label = _PART.get() + label
     if quiet:
         yield lambda: None
     elif sys.stderr.isatty():
@@ -60,6 +76,7 @@ def progress(label: str, *, total: int, done: int = 0, quiet: bool = False) -> I
 @contextmanager
 def row_progress(label: str, *, total: int, done: int = 0, quiet: bool = False) -> Iterator[Callable[[int], None]]:
     """A function to call with the number of rows that were done: shows rows, rows per second and the time left."""
+    label = _PART.get() + label
     if quiet:
         yield lambda rows: None
     elif sys.stderr.isatty():
@@ -112,6 +129,7 @@ def row_progress(label: str, *, total: int, done: int = 0, quiet: bool = False) 
 @contextmanager
 def stage(label: str, *, quiet: bool = False) -> Iterator[None]:
     """Something that may take seconds and has no pieces to count: a spinner with its time on a terminal, a line elsewhere."""
+    label = _PART.get() + label
     if quiet:
         yield
         return

@@ -79,6 +79,11 @@ def argument(name: str, value: str | None = None) -> Wording:
     return Wording(f"{name}=" if value is None else f'{name}="{visible(value)}"', option(name, value))
 
 
+def switch(name: str) -> Wording:
+    """A keyword argument that is True, and the option of the same name."""
+    return Wording(f"{name}=True", option(name))
+
+
 def option(name: str, value: str | None = None) -> str:
     """An option of the command line as one would type it."""
     flag = f"--{name.replace('_', '-')}"

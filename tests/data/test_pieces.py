@@ -242,10 +242,6 @@ def test_text_that_is_a_mistake_is_refused_with_its_row(tmp_path: Path) -> None:
         r"^log.csv: column \"x\" must hold numbers or text, not both. Got 'n/a!' at row 100 \(",
         lines(tmp_path, "1", "n/a!"),
     )
-    refused(
-        r"must not have missing entries. Got an empty entry at row 100 .*, 100 in all",
-        lines(tmp_path, "a", ""),
-    )
     refused(r"Got '2,5', a decimal comma; write it with a decimal point", lines(tmp_path, "1", '"2,5"'))
     large = lines(tmp_path, "1", "92233720368547758070")
     refused(r"must be clear about its kind. Got whole numbers of 2\*\*53 or more", large)

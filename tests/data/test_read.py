@@ -80,7 +80,7 @@ def test_all_missing_entries_are_counted(tmp_path: Path) -> None:
     refused(r"Got an empty entry at row 1 \(counted from 0\), 2 in all; fill them in", log(reward=[1.0, None, None]))
     file = tmp_path / "log.csv"
     file.write_text("state,action,reward\na,0,1\n,1,2\n,0,3\n", encoding="utf-8")
-    refused(r"Got an empty entry at row 1 \(counted from 0\), 2 in all; fill them in", file)
+    refused(r"Got an empty entry at row 1 \(counted from 0\), line 3, 2 in all; fill them in", file)
 
 
 def test_columns_with_a_comma_are_a_list() -> None:
@@ -303,7 +303,7 @@ def test_stray_text_in_csv_must_be_corrected(column: str, tmp_path: Path) -> Non
     path.write_text("\n".join([",".join(values), *(",".join(row) for row in zip(*values.values()))]))
     options = {"weight": "weight"} if column == "weight" else {}
     refused(
-        rf"log.csv: column \"{column}\" must hold numbers or text, not both. Got 'oops' at row 1 \(counted from 0\); "
+        rf"log.csv: column \"{column}\" must hold numbers or text, not both. Got 'oops' at row 1 \(counted from 0\), line 3; "
         r"correct that entry\.$",
         path,
         **options,
@@ -337,7 +337,7 @@ def test_text_from_data_is_written_out(tmp_path: Path) -> None:
     ("match", "columns"),
     [
         (
-            r'column "reward" must be finite. Got nan at row 1 \(counted from 0\); replace it',
+            r'column "reward" must be finite. Got nan at row 1 \(counted from 0\); fill it in, or',
             {"reward": [1.0, np.nan, 2.0]},
         ),
         (r'column "reward" must be finite. Got inf at row 2', {"reward": [1.0, 2.0, np.inf]}),

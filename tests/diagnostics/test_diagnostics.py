@@ -23,6 +23,7 @@ from cesaro.diagnostics.rows import over_rows
 from cesaro.diagnostics.support import negative_ratio, support
 from cesaro.errors import EvaluationWarning
 from cesaro.inspection import evidence
+from cesaro.text import Sentence
 
 Array = NDArray[np.float64]
 
@@ -866,3 +867,29 @@ def test_dropped_rows_keep_their_places() -> None:
     cut = np.arange(6_000) % 100 == 99
     estimator = fit(chain_log(truncated=cut), [[0.4, 0.6]] * 6)
     assert [entry for entry in diagnose(estimator) if entry.verdict != "ok"] == []
+
+
+def test_a_column_that_spreads_the_log_thin_is_named_first() -> None:
+    """A key of rows, or a result of a step, that the target does not act by; one that it acts by is its own affair."""
+    rng = np.random.default_rng(0)
+    rows = 1_500
+    on, level = rng.random(rows) < 0.5, np.zeros(rows)
+    for t in range(rows - 1):
+        level[t + 1] = 0.8 * level[t] + 0.5 * on[t] + 0.3 * rng.normal()
+    table: dict[str, Any] = {"ticket": np.cumsum(rng.integers(1, 5, rows)), "level": level}
+    table |= {"action": np.where(on, "on", "off"), "power": on + 0.6 * rng.normal(size=rows)}
+    table |= {"reward": level - 0.4 * on + 0.1 * rng.normal(size=rows)}
+
+    def remedies(rule: str, *names: str) -> list[str]:
+        answer = cs.evaluate(cs.read(table, observation=["level", *names]), f"rule:{rule}", features="auto", quiet=True)
+        about = ("support", "effective sample size", "negative density ratio")
+        return [one.remedy for one in answer.diagnostics if one.verdict == "bad" and one.name in about]
+
+    first, second = remedies("on if level < 1 else off", "ticket")
+    reason = ': "ticket" has a number of its own in nearly every row, as keys do, and the target does not act by it.'
+    assert first.startswith(f'Leave "ticket" out of the observation first{reason} If that does not help: Collect')
+    assert second.startswith('Leave "ticket" out of the observation first. If that does not help: Compare')
+    assert isinstance(first, Sentence)
+    assert first.command_line.startswith("Leave out --observation ticket first:")
+    assert any('"power" may be a result of its step' in said for said in remedies("on if level < 1 else off", "power"))
+    assert not any("Leave" in said for said in remedies("on if ticket > 3000 else off", "ticket"))

@@ -28,13 +28,11 @@ def third(entry: str, others: list[str] | str) -> list[str]:
 
 TIMES = [str(row) for row in ROWS]
 DAYS = [f"2024-01-{row + 1:02}" for row in ROWS]
-MISSING = (
-    'column "{}" must not have missing entries. Got an empty entry at row 2 (counted from 0); fill it in or remove that'
-)
-NO_FORM = 'column "time" must hold times, all of one form. Got {} at row 2 (counted from 0); correct it, or write it as'
-NO_TIME = 'column "time" must hold times that can be subtracted. Got {} at row 0 (counted from 0) (type {}); '
+MISSING = 'column "{}" must not have missing entries. Got …empty entry…at row 2 (counted from 0), line 4; fill it in'
+NO_FORM = 'column "time" must hold times, all of one form. Got {} at row 2 (counted from 0), line 4; correct it, or write it as'
+NO_TIME = 'column "time" must hold times that can be subtracted. Got {} at row 0 (counted from 0), line 2 (type {}); '
 SAME_TIME = (
-    'column "time" must be different in every row of a trajectory. Got the same at row {} (counted from 0) and row {} ('
+    "must be different in every row of a trajectory. Got the same at row {} (counted from 0), line … and row {} ("
 )
 NO_FLAG = 'column "{}" must be true/false or 0/1. Got {} at row {} (counted from 0)…; write it as a Boolean column.'
 ALL_USED = (
@@ -52,7 +50,7 @@ LABELS = [
     Trial(
         "nan",
         log(state=states("nan", "b")),
-        "Got 'b' at row 1 (counted from 0); correct that entry, or give --kind state=cat",
+        "Got 'b' at row 1 (counted from 0), line 3; correct that entry, or give --kind state=cat",
     ),
     Trial("nan, called a label", log(state=states("nan", "b")), rate=0.5, options="--kind state=category"),
     Trial("markup of a terminal", log(action=actions("[red]go[/red]", "[/]")), rate=0.5),
@@ -63,7 +61,24 @@ LABELS = [
     Trial("a formula", log(action=actions("=cmd|' /C calc'!A0", "@SUM(1)")), rate=0.5),
     Trial("a zero byte", log(action=actions("go\0", "go")), rate=0.5),
     Trial("empty", log(state=""), MISSING.format("state")),
-    Trial("an empty action", log(action=""), MISSING.format("action")),
+    Trial(
+        "an empty action",
+        log(action=""),
+        MISSING.format("action") + ", or give --drop-incomplete to leave that row out",
+    ),
+    Trial("an empty action that is left out", log(action=""), rate=0.5, options="--drop-incomplete"),
+    Trial(
+        "every action is empty",
+        log(action=[""] * 24),
+        'Got none of 24 rows (24 with an empty entry in "action")',
+        options="--drop-incomplete",
+    ),
+    Trial(
+        "an empty action of a log in blocks",
+        log(action=""),
+        "--drop-incomplete needs a log that is held in memory. …; give --no-stream, or remove the incomplete rows",
+        options="--drop-incomplete --stream",
+    ),
     Trial(
         "dates",
         log(state=states("2024-01-01", "2024-01-02")),
@@ -105,7 +120,7 @@ NUMBERS = [
     Trial(
         "text",
         log(state=third("x", TIMES)),
-        "Got 'x' at row 2 (counted from 0); correct that entry, or give --kind state=",
+        "Got 'x' at row 2 (counted from 0), line 4; correct that entry, or give --kind state=",
     ),
     Trial("constant", log(state=["7.5"] * 24), rate=19 / 36),
     Trial("a missing action", log(action=third("nan", actions("1", "0"))), MISSING.format("action")),
@@ -127,7 +142,7 @@ IDS = [
         says="Dropped 2 of 24 rows",
     ),
     Trial("dates", log(trajectory=ids("2024-01-01", "2024-01-02")), rate=0.5, says="Dropped 2 of 24 rows"),
-    Trial("empty", log(trajectory=third("", ids("1", "2"))), MISSING.format("trajectory")),
+    Trial("empty", log(trajectory=third("", ids("1", "2"))), MISSING.format("trajectory") + " or remove that row"),
     Trial(
         "one per row",
         log(trajectory=TIMES),
@@ -159,7 +174,7 @@ WEIGHTS = [
     Trial(
         "text",
         log(w=third("heavy", "1")),
-        "Got 'heavy' at row 2 (counted from 0); correct that entry",
+        "Got 'heavy' at row 2 (counted from 0), line 4; correct that entry",
         options="--weight w",
     ),
     Trial(
@@ -176,7 +191,9 @@ TIME = [
     Trial("nan", log(time=third("nan", TIMES)), MISSING.format("time")),
     Trial("empty", log(time=third("", TIMES)), MISSING.format("time")),
     Trial("infinite", log(time=third("inf", TIMES)), 'column "time" must be finite. Got inf at row 2 (counted from 0)'),
-    Trial("one text", log(time=third("noon", TIMES)), "Got 'noon' at row 2 (counted from 0); correct that entry."),
+    Trial(
+        "one text", log(time=third("noon", TIMES)), "Got 'noon' at row 2 (counted from 0), line 4; correct that entry."
+    ),
     Trial(
         "the American order",
         log(time=[f"1/{row + 1}/2024 1:05 PM" for row in ROWS]),
@@ -220,7 +237,7 @@ TIME = [
     Trial(
         "no day over 12",
         log(time=[f"01/02/{row + 2000}" for row in ROWS]),
-        "column \"time\" must hold times that can be read in one way. Got '01/02/2000' at row 0 (counted from 0), and no entry "
+        "must hold times that can be read in one way. Got '01/02/2000' at row 0 (counted from 0), line 2, and no entry "
         "has a day over 12 that would tell days from months; write times as 2024-01-31 14:00:00.",
     ),
     Trial(
@@ -247,7 +264,7 @@ TIME = [
     Trial(
         "a day that does not exist",
         log(time=third("2024-02-30", DAYS)),
-        "column \"time\" must hold times, all of one form. Got '2024-02-30' at row 2 (counted from 0); correct it, or",
+        "column \"time\" must hold times, all of one form. Got '2024-02-30' at row 2 (counted from 0), line 4; correct it, or",
     ),
     Trial(
         "the year 9999",
@@ -310,7 +327,9 @@ FLAGS = [
         log(next_state=TIMES),
         'column "next_state" must hold labels of the type of the column it',
     ),
-    Trial("next states that are empty", log(next_state=third("", [*STATES[1:], "a"])), MISSING.format("next_state")),
+    Trial(
+        "next states that are empty", log(next_state=third("", [*STATES[1:], "a"])), "or flag the end of the episode."
+    ),
     Trial(
         "next states that nobody visits",
         log(next_state=["c"] * 24),

@@ -53,7 +53,7 @@ TRIALS = [
     Trial(
         "Latin-1 in a label",
         csv(WALK.replace("stay", "warté").encode("latin-1")),
-        r"""column "action" must hold text in UTF-8. Got b'wart\xe9' at row 2 (counted from 0); correct that entry.""",
+        r"""column "action" must hold text in UTF-8. Got b'wart\xe9' at row 2 (counted from 0), line 4; correct that entry.""",
     ),
     Trial(
         "Latin-1 in the header",
@@ -117,7 +117,7 @@ TRIALS = [
     Trial(
         "two logs joined with their headers",
         csv(WALK * 2),
-        "Got 'reward' at row 24 (counted from 0); correct that entry.",
+        "Got 'reward' at row 24 (counted from 0), line 26; correct that entry.",
     ),
     Trial(
         "a page of the web",

@@ -20,9 +20,7 @@ STATES, ACTIONS, _ = walk().values()
 REWARDS = [float(reward) for reward in walk()["reward"]]
 ROWS = range(24)
 COMPLETE = "must be a complete {} file. Got: {}…; check that it is complete and has the format its name says."
-MISSING = (
-    'column "{}" must not have missing entries. Got an empty entry at row 2 (counted from 0); fill it in or remove that'
-)
+MISSING = 'column "{}" must not have missing entries. Got an empty entry at row 2 (counted from 0); fill it in, or give --drop'
 NO_NUMBERS = (
     'column "reward" must hold numbers. Got {} at row 0 (counted from 0) (type {}); convert it or name another column'
 )
@@ -238,7 +236,7 @@ PARQUET = [
     Trial(
         "nan in a list",
         parquet(state=pa.array([[1.0, float("nan") if row == 2 else row] for row in ROWS])),
-        'column "state" must be finite. Got nan at row 2 (counted from 0), entry 1; replace it or remove that row.',
+        'column "state" must be finite. Got nan at row 2 (counted from 0), entry 1; fill it in, or give --drop-incomplete',
     ),
     Trial("labels as bytes", parquet(state=pa.array([state.encode() for state in STATES])), rate=0.5),
     Trial(

@@ -60,7 +60,7 @@ TRIALS = [
     inspect(
         "a reward that is not there once",
         log(reward="n/a", unit=["u", "v"] * 12),
-        'The reward "reward" has 1 empty entry',
+        '1 of 24 rows has an empty entry in "reward": --drop-incomplete leaves it out',
         code=0,
     ),
     inspect(
@@ -123,7 +123,16 @@ TRIALS = [
     inspect("a role of no column", log(), 'did you mean "action"?', options="--action actoin"),
     inspect("cost and reward", log(), "exclude each other", options="--cost state --reward reward"),
     inspect("an order that nobody wants", log(time=TIMES), "--ignore time", code=0, options="--ignore time"),
-    inspect("no such role to ignore", log(), "--ignore must be one of", options="--ignore weight"),
+    inspect("an ignored role that must be there", log(), "--ignore must be one of", options="--ignore reward"),
+    inspect(
+        "no such column to ignore", log(), 'must have the column "weight" that --ignore', options="--ignore weight"
+    ),
+    inspect(
+        "an action that is not there once",
+        log(action=""),
+        '1 of 24 rows has an empty entry in "action": --drop-incomplete leaves it out…--drop-incomplete',
+        code=0,
+    ),
     inspect("as a document", log(), '"schema": "cesaro-inspection/1"', code=0, options="--json"),
     inspect("a policy for the command", log(), "--policy 'a b.py:c'", code=0, options="--policy 'a b.py:c'"),
     inspect(
@@ -149,8 +158,8 @@ TRIALS = [
     Trial(
         "evaluated: repeated timestamps",
         log(timestamp=TIMES),
-        'column "timestamp" must be different in every row of a trajectory. Got the same at row 0 (counted from 0) and row 1 '
-        "(counted from 0); remove one of them, give --drop-duplicates if rows are in the file twice, or give --trajectory",
+        "must be different in every row of a trajectory. Got the same at row 0 (counted from 0), line 2 and row 1 "
+        "(counted from 0), line 3; remove one of them, give --drop-duplicates if rows are in the file twice, or give --traj",
     ),
     inspect(
         "one time of another form",
@@ -164,7 +173,7 @@ TRIALS = [
     Trial(
         "evaluated: one time of another form",
         log(timestamp=[f"2025-03-01T00:{t:02d}:00Z" if t != 9 else "01.03.2025 00:09" for t in range(24)]),
-        "column \"timestamp\" must hold times, all of one form. Got '01.03.2025 00:09' at row 9 (counted from 0); correct",
+        "must hold times, all of one form. Got '01.03.2025 00:09' at row 9 (counted from 0), line 11; correct",
     ),
     Trial(
         "evaluated: one time without a zone, in blocks",

@@ -458,7 +458,7 @@ OUT = [
     Trial(
         "sort: a missing time",
         log(time=[*map(str, range(23)), "nan"]),
-        'column "time" must not have missing entries. Got an empty entry at row 23',
+        'column "time" must not have missing entries. Got …nan…, which counts as an empty entry, at row 23',
         command=SORT.format("o.parquet"),
     ),
 ]

@@ -10,7 +10,7 @@ from .table import Files, Trial, log, rows, text, walk
 TABLE = "state,action,probability\na,go,0.5\na,stay,0.5\nb,go,0.5\nb,stay,0.5\n"
 SHAPE = "Policy 'f' must give one action label per observation, shape (23,). Got shape {}; return an array with one label for"
 FAILED = "Policy 'f' failed with {}; it must accept the log's observations, an array of object with shape (23,)."
-LOADED = "'p.py' cannot be loaded: {}; the file must run without one."
+LOADED = "'p.py' cannot be loaded: {}; correct the file, which must run without an error."
 NOT_ONE = (
     "Policy 'f' must be a function of (observations) or (observations, rng), other parameters with defaults. Got {};"
 )

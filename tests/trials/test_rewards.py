@@ -5,13 +5,13 @@ from collections.abc import Callable
 from .table import Trial, log, rows, walk
 
 REWARDS = walk()["reward"]
-BOTH = 'log.csv: column "reward" must hold numbers or text, not both. Got {} at row 2 (counted from 0); correct that entry.'
+BOTH = (
+    'column "reward" must hold numbers or text, not both. Got {} at row 2 (counted from 0), line 4; correct that entry.'
+)
 MISSING = (
-    'column "reward" must not have missing entries. Got an empty entry at row 2 (counted from 0); fill it in or remove'
+    'column "reward" must not have missing entries. Got {}empty entry…at row 2 (counted from 0), line 4; fill it in, or'
 )
-LARGE = (
-    'column "reward" must be at most 1e+100 in size, so that squares do not overflow. Got {} (counted from 0); scale'
-)
+LARGE = 'column "reward" must be at most 1e+100 in size, so that squares do not overflow. Got {} (counted from 0), line …; scale'
 
 TRIALS = [
     Trial("text", log(reward="free"), BOTH.format("'free'")),
@@ -33,10 +33,10 @@ TRIALS = [
         "comma between thousands", log(reward='"1,000"'), "Got '1,000', a decimal comma; write it with a decimal point"
     ),
     Trial("decimal comma", log(reward='"0,5"'), "Got '0,5', a decimal comma; write it with a decimal point"),
-    Trial("empty", log(reward=""), MISSING),
-    Trial("NaN", log(reward="NaN"), MISSING),
-    Trial("N/A", log(reward="N/A"), MISSING),
-    Trial("NULL", log(reward="NULL"), MISSING),
+    Trial("empty", log(reward=""), MISSING.format("an ")),
+    Trial("NaN", log(reward="NaN"), MISSING.format("'NaN', which counts as an ")),
+    Trial("N/A", log(reward="N/A"), MISSING.format("'N/A', which counts as an ")),
+    Trial("NULL", log(reward="NULL"), MISSING.format("'NULL', which counts as an ")),
     Trial("all empty", log(reward=[""] * 24), 'column "reward" must hold numbers. Got no entry at all'),
     Trial("not a number with a payload", log(reward="nan(0x7)"), 'column "reward" must be finite. Got nan at row 2'),
     Trial("infinite", log(reward="inf"), 'column "reward" must be finite. Got inf at row 2'),

@@ -25,7 +25,15 @@ _ROLES = (
     *("observation", "action", "reward", "next_observation", "trajectory", "time", "terminated", "truncated"),
     *("weight", "available", "cost"),
 )
-_LOG_SETTINGS = ("reward_lag", "on_termination", "on_truncation", "drop_duplicates", "skip_bad_files", "stream")
+_LOG_SETTINGS = (
+    "reward_lag",
+    "on_termination",
+    "on_truncation",
+    "drop_duplicates",
+    "drop_incomplete",
+    "skip_bad_files",
+    "stream",
+)
 # What goes to the estimator as it is, where it is given.
 _ESTIMATOR_SETTINGS = ("dual_features", "standard_errors", "draws", "approximator", "checkpoint", "address")
 # They change where an answer goes or how it is computed, not what it is.
@@ -115,6 +123,14 @@ DropDuplicates = Annotated[
     bool,
     _option(
         _LOG, "Count a row once if the log has it twice, with the same trajectory and --time.", "--drop-duplicates"
+    ),
+]
+DropIncomplete = Annotated[
+    bool,
+    _option(
+        _LOG,
+        "Leave out rows with an empty entry in a column in use, and cut their trajectory there.",
+        "--drop-incomplete",
     ),
 ]
 ActionLow = Annotated[
@@ -246,6 +262,7 @@ def evaluate(
     on_truncation: OnTruncation = None,
     gap: Gap = "1.5",
     drop_duplicates: DropDuplicates = False,
+    drop_incomplete: DropIncomplete = False,
     action_low: ActionLow = None,
     action_high: ActionHigh = None,
     skip_bad_files: SkipBadFiles = False,
@@ -296,6 +313,7 @@ def compare(
     on_truncation: OnTruncation = None,
     gap: Gap = "1.5",
     drop_duplicates: DropDuplicates = False,
+    drop_incomplete: DropIncomplete = False,
     action_low: ActionLow = None,
     action_high: ActionHigh = None,
     skip_bad_files: SkipBadFiles = False,

@@ -10,7 +10,6 @@ from cesaro.commands.errors import one_line_errors
 from cesaro.commands.evaluate import (
     Action,
     Cost,
-    Ignore,
     LogPath,
     Observation,
     Reward,
@@ -42,7 +41,12 @@ def inspect(
     time: Time = None,
     terminated: Terminated = None,
     truncated: Truncated = None,
-    ignore: Ignore = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN|ROLE", help="Use this column for no role, or no column for this role; may be repeated."
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
     """Look at a log and propose how to read it: the columns' roles and kinds, their order, and the command to paste.
@@ -53,7 +57,9 @@ def inspect(
     with one_line_errors(resumes=False):
         from cesaro.inspection import inspect as look
 
-        found = look(log, policy=policy, **roles_of(given, ROLES))
+        columns = [name for name in ignore or () if name.replace("-", "_") not in (*ROLES, "done", "dones")]
+        given["ignore"] = [name for name in ignore or () if name not in columns]
+        found = look(log, policy=policy, ignore=columns, **roles_of(given, ROLES))
         if json:
             output.document(document.dumps(found.to_dict(), indent=2, allow_nan=False))
         else:

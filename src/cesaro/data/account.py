@@ -1,11 +1,13 @@
 """What was done to the rows of a log: counted, and in words."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cesaro.data.continuing import Structure, Successors
 from cesaro.data.settings import Settings
 from cesaro.errors import InputError
-from cesaro.text import Sentence, Wording, argument
+from cesaro.text import Sentence, Wording, argument, visible
 
 # How a caller says that steps of any length belong together.
 NO_GAPS = Wording("gap=None (--gap none)", "--gap none")
@@ -20,7 +22,8 @@ class Tally:
         self._end = -1  # the last row of the last episode
         self._lengths: set[int] = set()  # two at most
         self._resets = 0
-        self.holes = 0  # cuts where a file was left out
+        self.holes = 0  # cuts where a file or a row was left out
+        self.incomplete: tuple[str, ...] = ()  # columns whose missing entries made rows be left out
         self.cut_actions: int | None = None  # rows whose action was cut; None: there are no bounds
 
     def add(self, found: Structure, then: Successors) -> None:
@@ -43,6 +46,12 @@ class Tally:
             self._lengths |= {int(lengths.min()), int(lengths.max())}
         if len(ends):
             self._end = before + int(ends[-1])
+
+    def add_incomplete(self, rows: int, columns: Sequence[str]) -> None:
+        """Rows that were left out because of missing entries in these columns."""
+        self._counts["rows"] += rows
+        self._dropped["incomplete"] = rows
+        self.incomplete = tuple(columns)
 
     def add_plain(self, rows: int) -> None:
         """Rows that are all kept and none of which ends anything."""
@@ -70,7 +79,7 @@ def account(tally: Tally, has_next: bool, settings: Settings) -> list[str]:
             f"Actions were cut to {settings.action_bounds} in {tally.cut_actions:,} of {_many(counts['rows'], 'row')}."
         )
     if tally.holes:
-        notes.append(f"Trajectories were cut at {_many(tally.holes, 'place')} where files were left out.")
+        notes.append(f"Trajectories were cut at {_many(tally.holes, 'place')} where {_left_out(tally)} were left out.")
     if counts["cuts"] > tally.holes:
         notes.append(
             Sentence(
@@ -82,7 +91,7 @@ def account(tally: Tally, has_next: bool, settings: Settings) -> list[str]:
         )
     if counts["kept"] < counts["rows"]:
         dropped = counts["rows"] - counts["kept"]
-        reasons = _reasons(counts, has_next, settings)
+        reasons = _reasons(tally, has_next, settings)
         notes.append(f"Dropped {dropped:,} of {_many(counts['rows'], 'row')}: {reasons}.")
     if counts["restarts"]:
         notes.append(
@@ -101,15 +110,15 @@ def account(tally: Tally, has_next: bool, settings: Settings) -> list[str]:
     return notes
 
 
-def reject_nothing_left(log: str, counts: dict[str, int], has_next: bool, settings: Settings) -> None:
-    if not counts["kept"]:
+def reject_nothing_left(log: str, tally: Tally, has_next: bool, settings: Settings) -> None:
+    if not tally.counts["kept"]:
         raise InputError(
             Sentence(
                 "{log} must leave at least one transition. Got none of {rows} ({reasons}); give {next_observation}, longer "
                 "trajectories or another {on_termination} or {on_truncation}.",
                 log=log,
-                rows=_many(counts["rows"], "row"),
-                reasons=_reasons(counts, has_next, settings),
+                rows=_many(tally.counts["rows"], "row"),
+                reasons=_reasons(tally, has_next, settings),
                 next_observation=argument("next_observation"),
                 on_termination=argument("on_termination"),
                 on_truncation=argument("on_truncation"),
@@ -122,17 +131,24 @@ def reject_empty(log: str, rows: int) -> None:
         raise InputError(f"{log} must have at least one row. Got none; check what wrote it.")
 
 
-def _reasons(counts: dict[str, int], has_next: bool, settings: Settings) -> str:
+def _reasons(tally: Tally, has_next: bool, settings: Settings) -> str:
+    counts = tally.counts
+    empty_in = " or ".join(f'"{visible(name)}"' for name in tally.incomplete)
     without = "" if has_next else " without a next observation"
     why = {
         "cut": "before a gap in time without a next observation",
-        "left out": "before files that were left out",
+        "incomplete": f"with an empty entry in {empty_in}",
+        "left out": f"before {_left_out(tally)} that were left out",
         "trajectory end": "at the end of a trajectory without a next observation",
         "terminated": "terminated" + (without if settings.on_termination == "keep" else ""),
         "truncated": "truncated" + (without if settings.on_truncation == "keep" else ""),
         "reward lag": "at the end of a segment, whose reward would be on the next row",
     }
     return ", ".join(f"{counts[key]:,} {why[key[9:]]}" for key in counts if key.startswith("dropped: "))
+
+
+def _left_out(tally: Tally) -> str:
+    return "rows" if tally.incomplete else "files"
 
 
 def _many(count: int, what: str) -> str:

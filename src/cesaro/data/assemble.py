@@ -16,9 +16,20 @@ from cesaro.data import labels
 from cesaro.data.account import Tally, account, reject_empty, reject_nothing_left
 from cesaro.data.blocks import Array, Parts, Rows
 from cesaro.data.bounds import reject_width
-from cesaro.data.columns import ColumnPlace, basic_type, first_true, is_list, is_text, reject_missing, unwrapped
+from cesaro.data.columns import (
+    ColumnPlace,
+    Written,
+    basic_type,
+    first_true,
+    is_list,
+    is_text,
+    reject_missing,
+    to_complete,
+    unwrapped,
+)
 from cesaro.data.continuing import (
     DisorderError,
+    Mask,
     Ordered,
     Successors,
     find_structure,
@@ -50,6 +61,7 @@ class Outline:
         given: the path that the log was opened by.
         holes: places in `files` before which one was left out.
         skips: whether one was left out at all.
+        written: finds an entry in the text of its file.
     """
 
     name: str
@@ -62,6 +74,7 @@ class Outline:
     given: str | None = None
     holes: tuple[int, ...] = ()
     skips: bool = False
+    written: Written | None = None
 
     @property
     def has_next(self) -> bool:
@@ -96,7 +109,7 @@ def assemble(
     table, files = source.table(roles, kinds)
     reject_empty(source.name, table.num_rows)
     schema = describe(source.name, roles, table.schema, kinds, settings)
-    outline = Outline(source.name, roles, kinds, settings, schema, files, holes=source.holes)
+    outline = Outline(source.name, roles, kinds, settings, schema, files, holes=source.holes, written=source.written)
     rows = Assembly(outline, table)
     is_large = table.nbytes > _LARGE
     del table  # columns go one by one
@@ -118,6 +131,7 @@ def _whole(outline: Outline, rows: "Assembly", notes: list[str]) -> Whole:
     settings, has_next = outline.settings, outline.has_next
     terminated, truncated = rows.flags()
     ordered = _ordered(outline, rows, terminated, truncated)
+    gaps = rows.gaps(terminated, truncated) if settings.drop_incomplete else {}
     order = ordered.order
     if order is not None:
         repeated = rows.rows - len(order)
@@ -131,12 +145,21 @@ def _whole(outline: Outline, rows: "Assembly", notes: list[str]) -> Whole:
         roles = outline.roles
         by = "trajectory" if roles.time is None else "time" if roles.trajectory is None else "(trajectory, time)"
         notes.append(f"The rows were sorted by {by}.")
-    structure = find_structure(rows.rows, ordered.trajectory, terminated, truncated, _lost(outline, ordered, rows.rows))
+    lost, tally = _lost(outline, ordered, rows.rows), Tally()
+    if gaps:
+        stays, behind = rows.leave_out(gaps, order)
+        lost = behind if lost is None else lost[stays] | behind
+        order = None if order is None else rows.renumbered(order[stays])
+        ordered = Ordered(order, *(None if one is None else one[stays] for one in (ordered.trajectory, ordered.time)))
+        terminated, truncated = (None if one is None else one[stays] for one in (terminated, truncated))
+        tally.add_incomplete(len(stays) - rows.rows, list(gaps))
+        if not rows.rows:
+            reject_nothing_left(outline.name, tally, has_next, settings)
+    structure = find_structure(rows.rows, ordered.trajectory, terminated, truncated, lost)
     cut = cuts(ordered.time, ordered.trajectory, structure.ends_steps, settings.gap)
     found = find_successors(structure, cut, has_next, settings)
-    tally = Tally()
     tally.add(structure, found)
-    reject_nothing_left(outline.name, tally.counts, has_next, settings)
+    reject_nothing_left(outline.name, tally, has_next, settings)
     parts, _ = rows.parts(found, ordered.trajectory, order=order)
     tally.cut_actions = rows.cut_actions
     if parts.weights is not None and not parts.weights[parts.kept].any():
@@ -144,7 +167,7 @@ def _whole(outline: Outline, rows: "Assembly", notes: list[str]) -> Whole:
     return Whole(
         outline.name,
         outline.schema,
-        tuple(count for _, count in outline.files) if order is None else (rows.rows,),
+        tuple(count for _, count in outline.files) if order is None and not gaps else (rows.rows,),
         parts,
         tally.counts | {"files": len(outline.files)},
         (*notes, *account(tally, has_next, settings)),
@@ -202,7 +225,7 @@ def _ordered(outline: Outline, rows: "Assembly", terminated: Any, truncated: Any
 
 def disorder(outline: Outline, error: DisorderError) -> InputError:
     """Two rows of a trajectory that time cannot order."""
-    place = ColumnPlace(outline.name, outline.roles.time or "", outline.files)
+    place = ColumnPlace(outline.name, outline.roles.time or "", outline.files, written=outline.written)
     both = " and ".join(place.row(row) for row in error.rows)
     if error.kind == "flag":
         rule, got = "must put the flagged row of an episode last", f"{both} in the other order"
@@ -247,12 +270,24 @@ class Assembly:
         self.rows = table.num_rows if rows is None else rows
         self.cut_actions: int | None = None
         self._columns = {name: table[name] for name in table.column_names}
+        self._kept: Rows | None = None  # of the table's rows, where others were left out
         self._uses = [column for _, columns in outline.roles.items() for column in columns]
 
     def place(self, column: str) -> ColumnPlace:
         outline = self.outline
         missing = None if outline.missing is None else partial(outline.missing, column)
-        return ColumnPlace(outline.name, column, outline.files, first=self.first, missing=missing)
+        roles = outline.roles
+        structural = (roles.trajectory, roles.time, roles.terminated, roles.truncated)
+        return ColumnPlace(
+            outline.name,
+            column,
+            outline.files,
+            first=self.first,
+            missing=missing,
+            kept=self._kept,
+            is_droppable=column not in structural,
+            written=outline.written,
+        )
 
     def column(self, name: str) -> pa.ChunkedArray:
         """A column's data; let go of at the last use, so that at most one column is in memory twice."""
@@ -299,6 +334,59 @@ class Assembly:
             equal &= key[found[1:]] == key[found[:-1]]
         again = at[found[1:][equal]]
         return np.delete(np.arange(len(time)), again) if len(again) else None
+
+    def gaps(self, terminated: Mask | None, truncated: Mask | None) -> dict[str, Mask]:
+        """Per column the rows of the table whose entry is missing, also as NaN; only columns that have such rows.
+
+        What follows the end of an episode may be missing where no transition needs it.
+        """
+        roles, settings = self.outline.roles, self.outline.settings
+        values = (*roles.observation.columns, *roles.action.columns)
+        single = [roles.reward, *([] if roles.weight is None else [roles.weight])]
+        found = {name: self._gaps(name) for name in (*values, *single)}
+        if roles.available is not None:
+            found |= {name: self._gaps(name, within=False) for name in roles.available.columns}
+        if roles.next_observation is not None:
+            unused = np.zeros(self.rows, dtype=np.bool_)
+            for ended, rule in ((terminated, settings.on_termination), (truncated, settings.on_truncation)):
+                if ended is not None and rule != "keep":
+                    unused |= ended
+            found |= {name: self._gaps(name) & ~unused for name in roles.next_observation.columns}
+        return {name: mask for name, mask in found.items() if mask.any()}
+
+    def _gaps(self, name: str, *, within: bool = True) -> Mask:
+        place = self.place(name)
+        column = unwrapped(self._columns[name], place)
+        if within and is_list(column.type) and column.null_count < len(column):
+            return np.isnan(numbers.vectors(column, place, missing=True)).any(axis=1)
+        return pc.is_null(column, nan_is_null=True).to_numpy()
+
+    def leave_out(self, gaps: Mapping[str, Mask], order: Rows | None) -> tuple[Mask, Mask]:
+        """Leave out the rows that have gaps.
+
+        A reward that is logged a row late belongs to the row before, so that its own row stays where only it is missing.
+
+        Returns:
+            Which rows stay, and which of those lost what the row behind them would tell, both in the order of the rows.
+        """
+        late = self.outline.roles.reward if self.outline.settings.reward_lag else None
+        every = len(next(iter(gaps.values())))
+        incomplete = np.zeros(every, dtype=np.bool_)
+        for name, mask in gaps.items():
+            if name != late:
+                incomplete |= mask
+        untold = incomplete if late is None or late not in gaps else incomplete | gaps[late]
+        at = slice(None) if order is None else order
+        stays = ~incomplete[at]
+        behind = np.roll(untold[at], -1)[stays]  # after the last row comes the first
+        self._kept = np.flatnonzero(~incomplete)
+        self._columns = {name: column.filter(pa.array(~incomplete)) for name, column in self._columns.items()}
+        self.rows = len(behind)
+        return stays, behind
+
+    def renumbered(self, rows: Rows) -> Rows:
+        """Rows of the table as they are counted without those that were left out."""
+        return rows if self._kept is None else np.searchsorted(self._kept, rows)
 
     def parts(
         self, found: Successors, trajectory: NDArray[Any] | None, goes_on: bool = False, order: Rows | None = None
@@ -353,7 +441,7 @@ class Assembly:
             raise place.error(
                 f"must be finite and at most {LARGEST:g} in size where a transition needs it",
                 f"{rewards[row - lag]} at {place.row(row if order is None else int(order[row]))}",
-                "fill it in or remove that row",
+                to_complete(1, is_droppable=True),
             )
         return rewards
 

@@ -3,7 +3,7 @@
 A missing entry becomes NaN where the caller allows it (a next observation or a reward that no transition uses).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,21 @@ from numpy.typing import NDArray
 
 from cesaro.checks import LARGEST
 from cesaro.errors import InputError
-from cesaro.text import GIVE, Sentence, Wording, argument, option, visible
+from cesaro.text import GIVE, Sentence, Wording, argument, option, switch, visible
 
 EXACT = 2**53 - 1  # up to here a float64 stands for one whole number; 2**53 is also what 2**53 + 1 becomes
 _CHECKED = 1 << 18  # entries per pass of a check
+
+
+# The line and the text of an entry, by the number of the file, the row and the column; None: its file is no text.
+Written = Callable[[int, int, str], tuple[int, str] | None]
+
+
+def named_row(file: int, row: int, column: str, files: Sequence[str], written: Written | None) -> str:
+    """A row as messages name it, with its line where the file is text."""
+    of = f" of {files[file]}" if len(files) > 1 else ""
+    found = None if written is None else written(file, row, column)
+    return f"row {row}{of} (counted from 0)" + ("" if found is None else f", line {found[0]}")
 
 
 @dataclass(frozen=True)
@@ -28,6 +39,9 @@ class ColumnPlace:
         files: (file name, rows) of all files.
         first: the row of the log that the column begins with; after the log's last row comes its first.
         missing: counts the missing entries of the whole log, where the column holds some of its rows.
+        kept: the row of the log that each row of the column is, where others were left out; None: none was.
+        is_droppable: whether a row without an entry here can be left out.
+        written: finds an entry in the text of its file.
     """
 
     log: str
@@ -35,12 +49,25 @@ class ColumnPlace:
     files: tuple[tuple[str, int], ...]
     first: int = field(default=0, kw_only=True)
     missing: Callable[[], int] | None = field(default=None, kw_only=True)
+    kept: NDArray[np.int64] | None = field(default=None, kw_only=True, compare=False)
+    is_droppable: bool = field(default=False, kw_only=True)
+    written: "Written | None" = field(default=None, kw_only=True, compare=False)
 
     def row(self, index: int) -> str:
+        return named_row(*self._spot(index), self.column, [file for file, _ in self.files], self.written)
+
+    def text(self, index: int) -> str:
+        """How an entry is written; empty where the file holds no text."""
+        found = None if self.written is None else self.written(*self._spot(index), self.column)
+        return "" if found is None else found[1].strip()
+
+    def _spot(self, index: int) -> tuple[int, int]:
+        """The number of the file, and the row in it."""
+        index = index if self.kept is None else int(self.kept[index])
         index = (index + self.first) % sum(rows for _, rows in self.files)
-        for file, rows in self.files:
+        for number, (_, rows) in enumerate(self.files):
             if index < rows:
-                return f"row {index}{f' of {file}' if len(self.files) > 1 else ''} (counted from 0)"
+                return number, index
             index -= rows
         raise IndexError(index)
 
@@ -205,14 +232,21 @@ def reject_missing(column: pa.ChunkedArray, place: ColumnPlace) -> None:
     if column.null_count:
         row = first_true(pc.is_null(column))
         count = column.null_count if place.missing is None else place.missing()
-        raise place.error("must not have missing entries", *empty(place.row(row), count))
+        more = "" if count == 1 else f", {count:,} in all"
+        text = place.text(row)
+        what = f"{text!r}, which counts as an empty entry," if text else "an empty entry"
+        got = f"{what} at {place.row(row)}{more}"
+        raise place.error("must not have missing entries", got, to_complete(count, place.is_droppable))
 
 
-def empty(row: str, count: int) -> tuple[str, str]:
-    """What was found where entries are missing, and what to do."""
-    them, those, more = ("it", "that row", "") if count == 1 else ("them", "those rows", f", {count:,} in all")
+def to_complete(count: int, is_droppable: bool) -> str:
+    """What to do about missing entries."""
+    them, those = ("it", "that row") if count == 1 else ("them", "those rows")
+    if is_droppable:
+        remedy = "fill {them} in, or {give} {drop} to leave {those} out and cut the log there"
+        return Sentence(remedy, them=them, those=those, give=GIVE, drop=switch("drop_incomplete"))
     remedy = "fill {them} in or remove {those} (with {time} the log is cut there)"
-    return f"an empty entry at {row}{more}", Sentence(remedy, them=them, those=those, time=argument("time"))
+    return Sentence(remedy, them=them, those=those, time=argument("time"))
 
 
 def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
@@ -270,7 +304,9 @@ def vectors(
     result = None
     start = 0
     for chunk in column.chunks:
-        entries = _Entries(place.log, place.column, place.files, width, start, first=place.first)
+        entries = _Entries(
+            place.log, place.column, place.files, width, start, first=place.first, is_droppable=place.is_droppable
+        )
         values = floats(pa.chunked_array([chunk.flatten()]), entries, missing=missing).reshape(-1, width)
         if column.num_chunks == 1 and not chunk.null_count:
             return values
@@ -331,4 +367,6 @@ def reject_unusable(array: NDArray[Any], place: ColumnPlace, largest: float = LA
                 got,
                 "scale the column, or remove that row if the number stands for a missing one",
             )
-        raise place.error("must be finite", got, "replace it or remove that row")
+        is_gap = bool(np.isnan(value))
+        remedy = to_complete(1, True) if is_gap and place.is_droppable else "replace it or remove that row"
+        raise place.error("must be finite", got, remedy)

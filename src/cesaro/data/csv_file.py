@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from cesaro.data.addresses import File, resumed
@@ -75,6 +76,20 @@ class CsvSource(FilesSource):
             columns[name] = pa.chunked_array(parts, constant.kind)
         return pa.table(columns).select(roles.columns()), tuple(zip(self.files, survey.rows))
 
+    def written(self, file: int, row: int, column: str) -> tuple[int, str] | None:
+        one = self._files[file]
+        if one.is_remote or column not in self._columns[one.path]:
+            return None
+        place = self._columns[one.path].index(column)
+        with _stream(one) as stream:
+            lines = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+            found = csv.reader(lines, delimiter=self._separator)
+            try:
+                entries = next(itertools.islice(filter(None, found), row + 1, None))  # the header is a row, too
+            except (csv.Error, StopIteration):
+                return None
+            return found.line_num, entries[place] if place < len(entries) else ""
+
     def head(self, columns: Sequence[str], rows: int) -> pa.Table:
         """As text, so that no later row can contradict the type of the first ones."""
         own, file = self._own(columns), self._files[0]
@@ -137,7 +152,7 @@ class CsvSource(FilesSource):
     ) -> Survey:
         own = self._own(roles.columns())
         self._settle(own)
-        survey = Survey(self.name, self.files, parts, keep, self._separator == ";")
+        survey = Survey(self.name, self.files, parts, keep, self._separator == ";", self.written)
         survey.run(own, roles, kinds, checked)
         self._rows.update(zip((file.path for file in self._files), survey.rows))
         self._has_commas, self._told_dates = bool(survey.commas), survey.dates
@@ -227,9 +242,10 @@ class CsvSource(FilesSource):
     ) -> pa.Table:
         options = {"parse_options": _parsing(self._separator), "convert_options": _conversion(columns, types, notation)}
         if file.is_remote:
-            return pyarrow.csv.read_csv(io.BytesIO(b"".join(resumed(file, partial(_bytes, file), 0))), **options)
+            data = io.BytesIO(b"".join(resumed(file, partial(_bytes, file), 0)))
+            return _with_gaps(pyarrow.csv.read_csv(data, **options))
         with _stream(file) as stream:
-            return pyarrow.csv.read_csv(stream, **options)
+            return _with_gaps(pyarrow.csv.read_csv(stream, **options))
 
     def _parsed(
         self,
@@ -241,12 +257,22 @@ class CsvSource(FilesSource):
         notation: Notation,
     ) -> pa.Table:
         """Lines of a file; the first ones hold the header."""
-        return pyarrow.csv.read_csv(
+        table = pyarrow.csv.read_csv(
             pa.BufferReader(chunk),
             read_options=pyarrow.csv.ReadOptions(column_names=self._columns[file.path] if place else None),
             parse_options=_parsing(self._separator),
             convert_options=_conversion(columns, types, notation),
         )
+        return _with_gaps(table)
+
+
+def _with_gaps(table: pa.Table) -> pa.Table:
+    """Empty text is a missing entry; words such as NA are one only among numbers."""
+    for place, field in enumerate(table.schema):
+        column = table.column(place)
+        if pa.types.is_string(field.type) and pc.any(gaps := pc.equal(column, "")).as_py():
+            table = table.set_column(place, field, pc.if_else(gaps, pa.scalar(None, field.type), column))
+    return table
 
 
 def _parsing(separator: str) -> Any:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cesaro.data.addresses import File
-from cesaro.data.columns import EXACT, can_cast, empty, first_failure, kind_argument, time_kind
+from cesaro.data.columns import EXACT, Written, can_cast, first_failure, kind_argument, named_row, time_kind
 from cesaro.data.dates import BOTH, DIGITS, Order, digits, orders
 from cesaro.data.roles import Roles
 from cesaro.data.sources import reading
@@ -67,8 +67,6 @@ class Seen:
     """What the rows of one column have shown so far."""
 
     kinds: set[pa.DataType] = field(default_factory=set)
-    empty: Spot | None = None
-    empties: int = 0
     number: bool = False
     other: tuple[str, Spot] | None = None  # the first entry that is no number
     comma: bool = False
@@ -112,11 +110,7 @@ class Seen:
             self.whole = self.whole and bool((finite == np.round(finite)).all())
 
     def _add_text(self, values: pa.ChunkedArray, start: Spot) -> None:
-        levels = values.unique().to_pylist()
-        if "" in levels:
-            self.empties += pc.sum(pc.equal(values, "")).as_py()
-            self.empty = self.empty or _spot(values, "", start)
-        for level in filter(None, levels):
+        for level in values.drop_null().unique().to_pylist():
             if self.orders:
                 self.orders &= orders(level)
                 if not self.orders and self.other is not None:
@@ -149,7 +143,13 @@ class Survey:
     """
 
     def __init__(
-        self, log: str, files: Sequence[str], parts: Callable[[], Iterable[Part]], keep: bool, semicolons: bool
+        self,
+        log: str,
+        files: Sequence[str],
+        parts: Callable[[], Iterable[Part]],
+        keep: bool,
+        semicolons: bool,
+        written: Written,
     ) -> None:
         self.types: dict[str, pa.DataType] = {}
         self.commas: set[str] = set()
@@ -158,6 +158,7 @@ class Survey:
         self.rows = [0] * len(files)
         self._log, self._files, self._parts, self._semicolons = log, files, parts, semicolons
         self._seen: dict[str, Seen] = {}
+        self._written = written
 
     def run(self, columns: Sequence[str], roles: Roles, kinds: Mapping[str, str], checked: bool = True) -> None:
         owners = _owners(roles)
@@ -211,7 +212,7 @@ class Survey:
 
     def _find_dates(self, columns: Sequence[str]) -> None:
         """Read as times what holds dates alone: text of one order, whole numbers of as many digits."""
-        text = [c for c in columns if self.types[c] == pa.string() and not self._seen[c].empties]
+        text = [c for c in columns if self.types[c] == pa.string()]
         every: dict[Order, list[str]] = {order: [c for c in text if self._seen[c].orders == {order}] for order in BOTH}
         every["year"] = [c for c in columns if self.types[c] == pa.int64() and self._seen[c].digits]
         for order, found in every.items():
@@ -270,15 +271,11 @@ class Survey:
             raise
 
     def _check_text(self, column: str, labels: bool, owner: str | None) -> None:
-        """Empty text is a missing entry; numbers and text in one column are more likely a mistake than labels.
+        """Numbers and text in one column are more likely a mistake than labels.
 
         `owner`: the column of the observation or the action whose kind decides; None where `kinds` has no say.
         """
         seen = self._seen[column]
-        if seen.empty is not None:
-            got, remedy = empty(self._row(seen.empty), seen.empties)
-            said = '{log}: column "{column}" must not have missing entries. Got {got}; {remedy}.'
-            raise InputError(Sentence(said, log=self._log, column=column, got=got, remedy=remedy))
         if labels:
             return
         choice = ""
@@ -295,7 +292,7 @@ class Survey:
                     log=self._log,
                     column=column,
                     wrong=repr(wrong),
-                    row=self._row(spot),
+                    row=self._row(column, spot),
                     choice=choice,
                 )
             )
@@ -306,15 +303,15 @@ class Survey:
         if seen.orders == BOTH and seen.other is not None:
             raise InputError(
                 f'{self._log}: column "{column}" must hold times that can be read in one way. Got {seen.other[0]!r} at '
-                f"{self._row(seen.other[1])}, and no entry has a day over 12 that would tell days from months; write times as "
-                "2024-01-31 14:00:00."
+                f"{self._row(column, seen.other[1])}, and no entry has a day over 12 that would tell days from months; write "
+                "times as 2024-01-31 14:00:00."
             )
         if seen.misfit is not None:
             raise self._misfit(column, *seen.misfit)
         kind, rows = None, [0] * len(self._files)
         for part in self._parts():
             values = part.read([column], {column: pa.string()}, Notation())[column]
-            kind = kind or time_kind(values)
+            kind = kind or time_kind(values.drop_null())
             if kind is None:
                 return
             if not can_cast(values, kind):
@@ -325,8 +322,8 @@ class Survey:
 
     def _misfit(self, column: str, entry: str, spot: Spot) -> InputError:
         return InputError(
-            f'{self._log}: column "{column}" must hold times, all of one form. Got {entry!r} at {self._row(spot)}; correct it, '
-            "or write it as the entries before it."
+            f'{self._log}: column "{column}" must hold times, all of one form. Got {entry!r} at {self._row(column, spot)}; '
+            "correct it, or write it as the entries before it."
         )
 
     def _check_decimals(self, column: str, seen: Seen, choice: str) -> None:
@@ -348,9 +345,8 @@ class Survey:
             )
         )
 
-    def _row(self, spot: Spot) -> str:
-        of = f" of {self._files[spot.file]}" if len(self._files) > 1 else ""
-        return f"row {spot.row}{of} (counted from 0)"
+    def _row(self, column: str, spot: Spot) -> str:
+        return named_row(*spot, column, self._files, self._written)
 
 
 def _owners(roles: Roles) -> dict[str, str]:

@@ -170,6 +170,7 @@ class Transitions(Log):
             of all trajectories, where it has fewer than 3 steps). None: time orders the rows and never cuts, for logs whose
             steps take irregular times by nature, such as calls.
         drop_duplicates: whether rows of one trajectory and time that agree in everything else count once.
+        drop_incomplete: whether rows with a missing entry are left out; the trajectory is cut there.
         action_bounds: a pair (low, high) that actions are cut to, where the system cut them and the log holds what it was asked
             for. Each is a number, or one per dimension; None on an open side.
 
@@ -202,11 +203,12 @@ class Transitions(Log):
         on_truncation: str | None = None,
         gap: float | None = GAP,
         drop_duplicates: bool = False,
+        drop_incomplete: bool = False,
         action_bounds: Any = None,
     ) -> None:
-        settings = check_settings(
-            "Transitions", reward_lag, on_termination, on_truncation, gap, None, drop_duplicates, action_bounds
-        )
+        ends = (on_termination, on_truncation)
+        drops = (drop_duplicates, drop_incomplete)
+        settings = check_settings("Transitions", reward_lag, *ends, gap, None, *drops, action_bounds)
         columns: dict[str, Any] = {}
         roles = Roles(
             _put(columns, "observation", observations),

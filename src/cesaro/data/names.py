@@ -1,6 +1,7 @@
 """What the names of columns suggest, whatever their case and separators."""
 
 import re
+from collections.abc import Sequence
 
 
 def _listed(text: str) -> tuple[str, ...]:
@@ -117,3 +118,34 @@ def _is_id(name: str, known: tuple[str, ...]) -> bool:
         if parts[-1] not in known:
             return parts[-1] not in _MOMENTS
     return bool(parts) and (parts[-1] in known or parts[-1] in _NUMBERED[:3] or folded(name) in known)
+
+
+def by_name(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Columns of these names, whatever their case; first those whose whole name it is."""
+    wanted = tuple(map(folded, known))
+    whole = [name for name in names if folded(name) in wanted]
+    whole.sort(key=lambda name: wanted.index(folded(name)))
+    rest = [name for name in names if name not in whole and means(name, wanted)]
+    rest.sort(key=lambda name: next(place for place, word in enumerate(wanted) if means(name, (word,))))
+    return whole + rest
+
+
+def named_costs(names: Sequence[str]) -> list[str]:
+    """Columns whose name speaks of a cost; last those where the word stands between others."""
+    outer = by_name(names, COSTS)
+    return outer + [name for name in names if name not in outer and sounds_like_cost(name)]
+
+
+def numbered(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Columns `obs_0`, `obs_1`, …, in order."""
+    for prefix in known:
+        found = {name: name[len(prefix) + 1 :] for name in names if name.casefold().startswith(f"{prefix}_")}
+        ending = [name for name, end in found.items() if end.isdigit()]
+        if len(ending) > 1:
+            return sorted(ending, key=lambda name: int(found[name]))
+    return []
+
+
+def is_next(name: str, names: Sequence[str]) -> bool:
+    """Whether a column holds what another one is on the next row, by its name."""
+    return any(folded(name) == folded(f"next{other}") for other in names if other != name)

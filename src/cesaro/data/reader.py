@@ -25,7 +25,7 @@ from cesaro.data.streamed import Streamed
 from cesaro.data.unused import possible_ids, possible_times
 from cesaro.errors import InputError
 from cesaro.progress import stage
-from cesaro.text import GIVE, Sentence, Wording, argument, shown_address
+from cesaro.text import GIVE, Sentence, Wording, argument, shown_address, switch
 
 # A log of more bytes than this is read in blocks again and again, and never held in memory.
 STREAM_BYTES = 1 << 28
@@ -52,6 +52,7 @@ def read(
     on_truncation: str | None = None,
     gap: float | None = GAP,
     drop_duplicates: bool = False,
+    drop_incomplete: bool = False,
     action_bounds: Any = None,
     skip_bad_files: bool = False,
     stream: bool | None = None,
@@ -90,6 +91,9 @@ def read(
             steps take irregular times by nature, such as calls.
         drop_duplicates: whether rows of one trajectory and time that agree in every column in use count once, as where an
             export holds rows twice. Without it two rows of one time are an error. It needs `time`, and a log in memory.
+        drop_incomplete: whether rows with an empty entry (also NaN) in a column in use are left out. The trajectory is cut there,
+            because the row before has no next observation then; `Log.notes` says how many rows that cost. Ids, times and flags
+            must be there all the same: without them nobody knows which rows follow which. It needs a log in memory.
         action_bounds: a pair (low, high) that logged actions are cut to, where the system cut them and the log holds what it was
             asked for. Each is a number, or one per dimension; None on an open side. `Log.notes` says how many rows were cut.
         skip_bad_files: whether files and folders that cannot be read are left out; `Log.notes` then names them, and
@@ -135,9 +139,8 @@ def read(
     given = {role: fixed.get(role) if value is None else value for role, value in given.items()}
     if cost is not None:
         given["reward"] = None
-    settings = check_settings(
-        opened.name, reward_lag, on_termination, on_truncation, gap, opened.options, drop_duplicates, action_bounds
-    )
+    ends, drops = (on_termination, on_truncation), (drop_duplicates, drop_incomplete)
+    settings = check_settings(opened.name, reward_lag, *ends, gap, opened.options, *drops, action_bounds)
     settings = replace(settings, cost=cost is not None)
     roles, notes = find_roles(opened.name, opened.names, given)
     if cost is not None:
@@ -150,7 +153,7 @@ def read(
                 "{log}: {drop_duplicates} needs a column of times, because rows that are alike may also follow each "
                 "other. Got none; {give} {time}.",
                 log=opened.name,
-                drop_duplicates=Wording("drop_duplicates=True", "--drop-duplicates"),
+                drop_duplicates=switch("drop_duplicates"),
                 give=GIVE,
                 time=Wording("time=", "--time COLUMN"),
             )

@@ -13,6 +13,7 @@ from cesaro.data.columns import ColumnPlace, basic_type, is_list
 from cesaro.data.labels import labels
 from cesaro.data.schema import SchemaRole, ambiguous
 from cesaro.data.values import Categories, Column, Values
+from cesaro.text import Sentence
 
 _STACKED = 4096  # rows at a time when columns become rows, so that both stay in the cache
 
@@ -123,7 +124,7 @@ def _reject_gaps(column: Column, place: ColumnPlace, needed: NDArray[np.bool_]) 
         raise place.error(
             f"must not have missing or infinite entries, or any over {LARGEST:g} in size, where a transition needs them",
             f"one at {place.row(int(np.argmax(wrong & needed)))}",
-            "fill it in, flag the end of the episode or remove that row",
+            Sentence("{complete}, or flag the end of the episode", complete=numbers.to_complete(1, place.is_droppable)),
         )
 
 

@@ -23,6 +23,7 @@ class Settings:
         gap: a step of more than this many median steps of its trajectory cuts it; None: none does.
         cost: whether the column of rewards holds costs, so that a reward is minus its entry.
         drop_duplicates: whether rows of one trajectory and time that agree in every column in use count once.
+        drop_incomplete: whether rows with an empty entry are left out, and the log is cut there.
         action_bounds: what actions are cut to; None: they stay as they are logged.
     """
 
@@ -32,6 +33,7 @@ class Settings:
     gap: float | None = GAP
     cost: bool = False
     drop_duplicates: bool = False
+    drop_incomplete: bool = False
     action_bounds: ActionBounds | None = None
 
 
@@ -43,6 +45,7 @@ def check_settings(
     gap: Any,
     carried: Mapping[str, Any] | None = None,
     drop_duplicates: Any = False,
+    drop_incomplete: Any = False,
     action_bounds: Any = None,
 ) -> Settings:
     """The caller's choice, else what the log carries, else restart and keep."""
@@ -58,10 +61,11 @@ def check_settings(
             raise InputError(f"{where}{name} must be one of {', '.join(allowed)}. Got {value!r}.")
         chosen[name] = value
     factor = None if gap is None else checks.number("gap", gap, low=1.0)
-    if not isinstance(drop_duplicates, bool):
-        raise InputError(f"drop_duplicates must be True or False. Got {drop_duplicates!r}.")
-    bounds = check_bounds(action_bounds)
-    return Settings(reward_lag, **chosen, gap=factor, drop_duplicates=drop_duplicates, action_bounds=bounds)
+    drops = {"drop_duplicates": drop_duplicates, "drop_incomplete": drop_incomplete}
+    for name, drop in drops.items():
+        if not isinstance(drop, bool):
+            raise InputError(f"{name} must be True or False. Got {drop!r}.")
+    return Settings(reward_lag, **chosen, gap=factor, **drops, action_bounds=check_bounds(action_bounds))
 
 
 def carried_settings(log: str, metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:

@@ -221,7 +221,9 @@ class _Sorter:
 
     def _place(self, column: str, first: int) -> ColumnPlace:
         missing = partial(self._windows.missing, column)
-        return ColumnPlace(self._source.name, column, self._files, first=first, missing=missing)
+        return ColumnPlace(
+            self._source.name, column, self._files, first=first, missing=missing, written=self._source.written
+        )
 
     def _changed(self, what: str) -> InputError:
         return InputError(
@@ -264,21 +266,10 @@ class _Sorter:
         first = 0
         for window in self._blocks(self._source.names):
             self._reject_times(window.table, window.first)
-            held.append(self._with_gaps(window.table.cast(self._plain)))
+            held.append(window.table.cast(self._plain))
             if sum(table.nbytes for table in held) >= _GROUP_BYTES or window.is_last:
                 yield first, pa.concat_tables(held)
                 first, held = window.first + window.rows, []
-
-    def _with_gaps(self, table: pa.Table) -> pa.Table:
-        """Empty text of a CSV file is a missing entry, which Parquet can say."""
-        if self._source.types is not None:
-            return table
-        for place, field in enumerate(table.schema):
-            if pa.types.is_string(field.type):
-                column = table.column(place)
-                gaps = pc.equal(column, "")
-                table = table.set_column(place, field, pc.if_else(gaps, pa.scalar(None, field.type), column))
-        return table
 
     def _distribute(self, keys: "_Keys", files: Sequence[Path]) -> None:
         codec = "lz4" if pa.Codec.is_available("lz4") else None

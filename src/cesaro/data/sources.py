@@ -118,6 +118,10 @@ class Source(ABC):
         """Per file its size and the time of its last change; empty where these do not tell whether the log is the same."""
         return {}
 
+    def written(self, file: int, row: int, column: str) -> tuple[int, str] | None:
+        """The line of one of `files` that holds an entry, and its text; None: it is no text."""
+        return None
+
     def state(self, file: int) -> tuple[int, ...] | None:
         """What is another one after every change of one of `files`; None: nothing is, and only its content tells."""
         return None

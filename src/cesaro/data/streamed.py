@@ -39,7 +39,7 @@ from cesaro.data.unused import unused_notes
 from cesaro.data.windows import Window, Windows
 from cesaro.errors import InputError
 from cesaro.progress import row_progress
-from cesaro.text import GIVE, Sentence, Wording
+from cesaro.text import GIVE, Sentence, Wording, switch
 
 APART, LINKED, COMPARED = 0, 1, 2  # the first row of a block goes on from the row before: never, always, if they match
 LevelsOfRoles = dict[str, dict[str, NDArray[Any]]]
@@ -68,13 +68,17 @@ class Streamed(Log):
         quiet: bool = True,
     ) -> None:
         self.name = source.name
-        if settings.drop_duplicates:
+        dropped = {"drop_duplicates": "duplicates", "drop_incomplete": "incomplete rows"}
+        for name, what in dropped.items():
+            if not getattr(settings, name):
+                continue
             raise InputError(
                 Sentence(
-                    "{log}: {drop_duplicates} needs a log that is held in memory. Got one that is read in blocks; "
-                    "{give} {held}, or remove the duplicates from the file.",
+                    "{log}: {drop} needs a log that is held in memory. Got one that is read in blocks; {give} {held}, or remove "
+                    "the {what} from the file.",
                     log=self.name,
-                    drop_duplicates=Wording("drop_duplicates=True", "--drop-duplicates"),
+                    drop=switch(name),
+                    what=what,
                     give=GIVE,
                     held=Wording("stream=False", "--no-stream"),
                 )
@@ -89,7 +93,7 @@ class Streamed(Log):
         reject_empty(self.name, sum(rows))
         windows = Windows(source, rows, blocks.BLOCK_ROWS)
         files = tuple(zip(source.files or (), rows))
-        told = (windows.missing, source.given, source.holes, bool(source.skipped))
+        told = (windows.missing, source.given, source.holes, bool(source.skipped), source.written)
         self._outline = Outline(self.name, roles, kinds, settings, self._schema, files, *told)
         self._windows = windows
         self._first = next(windows.read(roles.columns(), 0, 1, below=False)).table.take([0])
@@ -98,7 +102,7 @@ class Streamed(Log):
         self._known = {role: Known(levels, widths) for role, levels in self._index.levels.items()}
         tally = self._index.tally
         self._counts = tally.counts | {"files": len(files)}
-        reject_nothing_left(self.name, self._counts, self._outline.has_next, settings)
+        reject_nothing_left(self.name, tally, self._outline.has_next, settings)
         said = account(tally, self._outline.has_next, settings)
         self._told = (*source.notes, *notes, *unused_notes(source, roles, unused), *said)
         if roles.weight is not None and not any(
@@ -352,7 +356,7 @@ def index_blocks(outline: Outline, windows: Windows, *, quiet: bool) -> BlockInd
 
 
 def _many_steps(outline: Outline) -> InputError:
-    place = ColumnPlace(outline.name, outline.roles.time or "", outline.files)
+    place = ColumnPlace(outline.name, outline.roles.time or "", outline.files, written=outline.written)
     return place.error(
         "must have at most 2**20 different steps in a trajectory, for gaps to be found in a log of this size",
         "more",
@@ -530,7 +534,7 @@ class _Order:
         if outline.roles.time is not None:
             words += ["--time", outline.roles.time]
         words += ["--skip-bad-files"] * outline.skips
-        place = ColumnPlace(outline.name, column, outline.files)
+        place = ColumnPlace(outline.name, column, outline.files, written=outline.written)
         return place.error(
             f"must {rule}, where the log is too large to be sorted in memory",
             f"{got} at {place.row(row)}",

@@ -23,7 +23,7 @@ from cesaro.inspection.evidence import Contiguous
 from cesaro.inspection.prediction import ENOUGH
 from cesaro.passes.prepare import Prepared
 from cesaro.policies import Policy
-from cesaro.text import GIVE, Sentence, Wording, argument, option, percent, visible
+from cesaro.text import GIVE, Sentence, Wording, argument, option, percent, switch, visible
 
 # Features of a quick answer, at most.
 QUICK = 200
@@ -190,7 +190,7 @@ def sequence_of_rows(found: evidence.Order) -> Diagnostic:
         )
     options = [argument(role, name) for role, name in (("trajectory", found.trajectory), ("time", found.time)) if name]
     if found.drop_duplicates:
-        options.append(Wording("drop_duplicates=True", "--drop-duplicates"))
+        options.append(switch("drop_duplicates"))
     return SEQUENCE_OF_ROWS.found(
         gain.before,
         "bad",

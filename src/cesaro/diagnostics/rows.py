@@ -18,7 +18,7 @@ from cesaro.passes.influence import OUTLIER
 from cesaro.passes.projection import Projection
 from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, FEW_CLUSTERS, Rule, by_rule, differences, within
 from cesaro.policies.base import place
-from cesaro.text import Sentence, Wording, argument, percent, visible
+from cesaro.text import Sentence, Wording, argument, percent, switch, visible
 
 # Two halves as different as these once in a thousand, or a million, logs without drift; and the size that matters.
 DRIFT_CAUTION, DRIFT_BAD = 1e-3, 1e-6
@@ -249,6 +249,9 @@ def dropped(subject: Subject) -> Iterator[Diagnostic]:
             gap=Wording("gap=None", "--gap none"),
         )
         if cut > share * counts["rows"] / 2
+        else "Fill in the empty entries, as far as they can be known: each costs its row, and the row before, and the rows that "
+        "are left may differ from those."
+        if reasons.get("incomplete", 0) > share * counts["rows"] / 4
         else Sentence(
             "Log next observations ({next}), or longer trajectories: the rows that are left may differ from those that were "
             "dropped.",
@@ -271,7 +274,7 @@ def copied(subject: Subject) -> Iterator[Diagnostic]:
         Sentence(
             "Drop the copies, such as files that were read twice: {drop} with {time} does it where rows have a time. Until then "
             "the interval takes each copy for a new observation.",
-            drop=Wording("drop_duplicates=True", "--drop-duplicates"),
+            drop=switch("drop_duplicates"),
             time=COLUMNS["time"],
         ),
     )

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,11 +12,19 @@ from cesaro.data.roles import Given, given_columns
 from cesaro.data.settings import GAP
 from cesaro.inspection.evidence import looked_at
 from cesaro.inspection.profiles import Profile, profile
-from cesaro.inspection.proposal import Proposal, propose
-from cesaro.text import shown_address, visible
+from cesaro.inspection.proposal import Proposal
+from cesaro.inspection.proposer import propose
+from cesaro.text import option, shown_address, visible
 
 SCHEMA = "cesaro-inspection/1"
 _WIDTH = 26
+# How settings are named, and what they do.
+_SETTINGS = {
+    "reward_lag": ("reward lag", "1 row"),
+    "gap": ("gap", "never cut"),
+    "drop_duplicates": ("duplicates", "counted once"),
+    "drop_incomplete": ("incomplete rows", "left out"),
+}
 _ROLES = ("observation", "action", "reward", "next_observation", "trajectory", "time", "terminated", "truncated")
 
 
@@ -61,8 +70,7 @@ class Inspection:
             more["kinds"] = dict(found.kinds)
         if found.reward_lag:
             more["reward_lag"] = found.reward_lag
-        if found.drop_duplicates:
-            more["drop_duplicates"] = True
+        more |= {name: True for name in ("drop_duplicates", "drop_incomplete") if getattr(found, name)}
         if found.gap != GAP:
             more["gap"] = found.gap
         return roles | more
@@ -87,8 +95,7 @@ class Inspection:
         words += [word for column, kind in found.kinds.items() for word in ("--kind", f"{column}={kind}")]
         if found.reward_lag:
             words += ["--reward-lag", str(found.reward_lag)]
-        if found.drop_duplicates:
-            words.append("--drop-duplicates")
+        words += [option(name) for name in ("drop_duplicates", "drop_incomplete") if getattr(found, name)]
         if found.gap is None:
             words += ["--gap", "none"]
         if found.unit is not None:
@@ -120,12 +127,14 @@ class Inspection:
             "kinds": dict(found.kinds),
             "reward_lag": found.reward_lag,
             "drop_duplicates": found.drop_duplicates,
+            "drop_incomplete": found.drop_incomplete,
             "gap": found.gap,
             "unit": found.unit,
             "ends": found.continuing,
             "reasons": dict(found.reasons),
             "left_out": dict(found.left_out),
             "doubts": list(found.doubts),
+            "obstacle": found.obstacle,
             "command": self.command,
             "python": self.python,
         }
@@ -149,8 +158,7 @@ class Inspection:
                 column = name.removeprefix("kind of ")
                 lines.append(_entry("kind", f"{visible(column)} = {self.proposal.kinds.get(column, '')}", reason))
             elif name not in self.proposal.roles:
-                value = {"reward_lag": "1 row", "gap": "never cut", "drop_duplicates": "counted once"}.get(name, "")
-                lines.append(_entry(name.replace("_", " ").replace("drop ", ""), value, reason))
+                lines.append(_entry(*_SETTINGS[name], reason))
         lines.append(_entry("ends", self.proposal.continuing, ""))
         if self.proposal.unit is not None:
             lines.append(_entry("unit", self.proposal.unit, "the usual time step"))
@@ -159,6 +167,12 @@ class Inspection:
         if self.doubts:
             lines += ["", "What to look at", *(f"  - {visible(doubt)}" for doubt in self.doubts)]
         put = ", with your policy in place of logged" if self.policy == "logged" else ""
+        if self.proposal.obstacle:
+            lines += [
+                "",
+                "What the command below fails with until it is corrected",
+                f"  ! {visible(self.proposal.obstacle)}",
+            ]
         lines += ["", f"To evaluate, paste{put}", f"  {visible(self.command)}", "", "In Python"]
         lines += [f"  {visible(line)}" for line in self.python.splitlines()]
         return "\n".join(lines)
@@ -200,6 +214,7 @@ def inspect(
     time: str | Literal[False] | None = None,
     terminated: str | Literal[False] | None = None,
     truncated: str | Literal[False] | None = None,
+    ignore: Sequence[str] = (),
 ) -> Inspection:
     """Look at a log and propose how to read it: roles, kinds, order, the row of the reward, columns to leave out.
 
@@ -213,6 +228,7 @@ def inspect(
             what the log did.
         observation, action, reward, cost, trajectory, time, terminated, truncated: columns of which you know the role, as
             `cesaro.read` takes them; False: none has it. The rest of the proposal follows from these.
+        ignore: columns that have no role.
 
     Example:
         >>> import cesaro as cs
@@ -226,7 +242,9 @@ def inspect(
     opened = open_source(source)
     asked: dict[str, Given] = {"observation": observation, "action": action, "reward": reward, "cost": cost}
     asked |= {"trajectory": trajectory, "time": time, "terminated": terminated, "truncated": truncated}
+    asked |= {"ignore": list(ignore) or None}
     given = given_columns(opened.name, opened.names, asked)
+    unused = given.pop("ignore", ())
     most = looked_at(opened)
     table = opened.excerpt(most)
     reject_empty(opened.name, len(table))
@@ -235,6 +253,6 @@ def inspect(
     if rows is None and len(table) < most:
         rows = len(table)
     denied = [role for role, value in asked.items() if value is False]
-    proposal = propose(opened, table, {column.name: column for column in columns}, policy, given, denied)
+    proposal = propose(opened, table, {column.name: column for column in columns}, policy, given, denied, unused)
     path = shown_address(os.fspath(source)) if isinstance(source, str | os.PathLike) else None
     return Inspection(opened.name, rows, len(table), columns, tuple(opened.notes), proposal, path, policy)

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from cesaro.data.columns import basic_type, is_list, is_number, is_text
 from cesaro.text import visible
 
+# Text with more levels is no label that a policy sees.
+MOST_LABELS = 50
 _BARS, _PLACES = "▁▂▃▄▅▆▇█", 12
 _SHOWN, _TEXT = 3, 16
 
@@ -98,3 +100,12 @@ def _bars(counts: NDArray[Any] | Sequence[int]) -> str:
     if not len(sizes) or not sizes.max() > 0:
         return ""
     return "".join(_BARS[int(np.ceil(size / sizes.max() * (len(_BARS) - 1)))] for size in sizes)
+
+
+def complete(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The rows that have no empty entries in some columns."""
+    kept = np.ones(len(table), dtype=np.bool_)
+    for name in names:
+        if table[name].null_count:
+            kept &= pc.is_valid(table[name]).to_numpy()
+    return table if kept.all() else table.filter(pa.array(kept))

@@ -100,7 +100,9 @@ def load(path: Path, name: str) -> tuple[Any, Siblings]:
             return _named(module, path, name)
 
     try:
-        value = user_code.call(lambda error: f"'{path}' cannot be loaded: {error}; the file must run without one.", run)
+        value = user_code.call(
+            lambda error: f"'{path}' cannot be loaded: {error}; correct the file, which must run without an error.", run
+        )
     except BaseException:
         sys.modules.pop(module.__name__, None)
         raise

@@ -1,0 +1,118 @@
+"""Columns that hardly belong into an observation: keys of rows, and results of a step, which no policy sees in time."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cesaro.checks import Array
+from cesaro.data.values import Categories, Values
+from cesaro.inspection import evidence
+from cesaro.inspection.evidence import CLEAR, MADE, Contiguous
+from cesaro.inspection.prediction import ENOUGH, Gain, as_inputs, as_targets, grouped, held_out
+
+# Entries that are different, as a part of all: those of a key. Rows that a file holds twice have one key.
+DIFFERENT = 0.9
+# A key rises, or falls, in so many of its steps; one in no order does in half of them.
+ONE_WAY = 0.999
+
+
+def are_distinct(numbers: NDArray[np.floating] | NDArray[np.integer]) -> bool:
+    """Whether nearly every entry is a whole number of its own."""
+    return len(np.unique(numbers)) >= DIFFERENT * len(numbers) and bool((numbers == np.round(numbers)).all())
+
+
+def is_key(sample: Contiguous, name: str) -> bool:
+    """Whether a column of the observation tells rows apart and nothing else.
+
+    Nearly every row has a whole number of its own. It goes one way from row to row; or neither the row before nor the rest of its
+    row predicts it, and it adds nothing to what they predict of the reward and of the other columns of the next state.
+    """
+    rows, at = sample.rows, sample.pairs
+    seen = rows.observations
+    place = seen.names.index(name)
+    column = seen.columns[place]
+    if len(at) < ENOUGH or isinstance(column, Categories) or column.ndim > 1 or not are_distinct(column):
+        return False
+    rises = float(np.mean(column[at] > column[at - 1]))
+    if max(rises, 1 - rises) > ONE_WAY:
+        return True
+    rest, actions = evidence.without(seen, place), rows.actions.take(at)
+    number = np.unique(sample.number[at], return_inverse=True)[1].astype(np.int64)
+    own = Values("lone", (name,), (column[at],))
+    before = as_inputs([seen.take(at - 1)], rows.actions.take(at - 1))
+    known = as_inputs([rest.take(at)] if rest.columns else [actions], actions)
+    nothing = np.zeros((len(at), 1))
+    ranks = np.argsort(np.argsort(column[at])).astype(np.float64) / len(at)
+    itself = [ranks[:, None], grouped(column[at])]
+    if _explains(nothing, np.concatenate([before, known], axis=1), itself, number):
+        return False
+    then = evidence.without(rows.next_observations, place).take(at)
+    targets = as_targets(then) if then.columns else []
+    spread = float(rows.rewards[at].std())
+    if spread > 0:
+        targets.append((rows.rewards[at] / spread)[:, None])
+    return not targets or not _explains(
+        known, np.concatenate([known, as_inputs([own], actions)], axis=1), targets, number
+    )
+
+
+def _explains(less: Array, more: Array, targets: Sequence[Array], number: NDArray[np.int64]) -> bool:
+    """Whether more inputs clearly predict any of the targets better."""
+    before, after = held_out(less, targets, number), held_out(more, targets, number)
+    clear = CLEAR + np.log2(len(targets))
+    single = np.eye(len(targets), dtype=np.bool_)
+    return any(Gain.of(before.of(one), after.of(one), paired=True).clear > clear for one in single)
+
+
+def known_before(names: Sequence[str], order: Sequence[str], action: str) -> list[str]:
+    """Columns of an observation that a file has before its action; all, where it has none there and their order tells nothing."""
+    place = {name: number for number, name in enumerate(order)}
+    known = [name for name in names if place.get(name, -1) < place.get(action, len(order))]
+    return known or list(names)
+
+
+def is_result(sample: Contiguous, name: str, known: Sequence[str], is_behind: bool) -> bool:
+    """Whether a column is a result of its row: made by the action, or fresh and yet a part of the reward.
+
+    It is compared with what is `known` before, and not with other results, which may tell the same. Where it stands behind
+    another result (`is_behind`), any clear effect will do.
+    """
+    rows, at = sample.rows, sample.pairs
+    values = rows.observations
+    places = [values.names.index(other) for other in known]
+    rest = replace(values, names=tuple(known), columns=tuple(values.columns[place] for place in places))
+    place = values.names.index(name)
+    column = values.columns[place]
+    if evidence.made_by_action(sample, place) is not None:
+        return True
+    number = np.unique(sample.number[at], return_inverse=True)[1].astype(np.int64)
+
+    def gain(targets: Sequence[Array], without: Array, more: Array) -> Gain:
+        both = np.concatenate([without, more], axis=1)
+        return Gain.of(held_out(without, targets, number), held_out(both, targets, number), paired=True)
+
+    own = grouped(evidence.taken(column, at))
+    if float(own.std(axis=0).max(initial=0.0)) > 0:
+        before = as_inputs([values.take(at - 1)], rows.actions.take(at - 1))
+        context = np.concatenate([before, as_inputs([rest.take(at)], rest.take(at))], axis=1)
+        by_action = gain([own], context, as_inputs([rest.take(at)], rows.actions.take(at)))
+        if by_action.before < 0.5 and by_action.value > (0 if is_behind else MADE) and by_action.clear > CLEAR:
+            return True
+    spread = float(rows.rewards[at].std())
+    if not spread > 0:
+        return False
+    targets = [(rows.rewards[at] / spread)[:, None]]
+    without = as_inputs([rest.take(at)], rows.actions.take(at))
+    now = gain(targets, without, own)
+    if not (now.clear > CLEAR if is_behind else evidence.explains(now)):
+        return False
+    return now.value > evidence.FRESH * gain(targets, without, grouped(evidence.taken(column, at - 1))).value
+
+
+def may_be_result(sample: Contiguous, name: str, known: Sequence[str], is_behind_action: bool) -> bool:
+    """Whether little speaks for a column as a result of its row where it stands behind the action, or much where it does not."""
+    if is_behind_action:
+        return is_result(sample, name, known, is_behind=True)
+    return evidence.made_by_action(sample, sample.rows.observations.names.index(name)) is not None

@@ -14,26 +14,22 @@ import numpy as np
 from cesaro import __version__
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions, Log, read
-from cesaro.devices import starting_jax
 from cesaro.diagnostics import Diagnostic, widened, worst
 from cesaro.errors import EvaluationWarning, InputError
-from cesaro.estimators import DiffLSTD
+from cesaro.estimators import registry
 from cesaro.estimators.base import Estimator
 from cesaro.inspection.evidence import are_costs, odd_labels
 from cesaro.lazy import pandas
-from cesaro.linear.methods import CLOSED_FORM, METHODS
+from cesaro.linear.methods import METHODS
 from cesaro.passes.projection import Projection
 from cesaro.passes.standard_errors import Estimate, check_confidence
 from cesaro.policies import policy as as_policy
-from cesaro.policies import python_file
 from cesaro.progress import stage
 from cesaro.text import GIVE, Sentence, argument
 from cesaro.versions import run_info
 from cesaro.views import Views, views
 
 SCHEMA = "cesaro-evaluation/1"
-# Names of the method that is taken unless another is asked for.
-CLOSED_FORMS = ("auto", CLOSED_FORM)
 
 # Relative to the rates, what sums over a log may lose.
 ROUNDING = 1e-12
@@ -47,6 +43,10 @@ COVERS = (
 COVERS_ALL = (
     "The interval covers the noise of the log. Every logged pair of state and action has a feature of its own, so the features "
     "leave nothing out of these columns."
+)
+COVERS_WORLD = (
+    "The interval covers what the log leaves open about the process, and what held-out rows prove wrong about the learned one. It does "
+    "not cover a state that the columns do not show."
 )
 COVERS_MEAN = "The interval covers the noise of the log around its mean reward."
 COVERS_NOTHING = "There is no interval: this method has no standard error here."
@@ -119,6 +119,8 @@ class Evaluation:
             return COVERS_NOTHING
         if self.is_logged:
             return COVERS_MEAN
+        if self.estimator.kind == "world":
+            return COVERS_WORLD
         one_hot = str(self.settings.get("features", "")).startswith("one-hot")
         return COVERS_ALL if one_hot and not self.settings.get("ridge") else COVERS
 
@@ -213,8 +215,8 @@ def evaluate(
     Args:
         log: a `Log` (`cesaro.read`), `Transitions`, or a path that `cesaro.read` understands as it is.
         policy: anything that `cesaro.policy` takes.
-        method: "auto" or "diff-lstd" (the closed form), or a learned method such as "diff-gq1", or your own as in `Learned`; with
-            `approximator="mlp"` it learns networks.
+        method: "auto" or "diff-lstd" (the closed form), a learned method such as "diff-gq1", or your own as in `Learned`; with
+            `approximator="mlp"` it learns networks; or "world": the target run in a process that is learned from the log.
         features: see `DiffLSTD`.
         confidence: level of the intervals.
         random_state: seed of everything random.
@@ -367,9 +369,18 @@ def paired_difference(
     of_other: Projection | None,
     of_other_estimator: Any = None,
 ) -> Estimate:
-    """Paired, row by row, as rewards depend on each other over time. What learning adds by chance is not paired."""
+    """Paired, row by row, as rewards depend on each other over time. What learning adds by chance is not paired.
+
+    An estimate that does not come from rows, as that of a world, is not paired at all.
+    """
     if of_one is None or of_other is None:
-        return Estimate(one.value - other.value, float("nan"), 1.0)
+        return Estimate(
+            one.value - other.value,
+            float(np.hypot(one.standard_error, other.standard_error)),
+            min(one.degrees_of_freedom, other.degrees_of_freedom),
+            one.below + other.above,
+            one.above + other.below,
+        )
     paired = estimator.sampling_.over_time().estimate(one.value - other.value, of_one.minus(of_other))
     paired = replace(paired, below=one.below + other.above, above=one.above + other.below)
     learning = [getattr(fitted, "learning_error_", 0.0) for fitted in (estimator, of_other_estimator)]
@@ -385,31 +396,16 @@ def _known(estimate: Estimate, rounding: float) -> Estimate:
     return replace(estimate, standard_error=float("nan")) if estimate.standard_error <= rounding else estimate
 
 
-def _estimator(method: Any, features: Any, random_state: int, quiet: bool, settings: dict[str, Any]) -> Any:
-    kind: Any = DiffLSTD
-    if not is_closed_form(method):
-        with starting_jax():
-            from cesaro.algorithms import REGISTRY  # JAX takes a second to import
-            from cesaro.estimators.learned import Learned
-
-        if isinstance(method, str) and method not in REGISTRY and python_file.place(method) is None:
-            raise InputError(
-                f"method must be one of {', '.join((*CLOSED_FORMS, *REGISTRY))}, or file.py:name. Got {method!r}."
-            )
-        kind, settings = Learned, {"method": method, **settings}
-    elif "approximator" in settings:
+def _estimator(name: Any, features: Any, random_state: int, quiet: bool, settings: dict[str, Any]) -> Any:
+    chosen = registry.method(name)
+    if "approximator" in settings and chosen.kind != "learned":
         names = ", ".join(METHODS)
-        raise InputError(f"approximator needs a learned method: method= must be one of {names}. Got {method!r}.")
-    known = kind._get_param_names()
+        raise InputError(f"approximator needs a learned method: method= must be one of {names}. Got {name!r}.")
+    known = chosen.parameters
     if unknown := sorted(set(settings) - set(known)):
-        raise InputError(f"The method '{method}' has no setting {', '.join(unknown)}; it has {', '.join(known)}.")
+        raise InputError(f"The method '{name}' has no setting {', '.join(unknown)}; it has {', '.join(known)}.")
     beside = {} if settings.get("run") is not None else {"quiet": quiet}
-    return kind(features=features, random_state=random_state, **beside, **settings)
-
-
-def is_closed_form(method: Any) -> bool:
-    """Whether the method solves the equations at once, and does not learn."""
-    return isinstance(method, str) and method in CLOSED_FORMS
+    return chosen.estimator(features=features, random_state=random_state, **beside, **settings)
 
 
 def reject_columns(settings: Mapping[str, Any]) -> None:

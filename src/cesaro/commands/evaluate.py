@@ -174,7 +174,7 @@ Method = Annotated[
     str,
     _option(
         _ESTIMATE,
-        "auto (the closed form diff-lstd), a learned method such as diff-gq1, or your own: file.py:NAME.",
+        "auto (the closed form diff-lstd), a learned method such as diff-gq1, world (a learned process), or your own: file.py:NAME.",
         default="auto",
     ),
 ]
@@ -362,12 +362,13 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
 
         from cesaro import comparison, evaluation, files
         from cesaro.data import read
+        from cesaro.estimators import registry
         from cesaro.report import folder as report
 
         out = None
         if given["out"] is not None:
             out = held.enter_context(report.ReportFolder(given["out"], force=given["force"]))
-            if evaluation.is_closed_form(given["method"]):
+            if registry.method(given["method"]).kind == "closed form":
                 settings.setdefault("checkpoint", out.path / report.PASSES)
         if "checkpoint" in settings:
             places = range(len(given["policy"])) if several else [None]
@@ -479,10 +480,10 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
 
 def _check_learned(method: str, approximator: str) -> None:
     """The closed form takes no approximator."""
-    from cesaro.evaluation import is_closed_form
+    from cesaro.estimators import registry
     from cesaro.linear import METHODS
 
-    if is_closed_form(method):
+    if registry.method(method).kind != "learned":
         raise InputError(
             f"--approximator is for learned methods, and {method} is the closed form. Got --approximator {approximator}; "
             f"add --method and one of {', '.join(METHODS)}."

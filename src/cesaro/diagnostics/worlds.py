@@ -22,8 +22,8 @@ SPREAD_CAUTION, SPREAD_BAD = 0.25, 1.0
 # Shares of the target's time beyond the log, and of steps that had to be held back near it.
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.05, 0.3
 FAR_CAUTION, FAR_BAD = 0.001, 0.05
-# What the row before explains of what the world leaves open.
-MEMORY_CAUTION, MEMORY_BAD = 0.03, 0.15
+# What the row before explains of a column beyond the world.
+MEMORY_CAUTION, MEMORY_BAD = 0.01, 0.05
 # Ends in rollouts, as a multiple of those in the log.
 ENDS_CAUTION, ENDS_BAD = 1.5, 4.0
 
@@ -37,7 +37,7 @@ class Learned:
         spread: of the target's rate over members.
         residual, residual_error: by how much held-out rows say that the target earns more; None of a discrete log, and so below.
         outside: the share of the target's pairs beyond the log.
-        memory: what the row before explains of residuals.
+        memory: the share of a column's variance that the row before explains beyond the world.
         explained: the share of variance explained, by column, held out.
         far: the share of steps held back near the log.
         jumps, logged_jumps: the share of steps with a reset or an end, of the target and in the log.
@@ -98,7 +98,7 @@ EDGE = Check(
 )
 HIDDEN = Check(
     "state of the world",
-    number="share of what the world leaves open that the row before explains, held out",
+    number="share of a column's variance that the row before explains beyond the world, held out",
     caution=f"over {percent(MEMORY_CAUTION)}",
     bad=f"over {percent(MEMORY_BAD)}",
     meaning="the columns do not show all of the state",
@@ -144,7 +144,7 @@ def world(subject: "Subject") -> Iterator[Diagnostic]:
         yield HIDDEN.found(
             found.memory,
             at_most(found.memory, MEMORY_CAUTION, MEMORY_BAD),
-            f"The row before explains {percent(max(0.0, found.memory))} of what the world leaves open.",
+            f"The row before explains {percent(max(0.0, found.memory))} of a column's variance beyond what the world knows.",
             "The columns may not show all of the state: add columns, or the last values of those that there are.",
         )
     if found.explained is not None:

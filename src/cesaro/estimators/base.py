@@ -16,6 +16,7 @@ from cesaro.engines import check_engine
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import stored
 from cesaro.estimators.inputs import Inputs
+from cesaro.estimators.registry import Kind
 from cesaro.estimators.run import Run
 from cesaro.features import FeatureMap
 from cesaro.passes.influence import InfluencePass, Plan, Series, Totals
@@ -30,12 +31,14 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
     """A reward rate from a log. Constructors store their arguments; `fit` validates; learned attributes end in `_`.
 
     Attributes:
+        kind: how the estimate comes about.
         reward_rate_: the estimate.
         standard_error_: of it, from the influence series; NaN for methods that have none.
         sampling_: the formula of the standard error, and why.
         features_: the features that were used, in words.
     """
 
+    kind: Kind = "closed form"
     run: Run | None
     checkpoint: str | os.PathLike[str] | None
     engine: str

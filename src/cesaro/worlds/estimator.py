@@ -14,6 +14,7 @@ from cesaro.diagnostics.worlds import Learned
 from cesaro.errors import InputError
 from cesaro.estimators.base import Estimator
 from cesaro.estimators.inputs import Inputs
+from cesaro.estimators.registry import Kind
 from cesaro.estimators.run import Run
 from cesaro.features.networks import NetworkInputs
 from cesaro.passes.influence import InfluencePass
@@ -59,7 +60,7 @@ class WorldRate(Estimator):
         residual_: what held-out rows say; None for a discrete log, whose world is what it shows.
     """
 
-    _STORED = ()
+    kind: Kind = "world"
 
     def __init__(
         self,

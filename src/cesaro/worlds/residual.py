@@ -39,7 +39,7 @@ class Residual:
         standard_error: over trajectories or blocks.
         rows: an effective number of rows behind it.
         outside: the share of the target's pairs that lie further out than all but a thousandth of the log's.
-        memory: the share of the variance of residuals that the row before explains, held out; the largest over columns.
+        memory: the share of a column's variance that the row before explains beyond the world, held out; the largest over columns.
     """
 
     value: float
@@ -168,5 +168,6 @@ def _memory(process: NetworkWorld) -> float:
         if left[:, column].std() < 1e-6:
             continue
         fitted = RidgeCV(np.logspace(-2, 4, 7)).fit(inputs[:half], left[:half, column])
-        best = max(best, float(fitted.score(inputs[half:], left[half:, column])))
+        # A part of what is left, as a part of all: what a good fit leaves is the error of networks, which is alike in like states.
+        best = max(best, float(fitted.score(inputs[half:], left[half:, column]) * np.square(left[:, column]).mean()))
     return best

@@ -167,8 +167,8 @@ class TabularWorld:
             labels = list(zip(*(column.labels().tolist() for column in seen.columns if isinstance(column, Categories))))
             named = [(*label, native(self.levels[a])) for label, a in zip(labels, action)]
             raise InputError(
-                f"The log must show what the target does. In the {where} it comes to {len(missing)} pairs of state and action that "
-                f"no row has, such as {show(named)}; collect data there, or evaluate a policy that avoids them."
+                f"The log must show what the target does. In the {where} it comes to {len(missing)} pairs of state and action "
+                f"that no row has, such as {show(named)}; collect data there, or evaluate a policy that avoids them."
             )
 
     def behave(self, observations: Values, rng: np.random.Generator) -> Codes:

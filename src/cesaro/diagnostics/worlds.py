@@ -21,7 +21,7 @@ RESIDUAL_CAUTION, RESIDUAL_BAD = 0.5, 1.5
 SPREAD_CAUTION, SPREAD_BAD, ERRORS = 0.25, 1.0, 5.0
 # Shares of the target's time beyond the log, and of steps that had to be held back near it.
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.05, 0.3
-FAR_CAUTION, FAR_BAD = 0.001, 0.05
+FAR_CAUTION, FAR_BAD = 0.01, 0.1
 # What the row before explains of a column beyond the world.
 MEMORY_CAUTION, MEMORY_BAD = 0.01, 0.05
 # Ends in rollouts, as a multiple of those in the log.

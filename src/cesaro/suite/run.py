@@ -62,8 +62,8 @@ def score(
 
     Args:
         estimators: names of methods ("closed", "learned", "network" and "world" stand for groups, "all" for every one), or your
-            own: anything with `fit(log, policy)` and then `reward_rate_`, and where it has them `interval()` and `standard_error_`; or
-            a function that makes one. A dict gives names to your own; a list may mix both.
+            own: anything with `fit(log, policy)` and then `reward_rate_`, and where it has them `interval()` and
+            `standard_error_`; or a function that makes one. A dict gives names to your own; a list may mix both.
         only: names of systems, "robots" for all of these; None: all on the side but robots.
         exam: whether exam systems are scored as well as development systems. Look at them once, when everything is settled.
         quick: a few logs of each system instead of all; minutes instead of hours.

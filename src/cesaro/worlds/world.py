@@ -231,7 +231,7 @@ def _check_rows(rows: Block) -> tuple[str, ...]:
     if len(rows) < ROWS_PER_INPUT * inputs:
         raise InputError(
             f"A world needs {ROWS_PER_INPUT} rows for each of its {inputs} inputs (numbers, and labels one by one). Got "
-            f"{len(rows):,} rows, and {ROWS_PER_INPUT * inputs:,} are needed; leave out columns that the policy does not need, or "
-            "collect more."
+            f"{len(rows):,} rows, and {ROWS_PER_INPUT * inputs:,} are needed; leave out columns that the policy does not need, "
+            "or collect more."
         )
     return tuple(notes)

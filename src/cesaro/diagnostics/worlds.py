@@ -33,7 +33,7 @@ class Learned:
     """What a learned world says about itself.
 
     Attributes:
-        control, control_error: what the log's own behavior earns in it.
+        control, control_error: what the log's own behavior earns in it; None if that depends on the start.
         spread: of the target's rate over members.
         residual, residual_error: by how much held-out rows say that the target earns more; None of a discrete log, and so below.
         outside: the share of the target's pairs beyond the log.
@@ -43,7 +43,7 @@ class Learned:
         jumps, logged_jumps: the share of steps with a reset or an end, of the target and in the log.
     """
 
-    control: float
+    control: float | None
     control_error: float
     spread: float
     residual: float | None
@@ -60,7 +60,7 @@ CONTROL = Check(
     "rate of the log in the world",
     number="what the log's own behavior earns in the world, minus what the log earned",
     caution=f"beyond its noise and {CONTROL_CAUTION:g} of the half width of the interval",
-    bad="beyond the half width",
+    bad="beyond the half width, or it depends on the start",
     meaning="the world does not even repeat its log",
     remedy="`--method auto`; more observation columns, if the system has a state that they do not show",
 )
@@ -177,6 +177,13 @@ def world(subject: "Subject") -> Iterator[Diagnostic]:
 
 
 def _control(subject: "Subject", found: Learned, half: float) -> Diagnostic:
+    if found.control is None:
+        return CONTROL.found(
+            None,
+            "bad",
+            "In the world, what the log does has no rate: it depends on the start.",
+            "The world does not repeat its log: take the closed form, or add columns that show more of the state.",
+        )
     off = found.control - subject.behavior.value
     noise = NOISE * float(np.hypot(found.control_error, np.nan_to_num(subject.behavior.standard_error)))
     verdict: Verdict = "ok" if abs(off) <= noise else at_most(abs(off) / half, CONTROL_CAUTION, CONTROL_BAD)

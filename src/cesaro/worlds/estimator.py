@@ -56,7 +56,7 @@ class WorldRate(Estimator):
     Attributes:
         world_: the learned process.
         rates_: what the target earns in every member.
-        control_: what the log's own behavior earns there.
+        control_: what the log's own behavior earns there; None if that depends on the start.
         residual_: what held-out rows say; None for a discrete log, whose world is what it shows.
     """
 
@@ -115,7 +115,7 @@ class WorldRate(Estimator):
         with stage("running the policy in the world", quiet=run.quiet):
             rates = world.rate(target)
         with stage("running the log's own behavior in the world", quiet=run.quiet):
-            control = world.rate("logged")
+            control = _control(world)
         found: Residual | None = None
         if not isinstance(world.process_, TabularWorld):
             with stage("comparing the world with held-out rows", quiet=run.quiet):
@@ -146,8 +146,10 @@ class WorldRate(Estimator):
         return replace(
             super().subject_,
             world=Learned(
-                control=self.control_.rate,
-                control_error=float(np.hypot(self.control_.spread, self.control_.error)),
+                control=None if self.control_ is None else self.control_.rate,
+                control_error=0.0
+                if self.control_ is None
+                else float(np.hypot(self.control_.spread, self.control_.error)),
                 spread=self.rates_.spread,
                 residual=None if self.residual_ is None else self.residual_.value,
                 residual_error=None if self.residual_ is None else self.residual_.standard_error,
@@ -190,6 +192,13 @@ class WorldRate(Estimator):
                 total = total + rollout.step()[2].rewards - self.estimate_.value
             earned[row] = total.mean()
         return earned - earned.mean()
+
+
+def _control(world: World) -> Rates | None:
+    try:
+        return world.rate("logged")
+    except InputError:  # it is a finding that the world has no such rate; the target may have one
+        return None
 
 
 def _check_actions(log: Log, target: Any) -> None:

@@ -126,7 +126,7 @@ class Evaluation:
 
     @cached_property
     def views(self) -> Views:
-        """What pictures show: stretches of the log, values by state, where the target gains, actions, leverage."""
+        """What pictures show: stretches of the log, values by state, where the target gains, actions, leverage, rollouts."""
         return views(self.estimator)
 
     def plot(self, kind: str = "rates") -> Any:
@@ -134,7 +134,9 @@ class Evaluation:
 
         Args:
             kind: "rates" (with intervals), "reward" (over time, with both rates), "values" (by state), "gains" (where the target
-                gains and loses), "influence" (of stretches of the log) or "support" (the target's actions against the log's).
+                gains and loses), "influence" (of stretches of the log) or "support" (the target's actions against the log's);
+                with `method="world"` and a log that is not discrete also "rollouts" (what the target earns in every learned
+                world) and "occupancy" (where it goes there, beside the log).
         """
         from cesaro.report.pictures import plot
 

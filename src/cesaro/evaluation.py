@@ -60,7 +60,7 @@ class Evaluation:
         name: the policy's.
         target: its reward rate.
         behavior: what the log earned per step.
-        difference: target minus behavior, paired.
+        difference: target minus behavior, paired where `is_paired`.
         confidence: level of the printed intervals.
         unit: the unit of a reward per step, such as "€ per minute".
         settings: what was used: method, features, ridge, standard errors, seed.
@@ -111,6 +111,11 @@ class Evaluation:
     def verdict(self) -> str:
         """The worst verdict of all diagnostics: "ok", "caution" or "bad"."""
         return worst(self.diagnostics)
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether differences are paired row by row; where the influence of rows is not known, as in a world, they are not."""
+        return target_series(self.estimator) is not None
 
     @property
     def covers(self) -> str:

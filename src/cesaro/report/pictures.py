@@ -33,7 +33,7 @@ from cesaro.views import Along, OverTime, Place, Rollouts, Shares, StateTable
 
 KINDS = ("rates", "reward", "values", "gains", "influence", "support", "rollouts", "occupancy")
 # Of a learned world alone.
-_OF_WORLDS = ("rollouts", "occupancy")
+OF_WORLDS = ("rollouts", "occupancy")
 # Actions of a bar chart or a heat map.
 _MOST_ACTIONS = 12
 # States of a heat map with a row per state, and levels of one with a column of the observation on each side.
@@ -70,7 +70,7 @@ def _missing(evaluation: Evaluation, kind: str) -> str:
     """Why an evaluation has no picture of this kind."""
     if evaluation.is_logged:
         return "the policy is the log itself"
-    if kind not in _OF_WORLDS:
+    if kind not in OF_WORLDS:
         return "this method gives none"
     if evaluation.estimator.kind != "world":
         return "the method 'world' alone runs the target"
@@ -86,7 +86,7 @@ def rates_picture(evaluation: Evaluation) -> Picture:
         "rates",
         "Rates with intervals",
         f"Points are estimates, lines their {percent(evaluation.confidence)} intervals."
-        + ("" if evaluation.is_logged else " The difference is paired row by row."),
+        + (" The difference is paired row by row." if evaluation.is_paired and not evaluation.is_logged else ""),
         headline(evaluation),
         evaluation_rates(evaluation, wide=False),
     )
@@ -264,10 +264,10 @@ def _rollouts(evaluation: Evaluation, view: Rollouts) -> Picture:
         "rollouts",
         f"{noun.capitalize()} in the learned world",
         f"Mean {noun} of the target in each of {members} learned worlds, step by step; points on the right are their rates, "
-        "the blue line is the median with its interval. Lines that lie apart say that the log leaves the process open; one "
-        "that still climbs or falls after the dashed line, that the rollouts have not settled.",
-        f"After {view.burn_in:,} of {view.edges[-1]:,} steps the {members} members' rates lie between {rates.min():.4g} and "
-        f"{rates.max():.4g}, beside the log's of {shown * view.logged:.4g}.",
+        "the line of the target is their median with its interval. Lines that lie apart say that the log leaves the process "
+        "open; one that still climbs or falls after the dashed line, that the rollouts have not settled.",
+        f"Rates of the {members} members, over the last {view.edges[-1] - view.burn_in:,} of {view.edges[-1]:,} steps, lie "
+        f"between {rates.min():.4g} and {rates.max():.4g}; the log's is {shown * view.logged:.4g}.",
         made,
     )
 

@@ -157,12 +157,11 @@ def fit(
     widths: tuple[int, ...],
     batch_size: int,
     seed: int,
-    most_steps: int | None = None,
+    most_steps: int = MOST_STEPS,
     on_look: Callable[[int, float], None] = lambda steps, loss: None,
 ) -> Ensemble:
     """Train all members, and gather what held-out rows leave unexplained."""
-    most = MOST_STEPS if most_steps is None else most_steps
-    networks, losses, steps = _train(rows, sizes, bag, widths, batch_size, seed, most, on_look)
+    networks, losses, steps = _train(rows, sizes, bag, widths, batch_size, seed, most_steps, on_look)
     count = rows.numbers.shape[1]
     total, times = np.zeros(rows.numbers.shape), bag.is_held_out.sum(axis=0)
     for member in range(len(bag.own)):

@@ -45,8 +45,8 @@ COVERS_ALL = (
     "leave nothing out of these columns."
 )
 COVERS_WORLD = (
-    "The interval covers what the log leaves open about the process, and what held-out rows prove wrong about the learned one. It does "
-    "not cover a state that the columns do not show."
+    "The interval covers what the log leaves open about the process, and what held-out rows prove wrong about the learned one. "
+    "It does not cover a state that the columns do not show."
 )
 COVERS_MEAN = "The interval covers the noise of the log around its mean reward."
 COVERS_NOTHING = "There is no interval: this method has no standard error here."

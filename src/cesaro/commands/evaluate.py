@@ -174,7 +174,8 @@ Method = Annotated[
     str,
     _option(
         _ESTIMATE,
-        "auto (the closed form diff-lstd), a learned method such as diff-gq1, world (a learned process), or your own: file.py:NAME.",
+        "auto (the closed form diff-lstd), a learned method such as diff-gq1, world (a learned process), or your own: "
+        "file.py:NAME.",
         default="auto",
     ),
 ]

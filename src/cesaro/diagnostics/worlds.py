@@ -17,11 +17,11 @@ CONTROL_CAUTION, CONTROL_BAD = 0.5, 1.0
 NOISE = 2.0
 # A residual is there beyond so many standard errors, and matters from these parts of the half width.
 RESIDUAL_CAUTION, RESIDUAL_BAD = 0.5, 1.5
-# The spread of members, as a part of the difference from the log.
-SPREAD_CAUTION, SPREAD_BAD = 0.25, 1.0
+# The spread of members, as a part of the difference from the log, or of so many standard errors of the log's own rate.
+SPREAD_CAUTION, SPREAD_BAD, ERRORS = 0.25, 1.0, 5.0
 # Shares of the target's time beyond the log, and of steps that had to be held back near it.
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.05, 0.3
-FAR_CAUTION, FAR_BAD = 0.001, 0.05
+FAR_CAUTION, FAR_BAD = 0.01, 0.1
 # What the row before explains of a column beyond the world.
 MEMORY_CAUTION, MEMORY_BAD = 0.01, 0.05
 # Ends in rollouts, as a multiple of those in the log.
@@ -75,7 +75,9 @@ RESIDUAL = Check(
 MEMBERS = Check(
     "spread of members",
     number="standard deviation of the members' rates",
-    caution=f"over {percent(SPREAD_CAUTION)} of the difference from the log",
+    caution=(
+        f"over {percent(SPREAD_CAUTION)} of the difference from the log, or of {ERRORS:g} SE of the log's rate if that is more"
+    ),
     bad="over that difference",
     meaning="the log leaves open what the target earns",
     remedy="more rows; `--set members=N`",
@@ -90,10 +92,10 @@ OUTSIDE = Check(
 )
 EDGE = Check(
     "rollouts at the edge",
-    number="share of steps in which a rollout had to be held back near the log",
+    number="share of steps in which a rollout's state, or the target's action, had to be held back near the log",
     caution=f"over {percent(FAR_CAUTION)}",
     bad=f"over {percent(FAR_BAD)}",
-    meaning="the learned process runs away under the target",
+    meaning="the learned process runs away under the target, or the target does what the log never did",
     remedy="collect data where the target goes; `--method auto`",
 )
 HIDDEN = Check(
@@ -137,7 +139,8 @@ def world(subject: "Subject") -> Iterator[Diagnostic]:
         yield OUTSIDE.found(
             found.outside,
             at_most(found.outside, OUTSIDE_CAUTION, OUTSIDE_BAD),
-            f"The target spends {percent(found.outside)} of its time in the world further out than all but a thousandth of the log.",
+            f"The target spends {percent(found.outside)} of its time in the world further out than all but a thousandth of "
+            "the log.",
             "Collect data there, or evaluate a policy closer to the log.",
         )
     if found.memory is not None:
@@ -159,7 +162,7 @@ def world(subject: "Subject") -> Iterator[Diagnostic]:
         yield EDGE.found(
             found.far,
             at_most(found.far, FAR_CAUTION, FAR_BAD),
-            f"Rollouts had to be held back near the log in {percent(found.far)} of their steps.",
+            f"In {percent(found.far)} of steps a rollout's state, or the target's action, had to be held back near the log.",
             "Collect data where the target goes, or compare with the closed form.",
         )
     if found.logged_jumps > 0:
@@ -167,7 +170,8 @@ def world(subject: "Subject") -> Iterator[Diagnostic]:
         yield ENDS.found(
             times,
             at_most(times, ENDS_CAUTION, ENDS_BAD),
-            f"The target's rollouts are reset or end in {percent(found.jumps)} of steps, the log in {percent(found.logged_jumps)}.",
+            f"The target's rollouts are reset or end in {percent(found.jumps)} of steps, the log's rows in "
+            f"{percent(found.logged_jumps)}.",
             "Compare with what is known of the system, and with the closed form.",
         )
 
@@ -197,9 +201,10 @@ def _residual(value: float, error: float, half: float) -> Diagnostic:
 
 def _members(subject: "Subject", found: Learned) -> Diagnostic:
     difference = abs(subject.estimate.value - subject.behavior.value)
+    scale = max(difference, ERRORS * float(np.nan_to_num(subject.behavior.standard_error)))
     return MEMBERS.found(
         found.spread,
-        at_most(found.spread, SPREAD_CAUTION * difference, SPREAD_BAD * difference) if found.spread > 0 else "ok",
+        at_most(found.spread, SPREAD_CAUTION * scale, SPREAD_BAD * scale),
         f"The members' rates differ by {found.spread:.3g} (standard deviation), and the target from the log by {difference:.3g}.",
         "Collect more rows, or learn more members.",
     )

@@ -51,13 +51,13 @@ class Part:
 
 BASE = Cell()
 LARGE = replace(BASE, rows=20_000)
-# Closed forms everywhere; learned methods on the base case; networks on one log of each shift.
+# Closed forms everywhere; learned methods and worlds on the base case; networks on one log of each shift.
 WHOLE = (
-    Part(BASE, {"closed": 50, "learned": 5, "network": 1}),
-    Part(LARGE, {"closed": 50}),
+    Part(BASE, {"closed": 50, "learned": 5, "network": 1, "world": 5}),
+    Part(LARGE, {"closed": 50, "world": 3}),
     Part(BASE, {"closed": 10}, "all"),
-    Part(replace(BASE, shift="mild"), {"closed": 10, "network": 1}),
-    Part(replace(BASE, shift="strong"), {"closed": 10, "network": 1}),
+    Part(replace(BASE, shift="mild"), {"closed": 10, "network": 1, "world": 3}),
+    Part(replace(BASE, shift="strong"), {"closed": 10, "network": 1, "world": 3}),
     Part(replace(BASE, trajectories=1), {"closed": 10}),
     Part(replace(BASE, mixing="slow"), {"closed": 10}),
     Part(replace(BASE, behavior="mixture"), {"closed": 10}),

@@ -72,7 +72,7 @@ class Method:
     """A row of the scoreboard.
 
     Attributes:
-        group: "closed" (a second or so), "learned" (ten), "network" (a minute).
+        group: "closed" (a second or so), "learned" (ten), "network" and "world" (a minute).
         ask: the answer on a log for a policy, from a seed.
         kinds: of systems that it is for; feature maps are for numbers, and one label per state is all there is of labels.
         together: names of methods whose answers on a log are put together instead of asking anything.
@@ -114,6 +114,7 @@ def methods() -> dict[str, Method]:
         Method("neural diff-sgq", "network", _neural, _NUMBERS),
         Method("last layer", "network", _last_layer, _NUMBERS),
         Method("fitted q", "network", _fitted_q, _NUMBERS),
+        Method("world", "world", partial(_evaluated, "world")),
     ]
     return {method.name: method for method in found}
 

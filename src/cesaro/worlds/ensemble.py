@@ -1,8 +1,8 @@
 """Networks that tell a distribution: means of numbers and probabilities of labels, one network per bootstrap of the log.
 
-Each member learns from trajectories (or blocks) drawn with replacement, and stops by those that it was not given. What these rows
-leave unexplained is the noise: a draw adds the residual of a row whose inputs are alike, found by a tree that tells where residuals
-are large. Nothing of it comes from rows that a network has learned by heart.
+Each member learns from trajectories (or blocks) drawn with replacement, and stops by those that it was not given. What these
+rows leave unexplained is the noise: a draw adds the residual of a row whose inputs are alike, found by a tree that tells where
+residuals are large. Nothing of it comes from rows that a network has learned by heart.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,8 @@ from cesaro.worlds.space import Codes
 
 Float32 = NDArray[np.float32]
 
-# Steps between two looks at held-out rows, and looks without a gain before the step is divided; training ends after the last step.
+# Steps between two looks at held-out rows, and looks without a gain before the next, smaller step size; after the last one
+# training ends.
 CHUNK, PATIENCE = 200, 3
 STEP_SIZES = (2e-3, 4e-4)
 MOST_STEPS = 12_000
@@ -157,11 +158,13 @@ def fit(
     widths: tuple[int, ...],
     batch_size: int,
     seed: int,
-    most_steps: int = MOST_STEPS,
+    most_steps: int | None = None,
     on_look: Callable[[int, float], None] = lambda steps, loss: None,
 ) -> Ensemble:
     """Train all members, and gather what held-out rows leave unexplained."""
-    networks, losses, steps = _train(rows, sizes, bag, widths, batch_size, seed, most_steps, on_look)
+    networks, losses, steps = _train(
+        rows, sizes, bag, widths, batch_size, seed, MOST_STEPS if most_steps is None else most_steps, on_look
+    )
     count = rows.numbers.shape[1]
     total, times = np.zeros(rows.numbers.shape), bag.is_held_out.sum(axis=0)
     for member in range(len(bag.own)):
@@ -222,7 +225,7 @@ def _train(
         steps += CHUNK
         found = np.asarray(losses, dtype=np.float64)
         better = found < best
-        waited = 0 if (found < best - GAIN * np.abs(best)).any() else waited + 1
+        waited = 0 if (found < (1 - GAIN) * best).any() else waited + 1
         kept = _chosen(jnp.asarray(better), networks, kept)
         best = np.where(better, found, best)
         on_look(steps, float(best.mean()))
@@ -256,9 +259,9 @@ def _networks(keys: Any, shape: tuple[int, ...]) -> Any:
 def _forward(network: Any, inputs: Any) -> Any:
     """`[n, d]` through one network."""
     for weight, bias in network[:-1]:
-        inputs = jax.nn.silu(inputs @ weight + bias)
+        inputs = jax.nn.silu(inputs @ weight + bias[None])
     weight, bias = network[-1]
-    return inputs @ weight + bias
+    return inputs @ weight + bias[None]
 
 
 @jax.jit
@@ -279,7 +282,16 @@ def _loss(network: Any, rows: Rows, sizes: tuple[int, ...]) -> Any:
 
 @partial(jax.jit, static_argnames=("sizes", "batch_size"))
 def _chunk(
-    networks: Any, state: Any, rows: Rows, own: Any, held: Any, key: Any, step_size: float, *, sizes: Any, batch_size: int
+    networks: Any,
+    state: Any,
+    rows: Rows,
+    own: Any,
+    held: Any,
+    key: Any,
+    step_size: float,
+    *,
+    sizes: Any,
+    batch_size: int,
 ) -> Any:
     """So many steps of all members, and their losses on held-out rows after it."""
     optimizer = _optimizer()

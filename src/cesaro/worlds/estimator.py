@@ -36,9 +36,9 @@ ROLLOUTS, HORIZON = 20, 200
 class WorldRate(Estimator):
     """The rate of a policy where the log's process was learned: run the target there, and look what it earns.
 
-    The answer is the median over members. Its standard error is their spread, since each learned from a bootstrap of the log, with the
-    error of the simulation; the interval is Student's with one degree of freedom less than there are members, and reaches further by
-    what held-out rows prove the world to be wrong by, for this target (`residual_`).
+    The answer is the median over members. Its standard error is their spread, since each learned from a bootstrap of the log,
+    with the error of the simulation; the interval is Student's with one degree of freedom less than there are members, and
+    reaches further by what held-out rows prove the world to be wrong by, for this target (`residual_`).
 
     Args:
         features: must be "auto": a world has none.
@@ -168,7 +168,7 @@ class WorldRate(Estimator):
     def predict(self, observations: Any, actions: Any = None) -> Array:
         """Differential values `q(s, a)` by rollouts in the world, centered over the pairs that are asked for, `[n]`.
 
-        Pairs share their random numbers as far as the policy allows, so that differences between them are less noisy than they are.
+        Pairs share their random numbers as far as the policy allows, so that differences are less noisy than values.
         """
         self._fitted()
         if self.prepared_.is_logged:
@@ -207,8 +207,8 @@ def _check_actions(log: Log, target: Any) -> None:
         if (wanted[:, place] != logged[0, place]).any():
             raise InputError(
                 f'The log must vary what the target varies. Action "{name}" is {logged[0, place]:g} in every row, and policy '
-                f"{target.name!r} gives others, such as {wanted[wanted[:, place] != logged[0, place]][0, place]:g}; collect rows in "
-                "which it varies."
+                f"{target.name!r} gives others, such as {wanted[wanted[:, place] != logged[0, place]][0, place]:g}; "
+                "collect rows in which it varies."
             )
 
 

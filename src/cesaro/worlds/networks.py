@@ -1,8 +1,8 @@
 """The world of a log with numbers: networks say what comes next and what it earns, and held-out rows say how far off that is.
 
-A step: numbers move by what the member expects, plus the residual of a logged row whose state and action are alike; labels are drawn
-from the member's probabilities; columns that advance by themselves do so. A jump (a reset, an end, a restock out of the blue) is
-an event of its own with a probability of its own, and leads to where a logged jump led.
+A step: numbers move by what the member expects, plus the residual of a logged row whose state and action are alike; labels are
+drawn from the member's probabilities; columns that advance by themselves do so. A jump (a reset, an end) is an event of its own
+with a probability of its own, and leads to where a logged jump led.
 """
 
 from collections.abc import Callable
@@ -47,11 +47,19 @@ class Actions:
         return Actions(columns, numbers.mean(axis=0), np.where(low < high, numbers.std(axis=0), 1.0), low, high)
 
     def inputs(self, actions: NDArray[Any]) -> Array:
-        """Codes `[n]` or numbers `[n, d]`, as policies on a log give them."""
+        """Codes `[n]` or numbers `[n, d]`, as policies on a log give them; numbers beyond the log count as its edge."""
         levels = self.columns.levels
         if levels:
             return one_hot(actions, len(levels[0]))
-        return np.asarray((actions.reshape(len(actions), -1) - self.mean) / self.scale)
+        cut = np.clip(actions.reshape(len(actions), -1), self.low, self.high)
+        return np.asarray((cut - self.mean) / self.scale)
+
+    def beyond(self, actions: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which actions the log does not reach, `[n]`."""
+        if self.columns.levels:
+            return np.zeros(len(actions), np.bool_)
+        wide, slack = actions.reshape(len(actions), -1), 0.01 * (self.high - self.low)
+        return np.asarray(((wide < self.low - slack) | (wide > self.high + slack)).any(axis=1))
 
     def of_values(self, values: Values) -> NDArray[Any]:
         """The log's own actions in that form."""
@@ -116,7 +124,8 @@ class NetworkWorld:
     def step(self, state: State, actions: NDArray[Any], rng: np.random.Generator) -> Step:
         inputs = self.inputs(state, actions)
         outputs = self.model.outputs(inputs.reshape(self.members, -1, inputs.shape[1])).reshape(len(inputs), -1)
-        return self.drawn(state, inputs, outputs, rng)
+        done = self.drawn(state, inputs, outputs, rng)
+        return done._replace(is_far=done.is_far | self.actions.beyond(actions))
 
     def drawn(self, state: State, inputs: Float32, outputs: Float32, rng: np.random.Generator) -> Step:
         """A draw from what a member says, `outputs [n, out]`."""
@@ -177,7 +186,9 @@ def fit_networks(
     settings: dict[str, Any] = {"widths": widths, "batch_size": batch_size, "seed": seed}
     is_restart = _restarts(rows)
     is_jump = _jumps(inputs, changes, weights, bag, settings) | ~_regular(space, now, following) | is_restart
-    if not is_restart.any() and not (LEAST_JUMPS <= is_jump.sum() <= MOST_JUMPS * len(rows) and _lead_somewhere(space, now, following, is_jump)):
+    if not is_restart.any() and not (
+        LEAST_JUMPS <= is_jump.sum() <= MOST_JUMPS * len(rows) and _lead_somewhere(space, now, following, is_jump)
+    ):
         is_jump = np.zeros(len(rows), np.bool_)
     shift, scale = _standard(changes, ~is_jump)
     labels = following.codes[:, space.free_labels]
@@ -270,7 +281,7 @@ def _clone(
         numbers, labels, sizes = np.zeros((len(taken), 0)), taken[:, None], (len(levels[0]),)
     else:
         numbers = (taken - actions.mean) / actions.scale
-        labels, sizes = np.zeros((len(taken), 0), np.int64), ()
+        labels, sizes = np.zeros((len(taken), 0), np.int64), ()  # type: ignore[assignment] # of no labels
     learned = Rows(
         states, numbers.astype(np.float32), labels, np.ones(numbers.shape, np.bool_), weights.astype(np.float32)
     )

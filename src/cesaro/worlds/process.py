@@ -23,7 +23,7 @@ AGREE = 3.5
 # Means of a particle over two stretches are uncorrelated if it forgets its start.
 REMEMBERED = 0.25
 # The Monte-Carlo error that is small enough, as a part of the spread of members, or of the spread of rewards.
-OF_SPREAD, OF_REWARDS = 0.25, 0.002
+OF_SPREAD, OF_REWARDS = 0.25, 0.005
 # Pictures of where the target is: so many pairs are kept.
 SEEN = 20_000
 
@@ -43,9 +43,17 @@ class Step(NamedTuple):
 
 
 class Process(Protocol):
-    """Several members that are stepped together: particles of the first member, then those of the second, and so on."""
+    """Several members that are stepped together: particles of the first member, then those of the second, and so on.
 
-    members: int
+    Attributes:
+        rewards: of the log.
+    """
+
+    @property
+    def members(self) -> int: ...
+
+    @property
+    def rewards(self) -> Array: ...
 
     def start(self, count: int, rng: np.random.Generator, *, logged: bool) -> Any:
         """States of `count` particles per member: where trajectories begin, or anywhere in the log."""
@@ -64,6 +72,7 @@ class Process(Protocol):
 
     def behave(self, observations: Values, rng: np.random.Generator) -> NDArray[Any]:
         """What the log would have done."""
+
 
 @dataclass
 class Rollout:
@@ -157,16 +166,17 @@ def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Genera
         moved = _differ(means.swapaxes(0, 1).reshape(members, -1), before.swapaxes(0, 1).reshape(members, -1))
         remembered = _remembered(means, before)
         settled = total > FIRST and max(apart, moved) <= AGREE and remembered <= REMEMBERED
-        goal = max(OF_SPREAD * float(by_member.std()), OF_REWARDS * float(np.abs(means).mean()))
+        goal = max(OF_SPREAD * float(by_member.std()), OF_REWARDS * float(process.rewards.std()))
         if settled and keeps and (errors.mean() <= goal or total + 2 * steps > MOST_STEPS):
             break
         if total + 2 * steps > MOST_STEPS:
             if apart > AGREE or remembered > REMEMBERED:
                 raise InputError(
                     f"The rate of policy {name!r} must not depend on the start. In the world that was learned it does: after "
-                    f"{total:,} steps, starts of trajectories and other logged states differ by {apart:.1f} standard errors, and what a "
-                    f"rollout earns in one stretch tells what it earns in the next (correlation {remembered:.2f}); look for groups "
-                    "of states that never meet, and evaluate each on its own."
+                    f"{total:,} steps, starts of trajectories and other logged states differ by {apart:.1f} standard errors, and "
+                    f"what a rollout earns in one stretch tells what it earns in the next (correlation {remembered:.2f}); look "
+                    "for groups of states that never meet, and evaluate each on its own, or for a state that the columns do not "
+                    "show."
                 )
             break
         before, steps = means, 2 * steps
@@ -184,9 +194,7 @@ def _differ(one: Array, other: Array) -> float:
 
 def _remembered(now: Array, before: Array) -> float:
     """The correlation over particles between means in two stretches, within members."""
-    one, other = (
-        (means - means.mean(axis=(0, 2), keepdims=True)).ravel() for means in (now, before)
-    )
+    one, other = ((means - means.mean(axis=(0, 2), keepdims=True)).ravel() for means in (now, before))
     size = np.sqrt((one**2).sum() * (other**2).sum())
     return float(one @ other / size) if size > 0 else 0.0
 

@@ -1,8 +1,8 @@
 """How far a world's rate may be off, by rows that its members did not learn from.
 
 By the simulation lemma, with v the target's differential values in the world and ω the ratio of the target's pairs to the log's,
-r_π − r_W = E[ω (R + v(S') − W[R + v](S, A))] up to what is wrong with ω: what counts is not how well the world predicts, but how well
-it predicts what matters to the target, where the target goes.
+r_π − r_W = E[ω (R + v(S') − W[R + v](S, A))] up to what is wrong with ω: what counts is not how well the world predicts, but how
+well it predicts what matters to the target, where the target goes.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Residual:
         standard_error: over trajectories or blocks.
         rows: an effective number of rows behind it.
         outside: the share of the target's pairs that lie further out than all but a thousandth of the log's.
-        memory: the share of a column's variance that the row before explains beyond the world, held out; the largest over columns.
+        memory: the share of a column's variance that the row before explains beyond the world, held out; the largest of all.
     """
 
     value: float
@@ -68,7 +68,9 @@ def residual(world: World, target: Attached, seed: int) -> Residual:
     worth = _worth(values, target, rng)
     found = process.rewards[rows] + worth(space.join(process.following.take(rows)))
     expected, member = np.zeros(len(rows)), _held_out_by(process, rows, rng)
-    outputs = process.model.outputs(np.broadcast_to(inputs, (process.members, *inputs.shape)))[member, np.arange(len(rows))]
+    outputs = process.model.outputs(np.broadcast_to(inputs, (process.members, *inputs.shape)))[
+        member, np.arange(len(rows))
+    ]
     for _ in range(DRAWS):
         done = process.drawn(logged, inputs, outputs, rng)
         state = done.state
@@ -168,6 +170,6 @@ def _memory(process: NetworkWorld) -> float:
         if left[:, column].std() < 1e-6:
             continue
         fitted = RidgeCV(np.logspace(-2, 4, 7)).fit(inputs[:half], left[:half, column])
-        # A part of what is left, as a part of all: what a good fit leaves is the error of networks, which is alike in like states.
+        # As a part of all, and not of what is left: a good fit leaves the error of networks, which is alike in like states.
         best = max(best, float(fitted.score(inputs[half:], left[half:, column]) * np.square(left[:, column]).mean()))
     return best

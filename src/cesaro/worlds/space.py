@@ -201,9 +201,12 @@ class Space:
         return [j for j, levels in enumerate(self.columns.levels) if j not in self.label_advances and len(levels) > 1]
 
     def inputs(self, state: State) -> list[Array]:
-        """Standardized numbers, waves of cycles, and labels one-hot: parts of `[n, …]`."""
+        """Standardized numbers, waves of cycles, and labels one-hot: parts of `[n, …]`.
+
+        Beyond the log its edge is taken: networks say nothing of what lies further out.
+        """
         varied = ~self.is_constant
-        parts = [((state.numbers - self.mean) / self.scale)[:, varied]]
+        parts = [((np.clip(state.numbers, self.low, self.high) - self.mean) / self.scale)[:, varied]]
         parts += [one.waves(state.numbers[:, j]) for j, one in self.advances.items() if one.is_cycle]
         levels = self.columns.levels
         parts += [one_hot(state.codes[:, j], len(levels[j])) for j in range(len(levels)) if len(levels[j]) > 1]

@@ -18,7 +18,7 @@ from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
 from cesaro.mdp import TabularMDP
 from cesaro.policies import Attached
-from cesaro.policies.labels import show
+from cesaro.policies.labels import native, show
 from cesaro.worlds.process import Rates, Step
 from cesaro.worlds.space import Codes
 
@@ -79,7 +79,7 @@ class TabularWorld:
 
     @cached_property
     def drawn(self) -> list[tuple[sp.csr_array, Array]]:
-        """Of each member, `p(s' | s, a)` as `[S · A, S]` with rows of zeros where there are no data, and mean rewards `[S · A]`."""
+        """Of each member, `p(s' | s, a)` as `[S · A, S]`, zero where there are no data, and mean rewards `[S · A]`."""
         states, actions = self.shape
         rng = np.random.default_rng([self.seed, 12])
         of_state = sp.csr_array(sp.kron(sp.eye_array(states), np.ones((1, actions)))) @ self.counts
@@ -165,10 +165,10 @@ class TabularWorld:
             state, action = np.divmod(missing[:NAMED], self.shape[1])
             seen = self.states(state)
             labels = list(zip(*(column.labels().tolist() for column in seen.columns if isinstance(column, Categories))))
-            named = [(*label, self.levels[a].item()) for label, a in zip(labels, action)]
+            named = [(*label, native(self.levels[a])) for label, a in zip(labels, action)]
             raise InputError(
-                f"The log must show what the target does. In the {where} it comes to {len(missing)} pairs of state and action that no "
-                f"row has, such as {show(named)}; collect data there, or evaluate a policy that avoids them."
+                f"The log must show what the target does. In the {where} it comes to {len(missing)} pairs of state and action "
+                f"that no row has, such as {show(named)}; collect data there, or evaluate a policy that avoids them."
             )
 
     def behave(self, observations: Values, rng: np.random.Generator) -> Codes:
@@ -190,7 +190,9 @@ class TabularWorld:
         states, actions = self.shape
         rates = []
         for step, rewards in self.drawn:
-            spread = sp.csr_array((chances.ravel(), (np.repeat(np.arange(states), actions), np.arange(states * actions))))
+            spread = sp.csr_array(
+                (chances.ravel(), (np.repeat(np.arange(states), actions), np.arange(states * actions)))
+            )
             chain = sp.csr_array(spread @ step)
             begin = int(np.bincount(self.pairs // actions, minlength=states).argmax())
             inside = np.sort(breadth_first_order(chain, begin, return_predecessors=False))

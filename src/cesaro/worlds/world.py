@@ -31,9 +31,9 @@ DRAWS = 200
 class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """A process that was learned from a log: what comes next, what it earns, and what the log does.
 
-    A discrete log becomes its empirical MDP, whose members are draws from Dirichlet posteriors. Any other becomes an ensemble of
-    networks, each on a bootstrap of the log's trajectories, with noise from held-out rows. Columns keep their kinds: whole numbers
-    stay whole, bounds that many rows lie on are kept, and a column that advances by itself, such as the hour, does so.
+    A discrete log becomes its empirical MDP, whose members are draws from Dirichlet posteriors. Any other becomes an ensemble
+    of networks, each on a bootstrap of the log's trajectories, with noise from held-out rows. Columns keep their kinds: whole
+    numbers stay whole, bounds that many rows lie on are kept, and a column that advances by itself, such as the hour, does so.
 
     Args:
         members: how many processes are learned; their spread tells what the log leaves open.
@@ -82,7 +82,8 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         batch = checks.count("batch_size", self.batch_size, high=1_000_000)
         opened = log.opened(quiet=self.quiet)
         rows = opened.part(sample_rows(len(opened), seed, MOST_ROWS))
-        self.log_, self.notes_ = opened, ()
+        self.log_ = opened
+        self.notes_: tuple[str, ...] = ()
         states = opened.states() if rows.actions.is_discrete else None
         self.process_: Process
         if states is not None:
@@ -229,7 +230,8 @@ def _check_rows(rows: Block) -> tuple[str, ...]:
                 notes.append(f'Column "{name}" is constant in the log, and the world leaves it as it is.')
     if len(rows) < ROWS_PER_INPUT * inputs:
         raise InputError(
-            f"A world needs {ROWS_PER_INPUT} rows for each of its {inputs} inputs (numbers, and labels one by one). Got {len(rows):,} "
-            f"rows, and {ROWS_PER_INPUT * inputs:,} are needed; leave out columns that the policy does not need, or collect more."
+            f"A world needs {ROWS_PER_INPUT} rows for each of its {inputs} inputs (numbers, and labels one by one). Got "
+            f"{len(rows):,} rows, and {ROWS_PER_INPUT * inputs:,} are needed; leave out columns that the policy does not need, "
+            "or collect more."
         )
     return tuple(notes)

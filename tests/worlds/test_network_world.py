@@ -1,0 +1,189 @@
+"""Worlds of logs with numbers: columns keep their kinds, rates and moments are right, and wrong input is refused."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import cesaro as cs
+from cesaro.errors import InputError
+from cesaro.worlds import ensemble
+from cesaro.worlds.space import Advance, Columns, Space
+
+ROWS = 3_000
+
+
+def _plant(rows: int = ROWS, seed: int = 0, trajectories: int = 20) -> cs.Transitions:
+    """x' = 0.8 x + 0.5 a + noise, cut at 0; a whole number that counts; an hour; a mood; a constant."""
+    rng = np.random.default_rng(seed)
+    length = rows // trajectories + 1
+    x, stock = np.zeros(trajectories), np.full(trajectories, 5.0)
+    hour, mood = rng.integers(0, 6, trajectories), np.zeros(trajectories, np.int64)
+    kept: list[Any] = []
+    for _ in range(length):
+        action = rng.normal(size=trajectories)
+        reward = -(x**2) + 0.3 * mood + 0.1 * rng.normal(size=trajectories)
+        kept.append((x, stock, hour.astype(float), np.array(["calm", "busy"])[mood], action, reward))
+        x = np.maximum(0.8 * x + 0.5 * action + 0.3 * rng.normal(size=trajectories), -1.0)
+        stock = np.clip(stock + rng.integers(-2, 3, trajectories), 0, 10)
+        hour, mood = (hour + 1) % 6, np.where(rng.random(trajectories) < 0.2, 1 - mood, mood)
+    x, stock, hour, mood, action, reward = (np.stack(column, axis=1).ravel() for column in zip(*kept))
+    seen = {"x": x, "stock": stock, "hour": hour, "mood": mood, "site": np.full(len(x), 7.0)}
+    return cs.Transitions(
+        seen,
+        action,
+        reward,
+        trajectory=np.repeat(np.arange(trajectories), length),
+        kinds={"stock": "number", "hour": "number"},
+    )
+
+
+def _still(seen: Any) -> Any:
+    return np.zeros(len(seen["x"]))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def lenient() -> Iterator[None]:
+    """Optax's Adam raises a float to an integer power, which the tests' strict setting forbids."""
+    strict = jax.config.jax_numpy_dtype_promotion  # type: ignore[attr-defined]
+    jax.config.update("jax_numpy_dtype_promotion", "standard")
+    yield
+    jax.config.update("jax_numpy_dtype_promotion", strict)
+
+
+@pytest.fixture(scope="module")
+def world(lenient: None) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ensemble, "MOST_STEPS", 1_200)
+        return cs.World(quiet=True, widths=(32, 32)).fit(_plant())
+
+
+def test_columns_are_taken_apart_and_put_together() -> None:
+    log = _plant(200)
+    columns = Columns.of(log.observations)
+    state = columns.split(log.observations)
+    assert columns.number_names == ["x", "stock", "hour", "site"]
+    assert columns.join(state).equals(log.observations).all()
+    space = Space.of(columns, state, columns.split(log.next_observations))
+    assert list(space.advances) == [2]
+    assert space.advances[2].is_cycle
+    assert space.free == [0, 1]
+    assert space.is_whole.tolist() == [False, True, True, True]
+    numbers, is_far = space.bounded(np.array([[-9.0, 10.6, 3.0, 7.0], [0.0, 3.2, 3.0, 7.0]]))
+    assert numbers[:, 1].tolist() == [10.0, 3.0]
+    assert is_far.tolist() == [not space.is_low_bound[0], False]
+
+
+def test_only_what_advances_by_itself_does_so() -> None:
+    rng = np.random.default_rng(0)
+    hours: NDArray[np.float64] = np.arange(500) % 24.0
+    assert Advance.of(hours, (hours + 1) % 24) is not None
+    assert Advance.of(hours, np.where(rng.random(500) < 0.2, 0.0, (hours + 1) % 24)) is None
+    assert Advance.of(hours, hours) is None  # it stays
+    assert Advance.of(rng.random(500), rng.random(500)) is None
+
+
+def test_a_simulated_log_has_the_columns_of_the_real_one(world: Any) -> None:
+    log, made = _plant(), world.simulate(_still, 30, 100, np.random.default_rng(0))
+    seen = made.observations.plain()
+    assert list(seen) == ["x", "stock", "hour", "mood", "site"]
+    assert set(seen["mood"]) == {"calm", "busy"}
+    assert (seen["stock"] == np.round(seen["stock"])).all()
+    assert (seen["stock"].min(), seen["stock"].max()) == (0, 10)
+    later = made.next_observations.plain()
+    assert (later["hour"] == (seen["hour"] + 1) % 6).all()
+    assert (seen["site"] == 7).all()
+    assert seen["x"].min() >= log.observations.plain()["x"].min()
+    assert made.schema.roles.keys() == log.schema.roles.keys()
+    assert (made.actions.plain() == 0).all()
+
+
+@pytest.mark.slow
+def test_moments_of_the_log_come_back(world: Any) -> None:
+    """Means within a tenth of a deviation, deviations within 15 %; autocorrelations of x within 0.1."""
+    log, made = _plant(), world.simulate("logged", 40, 150, np.random.default_rng(1))
+    for name in ("x", "stock"):
+        real, simulated = log.observations.plain()[name], made.observations.plain()[name]
+        assert simulated.mean() == pytest.approx(real.mean(), abs=0.15 * real.std())
+        assert simulated.std() == pytest.approx(real.std(), rel=0.15)
+    now, then = (part.plain()["x"] for part in (made.observations, made.next_observations))
+    real_now, real_then = (part.plain()["x"] for part in (log.observations, log.next_observations))
+    assert np.corrcoef(now, then)[0, 1] == pytest.approx(np.corrcoef(real_now, real_then)[0, 1], abs=0.1)
+    assert world.rate("logged").rate == pytest.approx(float(log.rewards.mean()), abs=0.15)
+
+
+def test_the_rate_of_another_policy(world: Any) -> None:
+    """Without actions x has less variance; a long simulation of the plant itself says what that earns."""
+    rng, x, mood, earned = np.random.default_rng(5), np.zeros(4_000), np.zeros(4_000, np.int64), 0.0
+    for step in range(300):
+        earned += float((-(x**2) + 0.3 * mood).mean()) if step >= 100 else 0.0
+        x = np.maximum(0.8 * x + 0.3 * rng.normal(size=len(x)), -1.0)
+        mood = np.where(rng.random(len(x)) < 0.2, 1 - mood, mood)
+    found = world.rate(_still)
+    assert found.rate == pytest.approx(earned / 200, abs=0.08)
+    assert found.error < found.spread < 0.1
+    assert found.far < 0.01
+    assert world.report()["advances"] == ["hour"]
+    assert world.notes_ == ('Column "site" is constant in the log, and the world leaves it as it is.',)
+
+
+def test_what_a_world_cannot_learn_from_is_refused() -> None:
+    with pytest.raises(
+        InputError, match=r"A world needs 50 rows for each of its 6 inputs.*Got 200 rows, and 300 are needed"
+    ):
+        cs.World(quiet=True).fit(_plant(200))
+    with pytest.raises(InputError, match="log must be a Log or Transitions"):
+        cs.World(quiet=True).fit([1, 2])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="members must be an integer ≥ 2"):
+        cs.World(1).fit(_plant(400))
+    with pytest.raises(InputError, match="has no setting widht"):
+        cs.evaluate(_plant(400), _still, method="world", widht=3, quiet=True)
+
+
+@pytest.mark.slow
+def test_an_action_that_never_varied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ensemble, "MOST_STEPS", 200)
+    rng = np.random.default_rng(0)
+    actions = np.stack([rng.normal(size=400), np.full(400, 2.0)], axis=1)
+    log = cs.Transitions(rng.normal(size=400), actions, rng.normal(size=400))
+    with pytest.raises(InputError, match=r'Action "action\[1\]" is 2 in every row.*gives others, such as 3'):
+        cs.evaluate(log, lambda s: np.stack([s * 0, s * 0 + 3], axis=1), method="world", quiet=True)
+    answer = cs.evaluate(log, lambda s: np.stack([s * 0, s * 0 + 2], axis=1), method="world", quiet=True)
+    assert np.isfinite(answer.reward_rate)
+
+
+@pytest.mark.slow
+def test_a_hidden_state_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ensemble, "MOST_STEPS", 600)
+    rng = np.random.default_rng(0)
+    position, speed, action = np.zeros(3_001), np.zeros(3_001), rng.integers(0, 2, 3_001)
+    for t in range(3_000):
+        speed[t + 1] = 0.7 * speed[t] + 0.1 * (action[t] - 0.5) + 0.1 * rng.normal()
+        position[t + 1] = 0.5 * position[t] + speed[t + 1]
+    log = cs.Transitions(position, action, -np.abs(position), trajectory=np.zeros(3_001, np.int64))
+    shown = cs.evaluate(log, "uniform", method="world", quiet=True)
+    found = {entry.name: entry.verdict for entry in shown.diagnostics}
+    assert found["state of the world"] == "bad"
+
+
+@pytest.mark.slow
+def test_resets_are_events_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the log has flags, and where it has none."""
+    monkeypatch.setattr(ensemble, "MOST_STEPS", 600)
+    rng = np.random.default_rng(0)
+    x, ended = np.zeros(3_001), np.zeros(3_001, np.bool_)
+    for t in range(3_000):
+        ended[t] = rng.random() < 0.05
+        x[t + 1] = rng.uniform(4, 5) if ended[t] else 0.9 * x[t] + 0.02 * rng.normal()
+    actions, rewards = rng.normal(size=3_001), x.copy()
+    plain = cs.Transitions(x[:-1], actions[:-1], rewards[:-1], x[1:])
+    flagged = cs.Transitions(x, actions, rewards, terminated=ended)
+    for log in (plain, flagged):
+        world = cs.World(2, quiet=True).fit(log)
+        assert world.report()["jumps"] == pytest.approx(0.05, abs=0.015)
+        found = world.rate(lambda seen, rng: rng.normal(size=len(seen)))
+        assert found.rate == pytest.approx(float(x.mean()), rel=0.15)
+        assert found.jumps == pytest.approx(0.05, abs=0.015)

@@ -257,9 +257,9 @@ def _occupancy(seen: Values, subject: Subject) -> tuple[Shares, ...]:
 
 
 def _no_gains(views: Views) -> Views:
-    """Where all rewards are alike, what is left of influence and gains is rounding."""
+    """Where all rewards are alike, what is left of influence and gains is rounding, and of rollouts what networks miss."""
     over_time = replace(views.over_time, influence=np.zeros_like(views.over_time.influence))
-    return replace(views, over_time=over_time, places=(), total_gain=None)
+    return replace(views, over_time=over_time, places=(), total_gain=None, rollouts=None)
 
 
 def _over_time(subject: Subject) -> OverTime:

@@ -245,6 +245,8 @@ def test_constant_rewards_are_said(tmp_path: Path) -> None:
     with ReportFolder(tmp_path / "out") as folder:
         names = write_evaluation(found, folder)
     assert not {"gains.png", "influence.png"} & set(names)
+    with pytest.raises(cs.InputError, match="There is no picture of gains: all rewards are equal"):
+        found.plot("gains")
     assert "All 499 rewards are 2.5" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
 
 

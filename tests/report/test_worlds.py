@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -117,6 +118,16 @@ def test_costs_have_one_sign_in_rollouts(answer: cs.Evaluation) -> None:
     view = answer.views.rollouts
     assert view is not None
     np.testing.assert_allclose(axes.patches[1].get_data().values, -view.reward[0])
+
+
+def test_equal_rewards_have_no_rollouts(answer: cs.Evaluation) -> None:
+    """What networks miss by would be all there is to see."""
+    equal = copy(answer.estimator)
+    equal.facts_ = replace(equal.facts_, low=1.0, high=1.0)
+    found = replace(answer, estimator=equal)
+    assert found.views.occupancy
+    with pytest.raises(cs.InputError, match="There is no picture of rollouts: all rewards are equal"):
+        found.plot("rollouts")
 
 
 def test_answers_without_rollouts_say_why() -> None:

@@ -70,15 +70,14 @@ def _missing(evaluation: Evaluation, kind: str) -> str:
     """Why an evaluation has no picture of this kind."""
     if evaluation.is_logged:
         return "the policy is the log itself"
+    if kind in OF_WORLDS and evaluation.estimator.kind != "world":
+        return "the method 'world' alone runs the target"
+    if kind in ("gains", "influence", "rollouts") and evaluation.estimator.facts_.spread == 0:
+        return "all rewards are equal"
     if kind not in OF_WORLDS:
         return "this method gives none"
-    if evaluation.estimator.kind != "world":
-        return "the method 'world' alone runs the target"
-    return (
-        "all columns are constant"
-        if evaluation.views.rollouts
-        else "the log is discrete, and its world's rate is exact"
-    )
+    is_discrete = evaluation.views.table is not None
+    return "the log is discrete, and its world's rate is exact" if is_discrete else "all columns are constant"
 
 
 def rates_picture(evaluation: Evaluation) -> Picture:

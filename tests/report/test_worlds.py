@@ -77,7 +77,7 @@ def test_occupancy_counts_the_log_and_the_rollouts_in_the_same_bins(answer: cs.E
         edges = found["queue"].edges
         assert edges is not None
         assert (np.diff(edges) == 2).all()  # whole numbers, two to a bin
-        inside = [((low < queue) & (queue < high)).mean() for low, high in pairwise(edges[1:-1])]  # type: ignore[operator]
+        inside = [((low < queue) & (queue < high)).mean() for low, high in pairwise(edges[1:-1])]
         np.testing.assert_allclose(shares["queue"][1:-1], inside, atol=1e-12)
         edges = found["level"].edges
         assert edges is not None

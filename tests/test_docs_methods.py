@@ -51,7 +51,7 @@ def number(cell: str) -> float | None:
 
 def test_every_method_has_a_page_and_every_page_a_method() -> None:
     assert [name for name in LEARNED if name in METHODS] == list(METHODS), "forms are optional, in the same order"
-    names = ["index", "diff-lstd", *REGISTRY, "projected"]
+    names = ["index", "diff-lstd", *REGISTRY, "projected", "world"]
     assert {path.stem for path in FOLDER.glob("*.md")} == {name.replace("-", "_") for name in names}
 
 
@@ -64,7 +64,8 @@ def test_a_line_in_the_registry_wants_a_page(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_index_links_to_the_pages_in_the_order_of_the_registry() -> None:
     cells = [row[0] for row in table(page("index"), "method")]
     links = [re.fullmatch(r"\[([a-z0-9-]+)\]\((\w+)\.md\)", cell) for cell in cells]
-    assert [(link[1], link[2]) for link in links if link] == [(name, name.replace("-", "_")) for name in NAMES]
+    names = [*NAMES, "world"]
+    assert [(link[1], link[2]) for link in links if link] == [(name, name.replace("-", "_")) for name in names]
 
 
 @pytest.mark.parametrize("name", NAMES)

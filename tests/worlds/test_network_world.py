@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import cesaro as cs
 from cesaro.errors import InputError
@@ -79,7 +78,7 @@ def test_columns_are_taken_apart_and_put_together() -> None:
 
 def test_only_what_advances_by_itself_does_so() -> None:
     rng = np.random.default_rng(0)
-    hours: NDArray[np.float64] = np.arange(500) % 24.0
+    hours = np.arange(500, dtype=np.float64) % 24
     assert Advance.of(hours, (hours + 1) % 24) is not None
     assert Advance.of(hours, np.where(rng.random(500) < 0.2, 0.0, (hours + 1) % 24)) is None
     assert Advance.of(hours, hours) is None  # it stays

@@ -75,6 +75,11 @@ class Comparison:
         """All evaluations as reports list them: the ranking, and then those without a rank."""
         return [*self.ranking, *self.unranked]
 
+    @property
+    def is_paired(self) -> bool:
+        """Whether differences are paired row by row, as every evaluation's `is_paired` says."""
+        return all(one.is_paired for one in self.evaluations.values())
+
     def ranked_differences(self) -> dict[tuple[str, str], Estimate]:
         """All paired differences, the better policy first: the best against all others, then the second, and so on.
 

@@ -60,7 +60,7 @@ class Evaluation:
         name: the policy's.
         target: its reward rate.
         behavior: what the log earned per step.
-        difference: target minus behavior, paired.
+        difference: target minus behavior, paired where `is_paired`.
         confidence: level of the printed intervals.
         unit: the unit of a reward per step, such as "€ per minute".
         settings: what was used: method, features, ridge, standard errors, seed.
@@ -113,6 +113,11 @@ class Evaluation:
         return worst(self.diagnostics)
 
     @property
+    def is_paired(self) -> bool:
+        """Whether differences are paired row by row; where the influence of rows is not known, as in a world, they are not."""
+        return target_series(self.estimator) is not None
+
+    @property
     def covers(self) -> str:
         """What the interval is about, in a sentence."""
         if not np.isfinite(self.standard_error):
@@ -126,7 +131,7 @@ class Evaluation:
 
     @cached_property
     def views(self) -> Views:
-        """What pictures show: stretches of the log, values by state, where the target gains, actions, leverage."""
+        """What pictures show: stretches of the log, values by state, where the target gains, actions, leverage, rollouts."""
         return views(self.estimator)
 
     def plot(self, kind: str = "rates") -> Any:
@@ -134,7 +139,9 @@ class Evaluation:
 
         Args:
             kind: "rates" (with intervals), "reward" (over time, with both rates), "values" (by state), "gains" (where the target
-                gains and loses), "influence" (of stretches of the log) or "support" (the target's actions against the log's).
+                gains and loses), "influence" (of stretches of the log) or "support" (the target's actions against the log's);
+                with `method="world"` and a log that is not discrete also "rollouts" (what the target earns in every learned
+                world) and "occupancy" (where it goes there, beside the log).
         """
         from cesaro.report.pictures import plot
 

@@ -1,6 +1,7 @@
-"""What pictures and reports show of a fitted estimator: stretches of the log, values by state, gains, actions, leverage.
+"""What pictures and reports show of a fitted estimator: stretches of the log, values by state, gains, actions, leverage; and of
+a learned world what the target earns and where it is.
 
-Everything here is small: at most 60 stretches, 12 bins per column, and the states with the most rows.
+Everything here is small: at most 60 stretches, 12 or 24 bins per column, and the states with the most rows.
 
 Where the target gains: by the performance difference identity, the target's rate minus the log's is the mean over logged states
 of `v(s) − q(s, a)`, with `q` the target's differential values, `a` the logged action and `v(s)` the mean of `q(s, ·)` over the
@@ -15,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
-from cesaro.data.values import Categories, Values
+from cesaro.data.blocks import Block
+from cesaro.data.values import Categories, Column, Values
 from cesaro.diagnostics import Subject
 from cesaro.diagnostics.support import Leverages, leverages
 from cesaro.estimators.base import Estimator
@@ -23,6 +25,7 @@ from cesaro.features import OneHot, sample_rows
 from cesaro.features.maps import action_probabilities
 from cesaro.passes.support import logged_weight, pair_table
 from cesaro.policies import Attached
+from cesaro.worlds.process import Rates
 
 # Borders between trajectories are shown up to this many.
 BORDERS = 12
@@ -32,7 +35,12 @@ MOST_PAIRS, MOST_ROWS = 20_000, 20_000
 MOST_DRAWS = 200
 # Bins of a column, columns in front, and dimensions of an action.
 BINS, LEADING, DIMENSIONS = 12, 4, 4
-ACTION_BINS = 24
+# Bins of a histogram.
+FINE_BINS = 24
+# Stretches of rollouts.
+STRETCHES = 60
+# What sums of shares may lose.
+ROUNDING = 1e-9
 # A bin with more of the log than this is no place.
 WIDEST = 0.3
 
@@ -128,13 +136,13 @@ class Place:
 
 
 @dataclass(frozen=True)
-class ActionShares:
-    """What the log did and what the target does at the same states.
+class Shares:
+    """How the log and the target share out over the labels or bins of one column.
 
     Attributes:
-        name: of the action, or of one of its dimensions.
-        labels: of discrete actions; None for numbers.
-        edges: of the bins of numbers; None for labels.
+        name: of the column, or of one entry of a vector.
+        labels: in words; None for a column of numbers.
+        edges: of the bins of numbers; None for a column of labels. The outer bins hold what lies further out.
         logged: the log's shares, which sum to one.
         target: the target's.
     """
@@ -144,6 +152,30 @@ class ActionShares:
     edges: Array | None
     logged: Array
     target: Array
+
+    @property
+    def common(self) -> float:
+        """What both have in common: one where the shares are equal, zero where they never meet."""
+        return float(np.minimum(self.logged, self.target).sum())
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """What the target earns in every member of a learned world, from the first step on.
+
+    Attributes:
+        edges: steps at which stretches begin, and the end, `[stretches + 1]`.
+        reward: mean reward of each stretch, `[members, stretches]`.
+        rates: the rate of each member, `[members]`.
+        burn_in: steps that rates leave out.
+        logged: the log's rate.
+    """
+
+    edges: NDArray[np.int64]
+    reward: Array
+    rates: Array
+    burn_in: int
+    logged: float
 
 
 @dataclass(frozen=True)
@@ -156,8 +188,10 @@ class Views:
         along: other observations, the column that explains most first, at most four.
         places: where the target gains and loses, largest gain first.
         total_gain: the sum over all places, which is near the difference of the rates.
-        actions: of the log and of the target.
+        actions: what the log did and what the target does at the same states.
         leverage: of the log's pairs and of the target's.
+        rollouts: of the target in a learned world, whose rate is not exact.
+        occupancy: where the log is, and where the target is in that world: the columns that differ most, at most four.
     """
 
     over_time: OverTime
@@ -165,8 +199,10 @@ class Views:
     along: tuple[Along, ...] = ()
     places: tuple[Place, ...] = ()
     total_gain: float | None = None
-    actions: tuple[ActionShares, ...] = ()
+    actions: tuple[Shares, ...] = ()
     leverage: Leverages | None = None
+    rollouts: Rollouts | None = None
+    occupancy: tuple[Shares, ...] = ()
 
 
 def views(estimator: Estimator) -> Views:
@@ -186,15 +222,44 @@ def _views(estimator: Estimator) -> Views:
     if table is not None:
         states, shares = _table(estimator, subject, table, policy)
         places, total = _table_places(states)
-        return Views(over_time, states, (), places, total, (shares,), leverage)
-    along, shares_of, total = _along(estimator, subject, policy)
-    return Views(over_time, None, along, _bin_places(along), total, shares_of, leverage)
+        found = Views(over_time, states, (), places, total, (shares,), leverage)
+    else:
+        along, shares_of, total = _along(estimator, subject, policy)
+        found = Views(over_time, None, along, _bin_places(along), total, shares_of, leverage)
+    return found if estimator.kind != "world" else _with_world(found, estimator, subject)
+
+
+def _with_world(views: Views, estimator: Estimator, subject: Subject) -> Views:
+    from cesaro.worlds.estimator import WorldRate  # JAX takes a second to import
+
+    assert isinstance(estimator, WorldRate)
+    rates = estimator.rates_
+    if rates.seen is None:
+        return views
+    return replace(views, rollouts=_rollouts(rates, subject), occupancy=_occupancy(rates.seen[0], subject))
+
+
+def _rollouts(rates: Rates, subject: Subject) -> Rollouts:
+    edges = np.linspace(0, rates.steps, min(STRETCHES, rates.steps) + 1).astype(np.int64)
+    reward = np.add.reduceat(rates.trace, edges[:-1], axis=1) / np.diff(edges)
+    return Rollouts(edges, reward, rates.by_member, rates.burn_in, subject.behavior.value)
+
+
+def _occupancy(seen: Values, subject: Subject) -> tuple[Shares, ...]:
+    rows, weights = _sampled(subject)
+    each = np.full(len(seen), 1 / len(seen))
+    found = [
+        _shares(name, column, other, weights, each)
+        for (name, column), (_, other) in zip(_columns(rows.observations), _columns(seen))
+    ]
+    varied = [one for one in found if np.minimum(one.logged, one.target).max() < 1 - ROUNDING]
+    return tuple(sorted(varied, key=lambda one: one.common)[:LEADING])
 
 
 def _no_gains(views: Views) -> Views:
-    """Where all rewards are alike, what is left of influence and gains is rounding."""
+    """Where all rewards are alike, what is left of influence and gains is rounding, and of rollouts what networks miss."""
     over_time = replace(views.over_time, influence=np.zeros_like(views.over_time.influence))
-    return replace(views, over_time=over_time, places=(), total_gain=None)
+    return replace(views, over_time=over_time, places=(), total_gain=None, rollouts=None)
 
 
 def _over_time(subject: Subject) -> OverTime:
@@ -226,7 +291,7 @@ def _values(estimator: Estimator, observations: Values, actions: Any) -> Array:
     return estimator.predict(observations.plain(), actions)
 
 
-def _table(estimator: Estimator, subject: Subject, table: OneHot, policy: Attached) -> tuple[StateTable, ActionShares]:
+def _table(estimator: Estimator, subject: Subject, table: OneHot, policy: Attached) -> tuple[StateTable, Shares]:
     rows = subject.prepared.sample.rows
     counts = logged_weight(subject.prepared, table, subject.moments).reshape(table.num_states, table.num_actions)
     share = counts.sum(axis=1) / counts.sum()
@@ -245,7 +310,7 @@ def _table(estimator: Estimator, subject: Subject, table: OneHot, policy: Attach
         observations.names, names, labels, values, logged, chance, share[shown], len(found) - len(shown)
     )
     here = share[shown] / share[shown].sum()
-    shares = ActionShares(rows.actions.names[0], tuple(map(str, labels)), None, here @ logged, here @ chance)
+    shares = Shares(rows.actions.names[0], tuple(map(str, labels)), None, here @ logged, here @ chance)
     return states, shares
 
 
@@ -297,29 +362,37 @@ def _preferred(chance: Array, actions: tuple[Any, ...]) -> str:
     return f"{actions[best]}" if chance[best] >= 0.995 else f"{actions[best]} ({100 * chance[best]:.0f} %)"
 
 
+def _sampled(subject: Subject) -> tuple[Block, Array]:
+    """Rows of the log, and their weights, which sum to one."""
+    whole = subject.prepared.sample.rows
+    rows = whole.part(sample_rows(len(whole), subject.prepared.random_state, MOST_ROWS))
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    return rows, weights / weights.sum()
+
+
 def _along(
     estimator: Estimator, subject: Subject, policy: Attached
-) -> tuple[tuple[Along, ...], tuple[ActionShares, ...], float | None]:
-    seed, whole = subject.prepared.random_state, subject.prepared.sample.rows
-    index = sample_rows(len(whole), seed, MOST_ROWS)
-    rows = whole.part(index)
+) -> tuple[tuple[Along, ...], tuple[Shares, ...], float | None]:
+    seed, (rows, weights) = subject.prepared.random_state, _sampled(subject)
     observations, actions = rows.observations, rows.actions
-    weights = np.ones(len(index)) if rows.weights is None else rows.weights
-    weights = weights / weights.sum()
     q = _values(estimator, observations, actions.plain())
     if actions.is_discrete:
         levels = actions.joint().levels
         chance = action_probabilities(observations, policy, len(levels), np.random.default_rng([seed, 5]), 1)
-        each = [_values(estimator, observations, np.full(len(index), level)) for level in levels]
+        each = [_values(estimator, observations, np.full(len(rows), level)) for level in levels]
         v = _mean(chance, np.stack(each, axis=1))
         counts = np.asarray(np.bincount(actions.joint().codes, weights, len(levels)), dtype=np.float64)
         names = tuple(map(str, levels.tolist()))
-        shares: tuple[ActionShares, ...] = (ActionShares(actions.names[0], names, None, counts, weights @ chance),)
+        shares: tuple[Shares, ...] = (Shares(actions.names[0], names, None, counts, weights @ chance),)
     else:
         drawn = np.asarray(policy.sample(observations.plain(), np.random.default_rng([seed, 5])), dtype=np.float64)
         flat = drawn[:, 0] if actions.form == "lone" and drawn.ndim == 2 else drawn
         v = _values(estimator, observations, flat)
-        shares = tuple(_numbers(actions, drawn.reshape(len(index), -1), weights))
+        taken = drawn.reshape(len(rows), -1)
+        shares = tuple(
+            _shares(name, column, taken[:, number], weights, weights)
+            for number, (name, column) in enumerate(list(_columns(actions))[:DIMENSIONS])
+        )
     gain = weights * (v - q)
     total = float(np.nansum(gain)) if np.isfinite(gain).any() else None
     if total is None:
@@ -328,7 +401,7 @@ def _along(
     return tuple(sorted(found, key=lambda one: -one.explains)[:LEADING]), shares, total
 
 
-def _columns(values: Values) -> Iterator[tuple[str, NDArray[Any] | Categories]]:
+def _columns(values: Values) -> Iterator[tuple[str, Column]]:
     """Every column, and every entry of a vector, with a name."""
     for name, column in zip(values.names, values.columns):
         if isinstance(column, Categories) or column.ndim == 1:
@@ -339,7 +412,7 @@ def _columns(values: Values) -> Iterator[tuple[str, NDArray[Any] | Categories]]:
         yield from ((names[j], column[:, j]) for j in range(width))
 
 
-def _binned(name: str, column: NDArray[Any] | Categories, v: Array, gain: Array, weights: Array) -> Along:
+def _binned(name: str, column: Column, v: Array, gain: Array, weights: Array) -> Along:
     """Quantiles of numbers, the most frequent labels."""
     if isinstance(column, Categories):
         counts = np.bincount(column.codes, minlength=len(column.levels))
@@ -402,17 +475,31 @@ def _bin_places(along: tuple[Along, ...]) -> tuple[Place, ...]:
     return tuple(sorted(narrow or places, key=lambda place: -place.gain))
 
 
-def _numbers(actions: Values, drawn: Array, weights: Array) -> Iterator[ActionShares]:
-    """Histograms of every dimension, in bins of the log and the target together."""
-    for number, (name, column) in enumerate(list(_columns(actions))[:DIMENSIONS]):
-        assert not isinstance(column, Categories)
-        both = np.concatenate([column, drawn[:, number]]).astype(np.float64)
-        low, high = np.quantile(both, [0.001, 0.999])
-        if not low < high:
-            low, high = low - 0.5, high + 0.5
-        edges = np.linspace(low, high, ACTION_BINS + 1)
-        inner = np.clip(both, low, high)
+def _shares(name: str, logged: Column, target: Column, of_log: Array, of_target: Array) -> Shares:
+    """Of a column in both, with the weights of the rows: labels one by one, or bins that both share."""
+    if isinstance(logged, Categories):
+        assert isinstance(target, Categories)
         counts = [
-            np.histogram(part, edges, weights=weights)[0] for part in (inner[: len(column)], inner[len(column) :])
+            np.bincount(column.codes, weights, len(logged.levels)).astype(np.float64)
+            for column, weights in ((logged, of_log), (target, of_target))
         ]
-        yield ActionShares(name, None, edges, *counts)
+        return Shares(name, tuple(map(str, logged.levels.tolist())), None, *counts)
+    assert not isinstance(target, Categories)
+    edges = _edges(np.concatenate([logged, target]).astype(np.float64))
+    counts = [
+        np.histogram(np.clip(column, edges[0], edges[-1]), edges, weights=weights)[0]
+        for column, weights in ((logged, of_log), (target, of_target))
+    ]
+    return Shares(name, None, edges, *counts)
+
+
+def _edges(numbers: Array) -> Array:
+    """Bins of one width between the thousandths; each holds as many whole numbers, where all are whole."""
+    low, high = np.quantile(numbers, [0.001, 0.999])
+    if (numbers == np.rint(numbers)).all():
+        low, high = np.rint(low), np.rint(high)
+        width = -(-(high - low + 1) // FINE_BINS)
+        return np.asarray(low - 0.5 + width * np.arange((high - low) // width + 2))
+    if not low < high:
+        low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, FINE_BINS + 1)

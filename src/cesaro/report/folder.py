@@ -12,14 +12,14 @@ from cesaro.evaluation import Evaluation
 from cesaro.files import write, write_json
 from cesaro.folders import OutFolder
 from cesaro.report.html import comparison_page, comparison_picture, evaluation_page, pictured
-from cesaro.report.pictures import pictures, rates_picture
+from cesaro.report.pictures import KINDS, pictures, rates_picture
 from cesaro.report.style import save_png
 from cesaro.report.text import comparison_text, evaluation_text
 
 ANSWERS = ("evaluation.json", "comparison.json")
 # Progress of passes over a large log, while they run.
 PASSES = "passes.npz"
-_PICTURE = re.compile(r"(rates|(reward|values|gains|influence|support)(_\d+)?)\.png")
+_PICTURE = re.compile(rf"(rates|({'|'.join(KINDS[1:])})(_\d+)?)\.png")
 _SCHEMAS = ("cesaro-evaluation/", "cesaro-comparison/")
 
 

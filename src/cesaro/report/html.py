@@ -66,8 +66,12 @@ def comparison_picture(comparison: Comparison) -> Picture:
     return Picture(
         "rates",
         "Rates with intervals",
-        f"Points are estimates, lines their {percent(comparison.confidence)} intervals. Differences are paired row by row, which "
-        "makes their intervals shorter than the rates' own suggest.",
+        f"Points are estimates, lines their {percent(comparison.confidence)} intervals."
+        + (
+            " Differences are paired row by row, which makes their intervals shorter than the rates' own suggest."
+            if comparison.is_paired
+            else ""
+        ),
         alt,
         comparison_rates(comparison, wide=False),
     )
@@ -223,6 +227,7 @@ def _comparison(comparison: Comparison, drawn: Sequence[Picture]) -> dict[str, A
                 ("chance", "adjusted p", True),
                 ("beyond", "beyond noise?", False),
             ],
+            "differences_title": words.differences_title(comparison),
             "differences": differences,
             "noise_note": words.noise_note(comparison),
             "verdict": min((one.verdict for one in listed), key=lambda verdict: SEVERITY[verdict]),

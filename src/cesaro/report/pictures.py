@@ -1,4 +1,5 @@
-"""Pictures of one evaluation beside its rates: the log over time, values by state, gains, influence, support.
+"""Pictures of one evaluation beside its rates: the log over time, values by state, gains, influence, support,
+and of a learned world the rollouts and the occupancy.
 
 Each is a `Picture` with a title, a caption that says how to read it, and an alternative text that says what it shows.
 """
@@ -28,9 +29,11 @@ from cesaro.report.style import (
     label,
 )
 from cesaro.report.words import decimals_of, headline, numbers, outcome, percent, share_text, sign, spoken
-from cesaro.views import ActionShares, Along, OverTime, Place, StateTable
+from cesaro.views import Along, OverTime, Place, Rollouts, Shares, StateTable
 
-KINDS = ("rates", "reward", "values", "gains", "influence", "support")
+KINDS = ("rates", "reward", "values", "gains", "influence", "support", "rollouts", "occupancy")
+# Of a learned world alone.
+OF_WORLDS = ("rollouts", "occupancy")
 # Actions of a bar chart or a heat map.
 _MOST_ACTIONS = 12
 # States of a heat map with a row per state, and levels of one with a column of the observation on each side.
@@ -59,9 +62,22 @@ def plot(evaluation: Evaluation, kind: str) -> Any:
         return evaluation_rates(evaluation)
     found = {picture.name: picture for picture in pictures(evaluation, (kind,))}
     if kind not in found:
-        why = "the policy is the log itself" if evaluation.is_logged else "this method gives none"
-        raise InputError(f"There is no picture of {kind}: {why}; take kind='rates'.")
+        raise InputError(f"There is no picture of {kind}: {_missing(evaluation, kind)}; take kind='rates'.")
     return found[kind].figure
+
+
+def _missing(evaluation: Evaluation, kind: str) -> str:
+    """Why an evaluation has no picture of this kind."""
+    if evaluation.is_logged:
+        return "the policy is the log itself"
+    if kind in OF_WORLDS and evaluation.estimator.kind != "world":
+        return "the method 'world' alone runs the target"
+    if kind in ("gains", "influence", "rollouts") and evaluation.estimator.facts_.spread == 0:
+        return "all rewards are equal"
+    if kind not in OF_WORLDS:
+        return "this method gives none"
+    is_discrete = evaluation.views.table is not None
+    return "the log is discrete, and its world's rate is exact" if is_discrete else "all columns are constant"
 
 
 def rates_picture(evaluation: Evaluation) -> Picture:
@@ -69,7 +85,7 @@ def rates_picture(evaluation: Evaluation) -> Picture:
         "rates",
         "Rates with intervals",
         f"Points are estimates, lines their {percent(evaluation.confidence)} intervals."
-        + ("" if evaluation.is_logged else " The difference is paired row by row."),
+        + (" The difference is paired row by row." if evaluation.is_paired and not evaluation.is_logged else ""),
         headline(evaluation),
         evaluation_rates(evaluation, wide=False),
     )
@@ -92,6 +108,10 @@ def pictures(evaluation: Evaluation, kinds: tuple[str, ...] = KINDS[1:]) -> list
         found.append(_influence(evaluation, views.over_time))
     if "support" in kinds and (views.leverage is not None or views.actions):
         found.append(_support(evaluation))
+    if "rollouts" in kinds and views.rollouts is not None:
+        found.append(_rollouts(evaluation, views.rollouts))
+    if "occupancy" in kinds and views.occupancy:
+        found.append(_occupancy(views.occupancy))
     return found
 
 
@@ -186,14 +206,14 @@ def _support(evaluation: Evaluation) -> Picture:
     views = evaluation.views
     leverage, actions = views.leverage, views.actions
     with drawing():
-        heights = [*([2.2] if leverage is not None else []), *(_action_height(one) for one in actions)]
+        heights = [*([2.2] if leverage is not None else []), *(_shares_height(one) for one in actions)]
         made = figure(NARROW, 0.6 + sum(heights))
         panels = list(made.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0])
         alt = ""
         if leverage is not None:
             alt = _leverage_panel(panels.pop(0), leverage)
         for axes, one in zip(panels, actions):
-            _action_panel(axes, one)
+            _shares_panel(axes, one)
         handles, names = made.axes[0].get_legend_handles_labels()
         made.legend(handles[:2], names[:2], loc="outside upper left", fontsize=10, ncols=2)
     beyond = 0.0 if leverage is None else float((leverage.target > leverage.limit * (1 + 1e-6)).mean())
@@ -207,7 +227,70 @@ def _support(evaluation: Evaluation) -> Picture:
     )
 
 
-def _below(actions: tuple[ActionShares, ...]) -> str:
+def _rollouts(evaluation: Evaluation, view: Rollouts) -> Picture:
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+    evaluation, shown = spoken(evaluation), sign(evaluation)
+    noun, target = "reward" if evaluation.cost is None else "cost", evaluation.target
+    low, high = target.interval(evaluation.confidence)
+    members = len(view.rates)
+    with drawing():
+        made = figure(NARROW, 3.4)
+        axes = made.subplots()
+        if math.isfinite(low) and math.isfinite(high):
+            axes.axhspan(low, high, color=TARGET, alpha=0.18, linewidth=0)
+        for number, earned in enumerate(view.reward):
+            name = f"mean {noun} in one of {members} members" if number == 0 else None
+            axes.stairs(shown * earned, view.edges, color=MUTED, linewidth=1, baseline=None, label=name)
+        decimals = decimals_of(evaluation)
+        for name, estimate, color in (
+            ("the log itself", evaluation.behavior, LOG),
+            (evaluation.name, target, TARGET),
+        ):
+            said = f"{label(name, 24)}: {numbers(estimate, evaluation.confidence, decimals)[0]}"
+            axes.axhline(estimate.value, color=color, linewidth=2, label=said)
+        axes.plot(np.full(members, view.edges[-1]), shown * view.rates, "o", color=TARGET, markersize=4, clip_on=False)
+        axes.axvline(view.burn_in, color=MUTED, linewidth=1, linestyle="--")
+        axes.set_xlim(0, view.edges[-1])
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.set_xlabel("step of the rollouts\n(dashed: rates count from here)")
+        axes.set_title(label(f"{outcome(evaluation)}, {evaluation.unit or 'per step'}", _TITLE))
+        clean(axes, grid="y")
+        made.legend(loc="outside upper left", fontsize=10, ncols=1)
+    rates = shown * view.rates
+    return Picture(
+        "rollouts",
+        f"{noun.capitalize()} in the learned world",
+        f"Mean {noun} of the target in each of {members} learned worlds, step by step; points on the right are their rates, "
+        "the line of the target is their median with its interval. Lines that lie apart say that the log leaves the process "
+        "open; one that still climbs or falls after the dashed line, that the rollouts have not settled.",
+        f"Rates of the {members} members, over the last {view.edges[-1] - view.burn_in:,} of {view.edges[-1]:,} steps, lie "
+        f"between {rates.min():.4g} and {rates.max():.4g}; the log's is {shown * view.logged:.4g}.",
+        made,
+    )
+
+
+def _occupancy(columns: tuple[Shares, ...]) -> Picture:
+    with drawing():
+        heights = [_shares_height(one) for one in columns]
+        made = figure(NARROW, 0.6 + sum(heights))
+        panels = made.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for axes, one in zip(panels, columns):
+            _shares_panel(axes, one)
+        made.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", fontsize=10, ncols=2)
+    first = columns[0]
+    return Picture(
+        "occupancy",
+        "Where the target goes",
+        "What the columns hold in the log, and in the target's rollouts in the learned world; those that differ most come "
+        "first. Where the target is and the log is not, the world is a guess.",
+        f"Column {first.name} differs most: the log and the target have {share_text(first.common)} of their rows in common.",
+        made,
+    )
+
+
+def _below(actions: tuple[Shares, ...]) -> str:
     if not actions:
         return ""
     count = 0 if actions[0].labels is None else len(actions[0].labels)
@@ -240,11 +323,11 @@ def _leverage_panel(axes: Any, leverage: Leverages) -> str:
     return f"{share_text(never)} of the target's pairs were never logged." if never else ""
 
 
-def _action_height(one: ActionShares) -> float:
+def _shares_height(one: Shares) -> float:
     return 1.7 if one.labels is None else 0.7 + 0.36 * min(_MOST_ACTIONS, len(one.labels))
 
 
-def _action_panel(axes: Any, one: ActionShares) -> None:
+def _shares_panel(axes: Any, one: Shares) -> None:
     if one.labels is None:
         for share, color, name in ((one.logged, LOG, "the log"), (one.target, TARGET, "the target")):
             axes.stairs(100 * share, one.edges, color=color, linewidth=2, label=name)

@@ -18,6 +18,7 @@ from cesaro.report.words import (
     comparison_sentences,
     comparison_title,
     decimals_of,
+    differences_title,
     findings_note,
     headline,
     noise_note,
@@ -88,7 +89,7 @@ def render_comparison(comparison: Comparison, *, full: bool = False) -> Iterable
         _row(rates, "the log itself", spoken(first).behavior, first.confidence, decimals)
     yield rates
     yield ""
-    paired = _table("Paired differences")
+    paired = _table(differences_title(comparison))
     paired.add_column("", overflow="fold")
     for column in ("difference", "std. error", f"{percent(first.confidence)} interval"):
         paired.add_column(column, justify="right", overflow="fold")

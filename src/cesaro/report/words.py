@@ -92,6 +92,11 @@ def spoken_differences(comparison: Comparison) -> dict[tuple[str, str], Estimate
     return {pair: difference.negative() for pair, difference in found.items()}
 
 
+def differences_title(comparison: Comparison) -> str:
+    """The heading of the table of differences."""
+    return "Paired differences" if comparison.is_paired else "Differences"
+
+
 def findings_note(evaluation: Evaluation) -> str:
     """What findings speak of, where that is not what else is shown."""
     return "" if evaluation.cost is None else f"Findings speak of rewards, which are minus '{evaluation.cost}'."

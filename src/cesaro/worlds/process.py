@@ -105,6 +105,7 @@ class Rates:
         steps: of each particle, in all.
         seen: observations and actions of the target in the last stretch, and which member they are of; None where rates are
             exact.
+        burn_in: steps before the last stretch, which rates leave out.
     """
 
     by_member: Array
@@ -114,6 +115,7 @@ class Rates:
     jumps: float
     steps: int
     seen: tuple[Values, NDArray[Any], NDArray[np.int64]] | None = None
+    burn_in: int = 0
 
     @property
     def rate(self) -> float:
@@ -179,7 +181,7 @@ def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Genera
             break
         before, steps = means, 2 * steps
     rewards = np.stack(trace, axis=1)
-    return Rates(by_member, errors, rewards, far / total, jumps / steps, total, _together(kept))
+    return Rates(by_member, errors, rewards, far / total, jumps / steps, total, _together(kept), total - steps)
 
 
 def _differ(one: Array, other: Array) -> float:

@@ -19,6 +19,7 @@ from cesaro.report.style import svg
 from cesaro.worlds import WorldRate, ensemble, estimator, networks, process
 from cesaro.worlds.residual import Residual
 
+pytestmark = pytest.mark.slow
 ROWS = 2_000
 
 

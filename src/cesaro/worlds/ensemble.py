@@ -61,11 +61,17 @@ class Bags(NamedTuple):
         own: `[members, n]`.
         held_out: `[members, m]`.
         is_held_out: `[members, rows]`.
+        times: how often each row was drawn, `[members, rows]`.
     """
 
     own: Codes
     held_out: Codes
     is_held_out: NDArray[np.bool_]
+    times: NDArray[np.int32]
+
+    def first(self) -> "Bags":
+        """Of one member alone."""
+        return Bags(*(part[:1] for part in self))
 
 
 def bags(groups: Codes, members: int, rng: np.random.Generator) -> Bags:
@@ -80,14 +86,13 @@ def bags(groups: Codes, members: int, rng: np.random.Generator) -> Bags:
             drawn[drawn == drawn[0]] = drawn[-1] if drawn[-1] != drawn[0] else (drawn[0] + 1) % len(parts)
         own.append(rng.permutation(np.concatenate([parts[k] for k in drawn])))
         out.append(rng.permutation(np.concatenate([parts[k] for k in np.setdiff1d(np.arange(len(parts)), drawn)])))
-    is_held_out = np.zeros((members, len(groups)), np.bool_)
-    for member, rows in enumerate(out):
-        is_held_out[member, rows] = True
+    times = np.stack([np.bincount(rows, minlength=len(groups)) for rows in own]).astype(np.int32)
     size, looked_at = max(map(len, own)), min(LOOKED_AT, max(map(len, out)))
     return Bags(
         np.stack([np.resize(rows, size) for rows in own]),
         np.stack([np.resize(rows, looked_at) for rows in out]),
-        is_held_out,
+        times == 0,
+        times,
     )
 
 
@@ -108,6 +113,10 @@ class Ensemble:
         sizes: of the columns of labels, in levels.
         residuals: of held-out rows, `[pool, k]`.
         rows: which rows these are, `[pool]`.
+        tree: tells where residuals are large.
+        order: places in the pool, those of each member's own rows by leaf, as often as they were drawn: members differ in their
+            noise as bootstraps of the log do.
+        starts, ends: of each member's leaves in it, `[members, nodes]`.
         r_squared: the share of the variance that is explained held out, `[k]`.
         losses: of each member, held out, `[members]`.
         steps: until training ended.
@@ -134,10 +143,10 @@ class Ensemble:
         """Of all members, `[members, n, d]` to `[members, n, out]`."""
         return np.asarray(_outputs(self.networks, inputs))
 
-    def near(self, inputs: Float32, chance: Array) -> Codes:
-        """Places in the pool of residuals, each near its inputs `[n, d]`, by uniform numbers `[n]`."""
+    def near(self, inputs: Float32, member: Codes, chance: Array) -> Codes:
+        """Places in the pool of residuals, each near its inputs `[n, d]` and of its member `[n]`, by uniform numbers `[n]`."""
         leaf = self.tree.apply(inputs)
-        start, end = self.starts[leaf], self.ends[leaf]
+        start, end = self.starts[member, leaf], self.ends[member, leaf]
         return self.order[start + (chance * (end - start)).astype(np.int64)]
 
     def labels(self, outputs: Float32, rng: np.random.Generator) -> Codes:
@@ -174,7 +183,7 @@ def fit(
     pool = np.flatnonzero(times > 0)
     residuals = (rows.numbers[pool] - total[pool] / times[pool, None]).astype(np.float32)
     residuals = np.where(rows.known[pool], residuals, 0.0).astype(np.float32)
-    tree, order, starts, ends = _leaves(rows.inputs[pool], residuals)
+    tree, order, starts, ends = _leaves(rows.inputs[pool], residuals, bag.times[:, pool])
     varied = np.where(rows.known[pool], rows.numbers[pool], np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
         explained = 1 - (residuals**2).mean(axis=0) / np.nanvar(varied, axis=0)
@@ -183,18 +192,29 @@ def fit(
     )
 
 
-def _leaves(inputs: Float32, residuals: Float32) -> tuple[Any, Codes, Codes, Codes]:
-    """A tree that tells where residuals are large, and which rows of the pool lie in its leaves."""
+def _leaves(inputs: Float32, residuals: Float32, times: NDArray[np.int32]) -> tuple[Any, Codes, Codes, Codes]:
+    """A tree that tells where residuals are large, and which rows of the pool lie in its leaves, for each member."""
     from sklearn.tree import DecisionTreeRegressor
 
     size = np.maximum((residuals**2).mean(axis=0), 1e-12) if residuals.shape[1] else np.ones(0)
     sizes = np.minimum(residuals**2 / size, WINSOR) if residuals.shape[1] else np.zeros((len(residuals), 1))
     least = max(LEAF_ROWS, len(inputs) // 100)
     tree = DecisionTreeRegressor(min_samples_leaf=least, max_leaf_nodes=LEAVES, random_state=0).fit(inputs, sizes)
-    leaf = tree.apply(inputs)
-    order = np.argsort(leaf, kind="stable")
-    nodes = np.arange(tree.tree_.node_count)
-    return tree, order, np.searchsorted(leaf[order], nodes), np.searchsorted(leaf[order], nodes, side="right")
+    leaf, nodes = tree.apply(inputs), np.arange(tree.tree_.node_count)
+    by_leaf, before = np.argsort(leaf, kind="stable"), 0
+    orders: list[Codes] = []
+    starts: list[Codes] = []
+    ends: list[Codes] = []
+    for drawn in times:
+        is_there = np.bincount(leaf, drawn, len(nodes)) > 0
+        order = np.repeat(
+            by_leaf, np.where(is_there[leaf[by_leaf]], drawn[by_leaf], 1)
+        )  # a leaf without own rows takes all
+        starts.append(before + np.searchsorted(leaf[order], nodes))
+        ends.append(before + np.searchsorted(leaf[order], nodes, side="right"))
+        orders.append(order)
+        before += len(order)
+    return tree, np.concatenate(orders), np.stack(starts), np.stack(ends)
 
 
 def _train(

@@ -124,13 +124,14 @@ class NetworkWorld:
     def step(self, state: State, actions: NDArray[Any], rng: np.random.Generator) -> Step:
         inputs = self.inputs(state, actions)
         outputs = self.model.outputs(inputs.reshape(self.members, -1, inputs.shape[1])).reshape(len(inputs), -1)
-        done = self.drawn(state, inputs, outputs, rng)
+        member = np.repeat(np.arange(self.members), len(inputs) // self.members)
+        done = self.drawn(state, inputs, outputs, member, rng)
         return done._replace(is_far=done.is_far | self.actions.beyond(actions))
 
-    def drawn(self, state: State, inputs: Float32, outputs: Float32, rng: np.random.Generator) -> Step:
-        """A draw from what a member says, `outputs [n, out]`."""
+    def drawn(self, state: State, inputs: Float32, outputs: Float32, member: Codes, rng: np.random.Generator) -> Step:
+        """A draw from what each member says, `outputs [n, out]`."""
         model, space = self.model, self.space
-        near = model.near(inputs, rng.random(len(inputs)))
+        near = model.near(inputs, member, rng.random(len(inputs)))
         numbers = (outputs[:, : model.count] + model.residuals[near]) * self.scale + self.shift
         labels = model.labels(outputs, rng)
         following = state.numbers.copy()
@@ -157,7 +158,7 @@ class NetworkWorld:
         outputs = self.clone.outputs(inputs[None])[0]
         if self.actions.columns.levels:
             return self.clone.labels(outputs, rng)[:, 0]
-        near = self.clone.near(inputs, rng.random(len(inputs)))
+        near = self.clone.near(inputs, np.zeros(len(inputs), np.int64), rng.random(len(inputs)))
         numbers = (outputs + self.clone.residuals[near]) * self.actions.scale + self.actions.mean
         return np.clip(numbers, self.actions.low, self.actions.high)
 
@@ -258,8 +259,7 @@ def _jumps(inputs: Float32, changes: Array, weights: Array, bag: Bags, settings:
     numbers = np.clip((moves - middle) / spread, -10.0, 10.0).astype(np.float32)
     known = np.ones(numbers.shape, np.bool_)
     rows = Rows(inputs, numbers, np.zeros((len(moves), 0), np.int64), known, weights.astype(np.float32))
-    first = Bags(bag.own[:1], bag.held_out[:1], bag.is_held_out[:1])
-    glance = ensemble.fit(rows, (), first, **settings, most_steps=GLANCE)
+    glance = ensemble.fit(rows, (), bag.first(), **settings, most_steps=GLANCE)
     errors = (moves - middle) / spread - glance.outputs(inputs[None])[0]
     usual = np.maximum(1.4826 * np.median(np.abs(errors), axis=0), 0.05)
     return np.asarray((np.abs(errors) > JUMP * usual).any(axis=1))
@@ -285,5 +285,4 @@ def _clone(
     learned = Rows(
         states, numbers.astype(np.float32), labels, np.ones(numbers.shape, np.bool_), weights.astype(np.float32)
     )
-    first = Bags(bag.own[:1], bag.held_out[:1], bag.is_held_out[:1])
-    return ensemble.fit(learned, sizes, first, **settings)
+    return ensemble.fit(learned, sizes, bag.first(), **settings)

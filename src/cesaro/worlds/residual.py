@@ -72,7 +72,7 @@ def residual(world: World, target: Attached, seed: int) -> Residual:
         member, np.arange(len(rows))
     ]
     for _ in range(DRAWS):
-        done = process.drawn(logged, inputs, outputs, rng)
+        done = process.drawn(logged, inputs, outputs, member, rng)
         state = done.state
         assert isinstance(state, State)
         expected += (done.rewards + worth(space.join(state))) / DRAWS

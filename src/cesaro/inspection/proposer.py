@@ -33,6 +33,7 @@ from cesaro.data.sources import Source, TableSource
 from cesaro.data.values import Categories
 from cesaro.errors import CesaroError, InputError
 from cesaro.inspection import evidence
+from cesaro.inspection.corrections import Corrected
 from cesaro.inspection.evidence import Contiguous
 from cesaro.inspection.ordering import Ordering, Orderings
 from cesaro.inspection.prediction import ENOUGH
@@ -67,7 +68,7 @@ STRUCTURAL = ("trajectory", "time", "terminated", "truncated")
 
 def propose(
     source: Source,
-    table: pa.Table,
+    read: Corrected,
     profiles: Mapping[str, Profile],
     policy: str = "logged",
     given: Mapping[str, tuple[str, ...]] | None = None,
@@ -82,14 +83,14 @@ def propose(
         denied: roles that no column has.
         unused: columns that have no role.
     """
-    return _Proposer(source, table, profiles, policy, given or {}, denied, unused).run()
+    return _Proposer(source, read, profiles, policy, given or {}, denied, unused).run()
 
 
 class _Proposer:
     def __init__(
         self,
         source: Source,
-        table: pa.Table,
+        read: Corrected,
         profiles: Mapping[str, Profile],
         policy: str,
         given: Mapping[str, tuple[str, ...]],
@@ -97,8 +98,8 @@ class _Proposer:
         unused: Sequence[str],
     ) -> None:
         self.source, self.profiles, self.policy = source, profiles, policy
-        self.every = table
-        self.table = complete(table, [name for role in STRUCTURAL for name in given.get(role, ())])
+        self.read, self.every = read, read.table
+        self.table = complete(self.every, [name for role in STRUCTURAL for name in given.get(role, ())])
         self.given, self.denied = {"reward" if role == "cost" else role: given[role] for role in given}, denied
         self.panels: dict[str, str] = {}
         self.found = Proposal(roles=dict(self.given), is_cost="cost" in given, drop_incomplete=True)
@@ -150,7 +151,17 @@ class _Proposer:
         )
 
     def _find_obstacle(self) -> None:
-        """Whether the rows that were looked at can be read as the command says."""
+        """Say what must be corrected before the command works, or whether the rows that were looked at can be read by it."""
+        wrong = [
+            self.read.needed[name].message(is_choice=role in ("observation", "action"))
+            for role, columns in self.found.roles.items()
+            for name in columns
+            if name in self.read.needed
+        ]
+        if wrong:
+            self.found.doubts[:0] = wrong
+            self.found.obstacle = wrong[0]
+            return
         source = TableSource(self.source.name, self.every)
         try:
             Transitions._read(source, self.found.as_roles(), self.found.kinds, self.found.settings(), (), ())
@@ -215,7 +226,7 @@ class _Proposer:
             elif is_id(name) and found.kind == "whole number" and (found.levels or 0) > found.rows // evidence.REPEATS:
                 reason = "it tells single rows apart"
             elif found.kind == "text" and found.levels is not None and found.levels > max(MOST_LABELS, found.rows // 5):
-                reason = f"it has {found.levels:,} different texts"
+                reason = self._different_texts(name)
             if reason:
                 self.found.left_out[name] = reason
                 continue
@@ -479,9 +490,15 @@ class _Proposer:
             self.found.left_out[name] = "it is a date or time; turn it into numbers such as the hour if it matters"
             return False
         if found.kind == "text" and (found.levels or 0) > MOST_LABELS:
-            self.found.left_out[name] = f"it has {found.levels:,} different texts"
+            self.found.left_out[name] = self._different_texts(name)
             return False
         return True
+
+    def _different_texts(self, name: str) -> str:
+        """Why a column of many texts is left out; what would make numbers of it is a doubt."""
+        if name in self.read.possible:
+            self.found.doubts.append(self.read.possible[name].message())
+        return f"it has {self.profiles[name].levels:,} different texts"
 
     def _order(self, ids: Sequence[str], named: Sequence[str], times: Sequence[str]) -> None:
         """Trajectory and time: what names say, and how well state and action predict the state of the next row."""

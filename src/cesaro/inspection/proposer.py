@@ -30,7 +30,6 @@ from cesaro.data.names import (
 from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Roles, find_roles, is_chosen
 from cesaro.data.settings import GAP, Settings
 from cesaro.data.sources import Source, TableSource
-from cesaro.data.values import Categories
 from cesaro.errors import CesaroError, InputError
 from cesaro.inspection import evidence
 from cesaro.inspection.corrections import Corrected
@@ -39,7 +38,7 @@ from cesaro.inspection.ordering import Ordering, Orderings
 from cesaro.inspection.prediction import ENOUGH
 from cesaro.inspection.profiles import MOST_LABELS, Profile, complete
 from cesaro.inspection.proposal import Proposal, chosen_of
-from cesaro.inspection.suspects import is_key, is_result, known_before, may_be_result
+from cesaro.inspection.suspects import is_key, is_result, known_before, may_be_result, what_comes_next
 from cesaro.inspection.times import is_unread, of_unread, unit_of_step
 from cesaro.policies import Policy, attach, parse
 from cesaro.policies import policy as as_policy
@@ -49,8 +48,6 @@ from cesaro.text import Sentence, argument, for_command_line, option, percent, v
 MOST_COLUMNS = 50
 # Whole numbers of at most so many levels may be labels; a log whose pairs of labels have as many rows each is worth a table.
 FEW_LABELS, ROWS_PER_PAIR = 30, 20
-# Rows whose entry is that of another column on the next row, for the column to be what comes next.
-SAME = 0.99
 # Columns that a doubt names beside the one that was taken.
 MOST_NAMED = 4
 # Columns with more empty entries than this part, as of dropped rows, are left out instead of the rows; those with as many as the
@@ -526,7 +523,8 @@ class _Proposer:
             )
         if found.time is None and times:
             self.found.doubts.append(
-                f'"{visible(times[0])}" was not used as the time, because times repeat within trajectories.'
+                f'"{visible(times[0])}" was not used as the time, because times repeat within trajectories. Rows are taken in '
+                "the order of the file; if that is not their order in time, add to the column what is missing, such as the hour."
             )
         for name in [one for one in ids if one not in named]:
             self._doubt_id(name, found)
@@ -630,7 +628,7 @@ class _Proposer:
 
     def _leave_out_late(self) -> None:
         """Columns that are made in a step and logged with it: they explain its reward, and nobody knew them before the action."""
-        found = None if "observation" in self.given else self._sample()
+        found, is_given = self._sample(), "observation" in self.given
         names = self.found.roles["observation"]
         if found is None or not 2 <= len(names) <= MOST_COLUMNS:
             return
@@ -641,10 +639,15 @@ class _Proposer:
         known, is_behind = known_before(names, self.table.column_names, self.found.roles["action"][0]), False
         doubtful: list[str] = []
         for name in names:
-            after = self._what_comes_next(name, found[0])
-            if after:
-                self.found.left_out[name] = after
-            elif name not in known and is_result(sample, name, known, is_behind):
+            after = what_comes_next(found[0], name)
+            if after is not None and is_given:
+                self.found.doubts.append(
+                    f'"{visible(name)}" is what "{visible(after)}" is on the next row, which a policy cannot see in time; take '
+                    f"{option('observation', name)} out of the command."
+                )
+            elif after is not None:
+                self.found.left_out[name] = f'it is what "{visible(after)}" is on the next row'
+            elif not is_given and name not in known and is_result(sample, name, known, is_behind):
                 is_behind = True
                 self.found.left_out[name] = (
                     "it comes after the action and seems to be its result, which a policy cannot see in time"
@@ -667,21 +670,6 @@ class _Proposer:
         else:
             for name in names:
                 self.found.left_out.pop(name, None)
-
-    def _what_comes_next(self, name: str, log: Transitions) -> str:
-        rows = log.part(np.arange(min(len(log), 20_000)))
-        own = rows.observations.columns[rows.observations.names.index(name)]
-        for other in self.found.roles["observation"]:
-            then = rows.next_observations.columns[rows.next_observations.names.index(other)]
-            if other == name or isinstance(own, Categories) != isinstance(then, Categories):
-                continue
-            if isinstance(own, Categories) and isinstance(then, Categories):
-                same = float(np.mean(own.labels() == then.labels()))
-            else:
-                same = float(np.mean(np.asarray(own) == np.asarray(then)))
-            if same > SAME and len(np.unique(np.asarray(own if not isinstance(own, Categories) else own.codes))) > 2:
-                return f'it is what "{visible(other)}" is on the next row'
-        return ""
 
     def _kinds(self) -> None:
         """Labels or numbers, where the type alone does not say it."""

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
+from cesaro.data import Transitions
 from cesaro.data.values import Categories, Values
 from cesaro.inspection import evidence
 from cesaro.inspection.evidence import CLEAR, MADE, Contiguous
@@ -16,6 +17,9 @@ from cesaro.inspection.prediction import ENOUGH, Gain, as_inputs, as_targets, gr
 DIFFERENT = 0.9
 # A key rises, or falls, in so many of its steps; one in no order does in half of them.
 ONE_WAY = 0.999
+# Rows whose entry is that of another column on the next row, as a part of all, for the column to be what comes next; as many rows
+# tell it.
+SAME, TOLD_BY = 0.99, 20_000
 
 
 def are_distinct(numbers: NDArray[np.floating] | NDArray[np.integer]) -> bool:
@@ -109,6 +113,22 @@ def is_result(sample: Contiguous, name: str, known: Sequence[str], is_behind: bo
     if not (now.clear > CLEAR if is_behind else evidence.explains(now)):
         return False
     return now.value > evidence.FRESH * gain(targets, without, grouped(evidence.taken(column, at - 1))).value
+
+
+def what_comes_next(log: Transitions, name: str) -> str | None:
+    """The column of the observation whose entry on the next row a column holds; None: there is none."""
+    rows = log.part(np.arange(min(len(log), TOLD_BY)))
+    seen, after = rows.observations, rows.next_observations
+    own = seen.columns[seen.names.index(name)]
+    if len(np.unique(own.codes if isinstance(own, Categories) else own)) <= 2:
+        return None
+    for other, then in zip(after.names, after.columns):
+        if other == name or isinstance(own, Categories) != isinstance(then, Categories):
+            continue
+        mine, theirs = (one.labels() if isinstance(one, Categories) else one for one in (own, then))
+        if mine.shape == theirs.shape and float(np.mean(mine == theirs)) > SAME:
+            return other
+    return None
 
 
 def may_be_result(sample: Contiguous, name: str, known: Sequence[str], is_behind_action: bool) -> bool:

@@ -38,7 +38,7 @@ from cesaro.inspection.ordering import Ordering, Orderings
 from cesaro.inspection.prediction import ENOUGH
 from cesaro.inspection.profiles import MOST_LABELS, Profile, complete
 from cesaro.inspection.proposal import Proposal, chosen_of
-from cesaro.inspection.suspects import is_key, is_result, known_before, may_be_result, what_comes_next
+from cesaro.inspection.suspects import is_key, is_result, known_before, may_be_result, sentinel, what_comes_next
 from cesaro.inspection.times import is_unread, of_unread, unit_of_step
 from cesaro.policies import Policy, attach, parse
 from cesaro.policies import policy as as_policy
@@ -182,6 +182,8 @@ class _Proposer:
         self._leave_out_keys()
         self._reward_lag()
         self._leave_out_late()
+        self._doubt_given()
+        self._doubt_sentinels()
         self._kinds()
         self._time_unit()
         self._ends()
@@ -628,7 +630,7 @@ class _Proposer:
 
     def _leave_out_late(self) -> None:
         """Columns that are made in a step and logged with it: they explain its reward, and nobody knew them before the action."""
-        found, is_given = self._sample(), "observation" in self.given
+        found = None if "observation" in self.given else self._sample()
         names = self.found.roles["observation"]
         if found is None or not 2 <= len(names) <= MOST_COLUMNS:
             return
@@ -640,14 +642,9 @@ class _Proposer:
         doubtful: list[str] = []
         for name in names:
             after = what_comes_next(found[0], name)
-            if after is not None and is_given:
-                self.found.doubts.append(
-                    f'"{visible(name)}" is what "{visible(after)}" is on the next row, which a policy cannot see in time; take '
-                    f"{option('observation', name)} out of the command."
-                )
-            elif after is not None:
+            if after is not None:
                 self.found.left_out[name] = f'it is what "{visible(after)}" is on the next row'
-            elif not is_given and name not in known and is_result(sample, name, known, is_behind):
+            elif name not in known and is_result(sample, name, known, is_behind):
                 is_behind = True
                 self.found.left_out[name] = (
                     "it comes after the action and seems to be its result, which a policy cannot see in time"
@@ -670,6 +667,44 @@ class _Proposer:
         else:
             for name in names:
                 self.found.left_out.pop(name, None)
+
+    def _doubt_given(self) -> None:
+        """Say which columns of an observation that was given are what other columns are on the next row."""
+        names = self.given.get("observation", ())
+        used = {name for columns in self.found.roles.values() for name in columns}
+        order: dict[str, str] = {}
+        if self.panels and "trajectory" not in self.found.roles:  # what follows what may be known all the same
+            order["trajectory"], order["time"] = next(iter(self.panels.items()))
+        others = [
+            name
+            for name, found in self.profiles.items()
+            if name not in (used | set(order.values()))
+            and found.kind in (*NUMBERS, "text")
+            and not self._is_sparse(name)
+        ]
+        if not 0 < len(names) < len(names) + len(others) <= MOST_COLUMNS:
+            return
+        roles = replace(self.found.as_roles(), observation=chosen_of((*names, *others)), **order)
+        log = evidence.transitions(self.table, roles, self.found.kinds, self.found.settings())
+        if log is None or len(log) < ENOUGH or log.observations.form != "named":
+            return
+        for name in names:
+            after = what_comes_next(log, name)
+            if after is not None:
+                self.found.doubts.append(
+                    f'"{visible(name)}" is what "{visible(after)}" is on the next row, which a policy cannot see in time; take '
+                    f"{option('observation', name)} out of the command."
+                )
+
+    def _doubt_sentinels(self) -> None:
+        """Say which numbers of the observation may stand for missing entries."""
+        for name in self.found.roles["observation"]:
+            found = sentinel(self.table[name]) if self.profiles[name].kind in ("number", "whole number") else None
+            if found is not None:
+                self.found.doubts.append(
+                    f'"{visible(name)}" is {found.value:g} in {found.rows:,} rows, far from all other entries ({found.low:g} to '
+                    f"{found.high:g}); if that stands for a missing entry, empty it in the file and add --drop-incomplete."
+                )
 
     def _kinds(self) -> None:
         """Labels or numbers, where the type alone does not say it."""

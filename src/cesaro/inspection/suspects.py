@@ -1,9 +1,11 @@
-"""Columns that hardly belong into an observation: keys of rows, and results of a step, which no policy sees in time."""
+"""Columns that hardly belong in an observation, as keys and results of a step, which no policy sees in time; and odd numbers."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
@@ -17,6 +19,8 @@ from cesaro.inspection.prediction import ENOUGH, Gain, as_inputs, as_targets, gr
 DIFFERENT = 0.9
 # A key rises, or falls, in so many of its steps; one in no order does in half of them.
 ONE_WAY = 0.999
+# Rows in which a number stands for a missing entry: as many, and at most this part.
+FEWEST, FEW = 3, 0.05
 # Rows whose entry is that of another column on the next row, as a part of all, for the column to be what comes next; as many rows
 # tell it.
 SAME, TOLD_BY = 0.99, 20_000
@@ -68,6 +72,30 @@ def _explains(less: Array, more: Array, targets: Sequence[Array], number: NDArra
     clear = CLEAR + np.log2(len(targets))
     single = np.eye(len(targets), dtype=np.bool_)
     return any(Gain.of(before.of(one), after.of(one), paired=True).clear > clear for one in single)
+
+
+class Sentinel(NamedTuple):
+    """A number that may stand for missing entries: in how many rows it is, and the ends of all others."""
+
+    value: float
+    rows: int
+    low: float
+    high: float
+
+
+def sentinel(column: pa.ChunkedArray) -> Sentinel | None:
+    """The lowest or highest number, where it repeats in few rows and is farther from all others than these are apart."""
+    numbers = column.drop_null().cast(pa.float64(), safe=False).to_numpy()
+    values, counts = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
+    if len(values) < 3:
+        return None
+    for end, low, high, gap in (
+        (0, values[1], values[-1], values[1] - values[0]),
+        (-1, values[0], values[-2], values[-1] - values[-2]),
+    ):
+        if FEWEST <= counts[end] <= FEW * len(numbers) and gap > high - low:
+            return Sentinel(float(values[end]), int(counts[end]), float(low), float(high))
+    return None
 
 
 def known_before(names: Sequence[str], order: Sequence[str], action: str) -> list[str]:

@@ -9,7 +9,11 @@ from cesaro.data.names import CALENDAR, TIMES, means
 from cesaro.inspection.profiles import MOST_LABELS, Profile
 from cesaro.text import visible
 
-_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b|.*\b\d{1,2}:\d\d\b")
+_MONTH = r"\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+_DATE = re.compile(
+    rf"\d{{1,4}}[./-]\d{{1,2}}[./-]\d{{1,4}}\b|.*\b\d{{1,2}}:\d\d\b|.*({_MONTH}.*\b\d{{4}}\b|\b\d{{4}}\b.*{_MONTH})",
+    re.IGNORECASE,
+)
 _DAY = 86_400.0
 _UNITS = ((_DAY, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second"))
 # Units of the calendar, with the fewest and the most days that they have.

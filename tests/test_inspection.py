@@ -486,23 +486,14 @@ def test_a_result_of_the_action_is_left_out_and_named_where_it_was_taken_for_an_
 
 def test_what_another_column_is_on_the_next_row_is_no_observation() -> None:
     rng = np.random.default_rng(0)
-    level, pump = np.zeros(3_001), rng.integers(0, 2, 3_000)
-    for t in range(3_000):
-        level[t + 1] = 0.9 * level[t] + pump[t] - 0.5 + 0.1 * rng.normal()
-    log = {
-        "level": level[:-1],
-        "pump": np.array(["off", "on"])[pump],
-        "profit": -(level[:-1] ** 2),
-        "level_end": level[1:],
-    }
-    said = '"level_end" is what "level" is on the next row'
-    assert cs.inspect(log).proposal.left_out["level_end"] == 'it is what "level" is on the next row'
+    level, action = np.zeros(2_001), rng.integers(0, 2, 2_000)
+    for t in range(2_000):
+        level[t + 1] = 0.9 * level[t] + action[t] - 0.5 + rng.normal()
+    log = {"level": level[:-1], "action": action, "profit": -(level[:-1] ** 2), "level_end": level[1:]}
+    said = 'is what "level" is on the next row'
+    assert cs.inspect(log).proposal.left_out["level_end"] == f"it {said}"
     for given in (["level", "level_end"], "level_end"):
-        assert any(doubt.startswith(said) for doubt in cs.inspect(log, observation=given, action="pump").doubts)
-    rows = cs.read(log, observation=["level", "level_end"], action="pump", reward="profit")
-    found = cs.evaluate(rows, lambda seen: np.where(seen["level"] < 3.0, "on", "off"), quiet=True).diagnostics
-    remedies = [str(one.remedy) for one in found if one.verdict == "bad" and one.name == "negative density ratio"]
-    assert remedies and remedies[0].startswith('Leave "level_end" out of the observation first'), found
+        assert any(doubt.startswith(f'"level_end" {said}') for doubt in cs.inspect(log, observation=given).doubts)
 
 
 def test_a_column_that_may_be_a_result_is_in_doubt() -> None:

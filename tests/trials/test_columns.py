@@ -50,7 +50,7 @@ LABELS = [
     Trial(
         "nan",
         log(state=states("nan", "b")),
-        "Got 'b' at row 1 (counted from 0), line 3, one of 12 that are no numbers; correct those entries, or give --kind state=cat",
+        "Got 'b' at row 1 (counted from 0), line 3, one of 12 that are no numbers; correct those entries, or give --kind",
     ),
     Trial("nan, called a label", log(state=states("nan", "b")), rate=0.5, options="--kind state=category"),
     Trial("markup of a terminal", log(action=actions("[red]go[/red]", "[/]")), rate=0.5),

@@ -122,7 +122,7 @@ TRIALS = [
     inspect(
         "a reward that is text once",
         log(reward="tbc"),
-        "What to look at\n  - log.csv: column \"reward\" must hold numbers or text, not both. Got 'tbc' at row 2 (counted from 0), "
+        "What to look at\n  - log.csv: …must hold numbers or text, not both. Got 'tbc' at row 2 (counted from 0), "
         "line 4; correct that entry.…(until then the command fails)…--reward reward",
         code=0,
     ),
@@ -147,6 +147,7 @@ TRIALS = [
         ),
         '"heat" is -999 in 3 rows, far from all other entries (20 to 24); if that stands for a missing entry',
         code=0,
+        options="--observation heat --observation state",
     ),
     inspect(
         "dates of no known form",
@@ -206,7 +207,7 @@ TRIALS = [
             time=[f"2025-03-01 00:00:{t}" for t in range(10, 82)],
         ),
         "  - log.csv: column \"time\" must hold times, all of one form. Got '2025-03-01 00:00:60' at row 50 (counted from 0), "
-        "line 52, one of 12 such entries; correct it, or write it as the other entries.",
+        "line 52, one of 22 such entries; correct it, or write it as the other entries.",
         code=0,
     ),
     Trial(

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from cesaro.data.dates import is_no_day, readings
 
-# Of the entries of a column, the part that must be numbers or times for the others to be mistakes.
-NEARLY = 0.9
+# Of the entries of a column, the part that must be numbers, or times, for the others to be mistakes: few texts look like times.
+NEARLY, MOST = 0.9, 0.5
 _COMMA = re.compile(r"[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?")  # a number with a decimal comma
 # A sign stands for money or a unit: "€ 3.18", "EUR 3.18", "12 %", "21.5 °C", "3 kW". Other letters before a number make a name.
 _BEFORE = re.compile(r"([^\w\s.,+-]|[A-Z]{3}(?=\s))\s*(?=[+-]?[\d.,])")
@@ -128,7 +128,7 @@ def nearly_times(texts: pa.ChunkedArray, in_any_order: bool) -> Nearly | None:
         return None
     counts = np.bincount(codes[codes >= 0], minlength=len(levels))
     read = [_times(level, in_any_order) for level in levels]
-    if counts[[bool(found) for found in read]].sum() < NEARLY * counts.sum():
+    if counts[[bool(found) for found in read]].sum() < MOST * counts.sum():
         return None
     weights: dict[str, int] = {}
     for found, count in zip(read, counts.tolist()):

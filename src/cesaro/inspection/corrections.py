@@ -8,15 +8,12 @@ import pyarrow as pa
 
 from cesaro.data.columns import ColumnPlace, basic_type, is_plain_text
 from cesaro.data.csv_file import CsvSource
-from cesaro.data.misfits import NEARLY, Nearly, nearly_numbers, nearly_times
+from cesaro.data.misfits import MOST, NEARLY, Nearly, nearly_numbers, nearly_times
 from cesaro.data.names import REWARDS, TIMES, by_name, is_id, means, named_costs
 from cesaro.data.roles import DEFAULTS
 from cesaro.data.sources import Source
 from cesaro.inspection.evidence import looked_at
 from cesaro.text import option
-
-# Of a column that must hold numbers by its role, the part that must be numbers for the others to be mistakes.
-HALF = 0.5
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ def corrected(source: Source, table: pa.Table, given: Mapping[str, tuple[str, ..
             continue
         texts = table[name].cast(kind)
         times, is_outcome = nearly_times(texts, is_csv), name in outcomes if outcomes else _sounds_like_outcome(name)
-        found = times or nearly_numbers(texts, HALF if is_outcome else NEARLY)
+        found = times or nearly_numbers(texts, MOST if is_outcome else NEARLY)
         if found is None:
             continue
         place = _Place(source.name, name, ((source.name, len(table)),), written=source.written, is_known=is_known)

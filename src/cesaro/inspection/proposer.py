@@ -682,7 +682,7 @@ class _Proposer:
             and found.kind in (*NUMBERS, "text")
             and not self._is_sparse(name)
         ]
-        if not 0 < len(names) < len(names) + len(others) <= MOST_COLUMNS:
+        if not names or not 2 <= len(names) + len(others) <= MOST_COLUMNS:
             return
         roles = replace(self.found.as_roles(), observation=chosen_of((*names, *others)), **order)
         log = evidence.transitions(self.table, roles, self.found.kinds, self.found.settings())

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ from cesaro.data.dates import is_no_day, readings
 
 # Of the entries of a column, the part that must be numbers, or times, for the others to be mistakes: few texts look like times.
 NEARLY, MOST = 0.9, 0.5
+# Levels that are looked at first, and the part of them that must be such for all to be tried.
+LOOKED_AT, HARDLY = 200, 0.2
 _COMMA = re.compile(r"[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?")  # a number with a decimal comma
 # A sign stands for money or a unit: "€ 3.18", "EUR 3.18", "12 %", "21.5 °C", "3 kW". Other letters before a number make a name.
 _BEFORE = re.compile(r"([^\w\s.,+-]|[A-Z]{3}(?=\s))\s*(?=[+-]?[\d.,])")
@@ -81,7 +84,7 @@ def _such(count: int) -> str:
 def nearly_numbers(texts: pa.ChunkedArray, share: float = NEARLY) -> Nearly | None:
     """Text of which at least a share is numbers, alone or beside one and the same sign; None: it is not."""
     levels, codes = _encoded(texts)
-    if not levels:
+    if _are_hardly(levels, _number):
         return None
     counts = np.bincount(codes[codes >= 0], minlength=len(levels))
     read = [_number(level) for level in levels]
@@ -124,7 +127,7 @@ def nearly_times(texts: pa.ChunkedArray, in_any_order: bool) -> Nearly | None:
         in_any_order: whether dates may begin with the day or the month.
     """
     levels, codes = _encoded(texts)
-    if not levels:
+    if _are_hardly(levels, partial(_times, in_any_order=in_any_order)):
         return None
     counts = np.bincount(codes[codes >= 0], minlength=len(levels))
     read = [_times(level, in_any_order) for level in levels]
@@ -181,6 +184,12 @@ def _encoded(texts: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int64]]:
     return encoded.dictionary.to_pylist(), pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(
         np.int64
     )
+
+
+def _are_hardly(levels: Sequence[str], read: Callable[[str], object]) -> bool:
+    """Whether a look at some levels tells that few of them can be read, so that the others need not be tried."""
+    some = levels[:: max(1, len(levels) // LOOKED_AT)]
+    return sum(bool(read(level)) for level in some) < HARDLY * len(some) or not some
 
 
 def _at(codes: NDArray[np.int64], levels: Sequence[bool] | NDArray[np.bool_]) -> NDArray[np.bool_]:

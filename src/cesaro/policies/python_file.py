@@ -119,7 +119,7 @@ def _named(module: ModuleType, path: Path, name: str) -> Any:
             public = [
                 key
                 for key, known in vars(module).items()
-                if not (key.startswith("_") or key == part or isinstance(known, ModuleType | str | int | float))
+                if not (key.startswith("_") or key == part or isinstance(known, ModuleType))
             ]
             there = f"it has {', '.join(public[:8])}" if public else "it defines nothing"
             close = nearest(part, public)

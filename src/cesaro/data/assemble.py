@@ -245,7 +245,7 @@ def disorder(outline: Outline, error: DisorderError, are_equal: bool) -> InputEr
             trajectory=Wording("trajectory=", "--trajectory COLUMN"),
         ),
         give=GIVE,
-        file=Wording("time=False", "--ignore time in place of --time"),
+        file=Wording("no time= (time=False in cesaro.read)", "--ignore time in place of --time"),
     )
     return place.error(rule, got, remedy)
 

@@ -111,9 +111,9 @@ def digits(numbers: NDArray[np.int64]) -> frozenset[int]:
     return frozenset((low,)) if (day <= longest).all() else frozenset()
 
 
-def _time(year: int, month: int, day: int, *clock: int) -> datetime | None:
+def _time(year: int, month: int, day: int, hour: int = 0, minute: int = 0, second: int = 0) -> datetime | None:
     try:
-        return datetime(year, month, day, *clock)
+        return datetime(year, month, day, hour, minute, second)
     except ValueError:
         return None
 

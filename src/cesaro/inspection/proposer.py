@@ -672,19 +672,20 @@ class _Proposer:
         """Say which columns of an observation that was given are what other columns are on the next row."""
         names = self.given.get("observation", ())
         used = {name for columns in self.found.roles.values() for name in columns}
-        order: dict[str, str] = {}
-        if self.panels and "trajectory" not in self.found.roles:  # what follows what may be known all the same
-            order["trajectory"], order["time"] = next(iter(self.panels.items()))
+        known = self.found.as_roles()
+        if self.panels and known.trajectory is None:  # what follows what may be known all the same
+            trajectory, time = next(iter(self.panels.items()))
+            known = replace(known, trajectory=trajectory, time=time)
         others = [
             name
             for name, found in self.profiles.items()
-            if name not in (used | set(order.values()))
+            if name not in (used | set(known.columns()))
             and found.kind in (*NUMBERS, "text")
             and not self._is_sparse(name)
         ]
         if not names or not 2 <= len(names) + len(others) <= MOST_COLUMNS:
             return
-        roles = replace(self.found.as_roles(), observation=chosen_of((*names, *others)), **order)
+        roles = replace(known, observation=chosen_of((*names, *others)))
         log = evidence.transitions(self.table, roles, self.found.kinds, self.found.settings())
         if log is None or len(log) < ENOUGH or log.observations.form != "named":
             return

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
-from cesaro.data import Transitions
+from cesaro.data import Block, Transitions
 from cesaro.data.values import Categories, Values
 from cesaro.inspection import evidence
 from cesaro.inspection.evidence import CLEAR, MADE, Contiguous
@@ -143,10 +143,10 @@ def is_result(sample: Contiguous, name: str, known: Sequence[str], is_behind: bo
     return now.value > evidence.FRESH * gain(targets, without, grouped(evidence.taken(column, at - 1))).value
 
 
-def what_comes_next(log: Transitions, name: str) -> str | None:
+def what_comes_next(log: Transitions | Block, name: str) -> str | None:
     """The column of the observation whose entry on the next row a column holds; None: there is none."""
-    rows = log.part(np.arange(min(len(log), TOLD_BY)))
-    seen, after = rows.observations, rows.next_observations
+    some = np.arange(min(len(log), TOLD_BY))
+    seen, after = log.observations.take(some), log.next_observations.take(some)
     own = seen.columns[seen.names.index(name)]
     if len(np.unique(own.codes if isinstance(own, Categories) else own)) <= 2:
         return None

@@ -58,7 +58,7 @@ def test_a_column_that_is_taken(calls: Path) -> None:
 
 def test_equal_times(tmp_path: Path) -> None:
     file = rows(tmp_path / "log.csv", "state,action,reward,time", "{state},{action},1,{half}")
-    remedy = "remove one of them, give --drop-duplicates if rows are in the file twice, or give --trajectory COLUMN.\n"
+    remedy = "such as the hour, or give --ignore time in place of --time if the file is in order.\n"
     assert said(file).endswith(remedy)
 
 

@@ -484,6 +484,18 @@ def test_a_result_of_the_action_is_left_out_and_named_where_it_was_taken_for_an_
         )
 
 
+def test_what_another_column_is_on_the_next_row_is_no_observation() -> None:
+    rng = np.random.default_rng(0)
+    level, action = np.zeros(2_001), rng.integers(0, 2, 2_000)
+    for t in range(2_000):
+        level[t + 1] = 0.9 * level[t] + action[t] - 0.5 + rng.normal()
+    log = {"level": level[:-1], "action": action, "profit": -(level[:-1] ** 2), "level_end": level[1:]}
+    said = 'is what "level" is on the next row'
+    assert cs.inspect(log).proposal.left_out["level_end"] == f"it {said}"
+    for given in (["level", "level_end"], "level_end"):
+        assert any(doubt.startswith(f'"level_end" {said}') for doubt in cs.inspect(log, observation=given).doubts)
+
+
 def test_a_column_that_may_be_a_result_is_in_doubt() -> None:
     """What the action makes, where it stands before the action; what is new in its step, where it stands behind it."""
     rng = np.random.default_rng(0)
@@ -538,7 +550,9 @@ def test_duplicates_count_once() -> None:
     log = cs.Transitions(state, time=time, drop_duplicates=True, **rest)  # type: ignore[arg-type]
     assert log.observations.plain().tolist() == ["a", "b", "a"]
     assert log.notes[0] == "Left out 1 row that repeats another of the same trajectory and time."
-    with pytest.raises(cs.InputError, match="must be different in every row"):
+    with pytest.raises(cs.InputError, match="row 2 .*; pass drop_duplicates=True, because they are equal"):
+        cs.Transitions(state, time=time, **rest)  # type: ignore[arg-type]
+    with pytest.raises(cs.InputError, match="must be different in every row.*what tells them apart"):
         cs.Transitions(["a", "b", "a", "a", "b"], time=time, drop_duplicates=True, **rest)  # type: ignore[arg-type]
 
 

@@ -473,10 +473,10 @@ def test_times_of_every_type_sort(time: Any) -> None:
 def test_equal_times_name_both_rows() -> None:
     with pytest.raises(
         InputError,
-        match=r"row 1 \(counted from 0\) and row 3 \(counted from 0\); remove one of them, pass drop_duplicates=True",
+        match=r"row 1 \(counted from 0\) and row 3 \(counted from 0\); add to the column what tells",
     ):
         example(time=[0, 1, 2, 1, 4])
-    with pytest.raises(InputError, match="or give trajectory="):
+    with pytest.raises(InputError, match="pass trajectory= if several trajectories share times"):
         example(time=[0, 1, 2, 1, 4], trajectory=None)
 
 

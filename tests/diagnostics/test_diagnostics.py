@@ -878,7 +878,7 @@ def test_a_column_that_spreads_the_log_thin_is_named_first() -> None:
         level[t + 1] = 0.8 * level[t] + 0.5 * on[t] + 0.3 * rng.normal()
     table: dict[str, Any] = {"ticket": np.cumsum(rng.integers(1, 5, rows)), "level": level}
     table |= {"action": np.where(on, "on", "off"), "power": on + 0.6 * rng.normal(size=rows)}
-    table |= {"reward": level - 0.4 * on + 0.1 * rng.normal(size=rows)}
+    table |= {"reward": level - 0.4 * on + 0.1 * rng.normal(size=rows), "level_end": np.append(level[1:], 0.0)}
 
     def remedies(rule: str, *names: str) -> list[str]:
         answer = cs.evaluate(cs.read(table, observation=["level", *names]), f"rule:{rule}", features="auto", quiet=True)
@@ -892,4 +892,6 @@ def test_a_column_that_spreads_the_log_thin_is_named_first() -> None:
     assert isinstance(first, Sentence)
     assert first.command_line.startswith("Leave out --observation ticket first:")
     assert any('"power" may be a result of its step' in said for said in remedies("on if level < 1 else off", "power"))
+    said = remedies("on if level < 1 else off", "ticket", "level_end")
+    assert any('"level_end" is what "level" is on the next row, which no policy sees in time' in one for one in said)
     assert not any("Leave" in said for said in remedies("on if ticket > 3000 else off", "ticket"))

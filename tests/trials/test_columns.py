@@ -50,7 +50,7 @@ LABELS = [
     Trial(
         "nan",
         log(state=states("nan", "b")),
-        "Got 'b' at row 1 (counted from 0), line 3; correct that entry, or give --kind state=cat",
+        "Got 'b' at row 1 (counted from 0), line 3, one of 12 that are no numbers; correct those entries, or give --kind",
     ),
     Trial("nan, called a label", log(state=states("nan", "b")), rate=0.5, options="--kind state=category"),
     Trial("markup of a terminal", log(action=actions("[red]go[/red]", "[/]")), rate=0.5),
@@ -248,7 +248,13 @@ TIME = [
     Trial(
         "a date that does not exist",
         log(time=third("31.02.2024", [f"{row + 1:02}.01.2024" for row in ROWS])),
-        NO_FORM.format("'31.02.2024'"),
+        "Got '31.02.2024' at row 2 (counted from 0), line 4, a day that does not exist; correct it.",
+    ),
+    Trial(
+        "the same day twice",
+        log(time=[f"{row // 2 + 1:02}.01.2024" for row in ROWS], unit=["u"] * 24),
+        "line 3; add to the column what tells them apart, such as the hour, or give --ignore time in place of --time if",
+        options="--trajectory unit",
     ),
     Trial("weeks", log(time=[f"2024-W{row + 1:02}" for row in ROWS]), NO_TIME.format("'2024-W01'", "string")),
     Trial(
@@ -264,7 +270,7 @@ TIME = [
     Trial(
         "a day that does not exist",
         log(time=third("2024-02-30", DAYS)),
-        "column \"time\" must hold times, all of one form. Got '2024-02-30' at row 2 (counted from 0), line 4; correct it, or",
+        "Got '2024-02-30' at row 2 (counted from 0), line 4, a day that does not exist; correct it.",
     ),
     Trial(
         "the year 9999",

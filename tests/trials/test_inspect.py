@@ -119,6 +119,45 @@ TRIALS = [
         'the column "state" that --reward names must hold numbers. Got text; name another column.',
         options="--reward state",
     ),
+    inspect(
+        "a reward that is text once",
+        log(reward="tbc"),
+        "What to look at\n  - log.csv: …must hold numbers or text, not both. Got 'tbc' at row 2 (counted from 0), "
+        "line 4; correct that entry.…(until then the command fails)…--reward reward",
+        code=0,
+    ),
+    inspect(
+        "a reward with a sign",
+        log(reward=[f"{reward} €" for reward in walk()["reward"]]),
+        "Got '0 €' at row 0 (counted from 0), line 2, one of 24 such entries; write the numbers alone, without '€'.",
+        code=0,
+        options="--reward reward",
+    ),
+    inspect(
+        "a day that does not exist",
+        log(day=[f"{t + 1:02d}.01.2024" if t != 2 else "31.02.2024" for t in range(24)]),
+        "Got '31.02.2024' at row 2 (counted from 0), line 4, a day that does not exist; correct it.…--time day",
+        code=0,
+    ),
+    inspect(
+        "a number that stands for nothing",
+        log(
+            heat=["-999" if t in (3, 9, 14) else str(20 + t % 5) for t in range(96)],
+            **{k: 4 * v for k, v in walk().items()},
+        ),
+        '"heat" is -999 in 3 rows, far from all other entries (20 to 24); if that stands for a missing entry',
+        code=0,
+        options="--observation heat --observation state",
+    ),
+    inspect(
+        "dates of no known form",
+        log(
+            began=[f"Sun {t % 28 + 1:02d} Oct {2000 + t // 28} AM" for t in range(72)],
+            **{k: 3 * v for k, v in walk().items()},
+        ),
+        "The times of \"began\", such as 'Sun 01 Oct 2000 AM', have a form that cannot be read; write them as 2024-01-31",
+        code=0,
+    ),
     inspect("a time that is text", log(), "must hold numbers or dates. Got text; name", options="--time state"),
     inspect("a role of no column", log(), 'did you mean "action"?', options="--action actoin"),
     inspect("cost and reward", log(), "exclude each other", options="--cost state --reward reward"),
@@ -159,7 +198,7 @@ TRIALS = [
         "evaluated: repeated timestamps",
         log(timestamp=TIMES),
         "must be different in every row of a trajectory. Got the same at row 0 (counted from 0), line 2 and row 1 "
-        "(counted from 0), line 3; remove one of them, give --drop-duplicates if rows are in the file twice, or give --traj",
+        "(counted from 0), line 3; give --trajectory COLUMN if several trajectories share times, add to the column what tells",
     ),
     inspect(
         "one time of another form",
@@ -167,7 +206,8 @@ TRIALS = [
             **{name: 3 * entries for name, entries in walk().items()},
             time=[f"2025-03-01 00:00:{t}" for t in range(10, 82)],
         ),
-        "The times of \"time\" cannot be read because of '2025-03-01 00:00:60'; write it as the other times.",
+        "  - log.csv: column \"time\" must hold times, all of one form. Got '2025-03-01 00:00:60' at row 50 (counted from 0), "
+        "line 52, one of 22 such entries; correct it, or write it as the other entries.",
         code=0,
     ),
     Trial(

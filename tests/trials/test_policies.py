@@ -154,7 +154,13 @@ FUNCTIONS = [
     python(
         "a mapping in itself", "the probability of 'a' must be a number ≥ 0. Got {'a': {...}}.", "f = {}", "f['a'] = f"
     ),
-    python("another name", "'p.py' must define 'f', and it does not (it has np, g); check the name.", "g = 3"),
+    python("another name", "'p.py' must define 'f', and it does not (it has g); check the name.", "g = 3"),
+    python(
+        "a name like that of a module",
+        "'p.py' must define 'f', and it does not (it has g); check the name.",
+        "import math as ff",
+        "g = 3",
+    ),
     python("no syntax", LOADED.format("SyntaxError at p.py, line 2: invalid syntax"), "def f(:"),
     python("no indentation", LOADED.format("IndentationError at p.py, line 2: unexpected indent"), "  x = 1"),
     python("a zero byte", LOADED.format("SyntaxError: source code string cannot contain null bytes"), "x = 1\0"),

@@ -45,7 +45,7 @@ from cesaro.data.settings import Settings
 from cesaro.data.sources import Files, Source
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
-from cesaro.text import GIVE, Sentence, Wording, argument
+from cesaro.text import GIVE, Sentence, Wording, argument, switch
 
 _LARGE = 1 << 27  # bytes
 _AVAILABLE = "available_"  # before the labels of actions in the names of columns of flags
@@ -218,29 +218,35 @@ def _ordered(outline: Outline, rows: "Assembly", terminated: Any, truncated: Any
         )
         return replace(found, order=first if found.order is None else first[found.order])
     except DisorderError as error:
+        once = rows.first_of_equals(codes, time, ended) if first is None and time is not None else None
+        are_equal = once is not None and error.rows[1] not in once
         if first is not None:
             error.rows = (int(first[error.rows[0]]), int(first[error.rows[1]]))
-        raise disorder(outline, error) from None
+        raise disorder(outline, error, are_equal) from None
 
 
-def disorder(outline: Outline, error: DisorderError) -> InputError:
-    """Two rows of a trajectory that time cannot order."""
+def disorder(outline: Outline, error: DisorderError, are_equal: bool) -> InputError:
+    """Two rows of a trajectory that time cannot order; `are_equal`: whether these are one row twice."""
     place = ColumnPlace(outline.name, outline.roles.time or "", outline.files, written=outline.written)
     both = " and ".join(place.row(row) for row in error.rows)
     if error.kind == "flag":
-        rule, got = "must put the flagged row of an episode last", f"{both} in the other order"
-        remedy = "sort the file"
-    else:
-        rule, got = "must be different in every row of a trajectory", f"the same at {both}"
-        remedy = "remove one of them"
-        if not outline.settings.drop_duplicates:
-            repeats = Wording("drop_duplicates=True", "--drop-duplicates")
-            remedy = Sentence(
-                "{remedy}, {give} {repeats} if rows are in the file twice", remedy=remedy, give=GIVE, repeats=repeats
-            )
-    if outline.roles.trajectory is None:
-        trajectory = Wording("trajectory=", "--trajectory COLUMN")
-        remedy = Sentence("{remedy}, or give {trajectory}", remedy=remedy, trajectory=trajectory)
+        return place.error("must put the flagged row of an episode last", f"{both} in the other order", "sort the file")
+    rule, got = "must be different in every row of a trajectory", f"the same at {both}"
+    if are_equal:
+        remedy = Sentence("{give} {drop}, because they are equal", give=GIVE, drop=switch("drop_duplicates"))
+        return place.error(rule, got, remedy)
+    remedy = Sentence(
+        "{trajectory}add to the column what tells them apart, such as the hour, or {give} {file} if the file is in order",
+        trajectory=""
+        if outline.roles.trajectory is not None
+        else Sentence(
+            "{give} {trajectory} if several trajectories share times, ",
+            give=GIVE,
+            trajectory=Wording("trajectory=", "--trajectory COLUMN"),
+        ),
+        give=GIVE,
+        file=Wording("no time= (time=False in cesaro.read)", "--ignore time in place of --time"),
+    )
     return place.error(rule, got, remedy)
 
 

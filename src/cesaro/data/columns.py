@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cesaro.checks import LARGEST
+from cesaro.data.misfits import nearly_numbers
 from cesaro.errors import InputError
 from cesaro.text import GIVE, Sentence, Wording, argument, option, switch, visible
 
@@ -145,6 +146,10 @@ def is_text(kind: pa.DataType) -> bool:
     return text or binary or types.is_fixed_size_binary(kind)
 
 
+def is_plain_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
 def wide(kind: pa.DataType) -> pa.DataType:
     """A dictionary with codes of 32 bits or more, so that dictionaries of several parts can become one; others as they are."""
     if not pa.types.is_dictionary(kind) or kind.index_type.bit_width >= 32:
@@ -264,6 +269,9 @@ def floats(column: pa.ChunkedArray, place: ColumnPlace, *, missing: bool = False
     column = unwrapped(column, place)
     kind = column.type
     if not (is_number(kind) or pa.types.is_boolean(kind)) and not (missing and pa.types.is_null(kind)):
+        nearly = nearly_numbers(column) if is_plain_text(kind) else None
+        if nearly is not None:
+            raise place.error(*nearly.complain(place.row(nearly.wrong)))
         remedy = "convert it or name another column"
         if pa.types.is_temporal(kind):
             remedy = "turn the date or time into numbers, for example into the hour"

@@ -1,6 +1,5 @@
 """Types of CSV columns: those that the whole column allows, found part by part, and text that is more likely a mistake."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,13 +11,13 @@ import pyarrow.compute as pc
 from cesaro.data.addresses import File
 from cesaro.data.columns import EXACT, Written, can_cast, first_failure, kind_argument, named_row, time_kind
 from cesaro.data.dates import BOTH, DIGITS, Order, digits, orders
+from cesaro.data.misfits import Complaint, has_comma, is_number, mixed, untimely
 from cesaro.data.roles import Roles
 from cesaro.data.sources import reading
 from cesaro.errors import InputError
 from cesaro.text import GIVE, Sentence
 
 WHAT = "a CSV file with a header"
-_COMMA = re.compile(r"[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?")  # a number with a decimal comma
 _DIGITS = r"^\s*([+-]?\d+)?\s*$"
 _CLOCK = (pa.date32(), pa.timestamp("s"), pa.timestamp("ns"))
 _ZONED = (pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC"))
@@ -69,6 +68,7 @@ class Seen:
     kinds: set[pa.DataType] = field(default_factory=set)
     number: bool = False
     other: tuple[str, Spot] | None = None  # the first entry that is no number
+    others: int = 0  # entries that are none
     comma: bool = False
     numeric: bool = True  # numbers alone, if decimal commas count as such
     marked: dict[str, str] = field(default_factory=dict)  # decimal mark → the first entry that holds it
@@ -110,7 +110,8 @@ class Seen:
             self.whole = self.whole and bool((finite == np.round(finite)).all())
 
     def _add_text(self, values: pa.ChunkedArray, start: Spot) -> None:
-        for level in values.drop_null().unique().to_pylist():
+        counted = pc.value_counts(values.drop_null())
+        for level, count in zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist()):
             if self.orders:
                 self.orders &= orders(level)
                 if not self.orders and self.other is not None:
@@ -118,6 +119,7 @@ class Seen:
             if is_number(level):
                 self.number = True
             else:
+                self.others += count
                 comma = has_comma(level)
                 self.comma, self.numeric = self.comma or comma, self.numeric and comma
                 if self.other is None:
@@ -285,17 +287,7 @@ class Survey:
         self._check_decimals(column, seen, choice)
         if seen.number and seen.other is not None:
             wrong, spot = seen.other
-            raise InputError(
-                Sentence(
-                    '{log}: column "{column}" must hold numbers or text, not both. Got {wrong} at {row}; correct that '
-                    "entry{choice}.",
-                    log=self._log,
-                    column=column,
-                    wrong=repr(wrong),
-                    row=self._row(column, spot),
-                    choice=choice,
-                )
-            )
+            raise self._error(column, mixed(wrong, self._row(column, spot), seen.others), choice)
 
     def _check_times(self, column: str) -> None:
         """Refuse dates that can be read in two ways, and the first entry that is not read as those before it are."""
@@ -307,7 +299,8 @@ class Survey:
                 "times as 2024-01-31 14:00:00."
             )
         if seen.misfit is not None:
-            raise self._misfit(column, *seen.misfit)
+            wrong, where = seen.misfit
+            raise self._error(column, untimely(wrong, self._row(column, where)))
         kind, rows = None, [0] * len(self._files)
         for part in self._parts():
             values = part.read([column], {column: pa.string()}, Notation())[column]
@@ -317,14 +310,12 @@ class Survey:
             if not can_cast(values, kind):
                 row = first_failure(values, kind)
                 spot = Spot(part.number, rows[part.number] + row)
-                raise self._misfit(column, values[row].as_py(), spot)
+                raise self._error(column, untimely(values[row].as_py(), self._row(column, spot)))
             rows[part.number] += len(values)
 
-    def _misfit(self, column: str, entry: str, spot: Spot) -> InputError:
-        return InputError(
-            f'{self._log}: column "{column}" must hold times, all of one form. Got {entry!r} at {self._row(column, spot)}; '
-            "correct it, or write it as the entries before it."
-        )
+    def _error(self, column: str, complaint: Complaint, choice: str = "") -> InputError:
+        said = '{log}: column "{column}" {rule}. Got {got}; {remedy}{choice}.'
+        return InputError(Sentence(said, log=self._log, column=column, choice=choice, **complaint._asdict()))
 
     def _check_decimals(self, column: str, seen: Seen, choice: str) -> None:
         """Numbers whose decimal mark is not that of the file must not become labels."""
@@ -354,18 +345,3 @@ def _owners(roles: Roles) -> dict[str, str]:
     used = (*roles.observation.columns, *roles.action.columns)
     after = () if roles.next_observation is None else zip(roles.next_observation.columns, roles.observation.columns)
     return dict(after) | dict(zip(used, used))
-
-
-def has_comma(text: str) -> bool:
-    return _COMMA.fullmatch(text.strip()) is not None
-
-
-def is_number(text: str) -> bool:
-    """Whether a CSV reader takes it for one: Python also reads 1_000 and the digits of other scripts."""
-    if not text.isascii() or "_" in text:
-        return False
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -11,6 +11,7 @@ Order: TypeAlias = Literal["day", "month", "year"]
 _CLOCK = r"(?: (\d{1,2}):(\d\d)(?::(\d\d))?( [AP]M)?)?"
 _DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})" + _CLOCK, re.IGNORECASE)
 _NAMED_MONTH = re.compile(r"(?:(\d{1,2})([ -])([a-z]{3})\2|([a-z]{3}) (\d{1,2}),? )(\d{4})" + _CLOCK, re.IGNORECASE)
+_YEAR_FIRST = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?!\d)")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 # Digits of dates that are whole numbers: to the day, to the minute and to the second; and the years that they have.
 DIGITS = frozenset((8, 12, 14))
@@ -27,27 +28,60 @@ def orders(text: str) -> frozenset[Order]:
         >>> sorted(orders("05/06/2024")), sorted(orders("05/31/2024 2:30 PM")), sorted(orders("05.06.2024"))
         (['day', 'month'], ['month'], ['day'])
     """
+    return frozenset(readings(text))
+
+
+def readings(text: str) -> dict[Order, datetime]:
+    """The times that a date may stand for, by what comes first in it."""
     found = _DATE.fullmatch(text) or _NAMED_MONTH.fullmatch(text)
     if found is None:
-        return frozenset()
-    *date, year, hour, minute, second_of, half = found.groups()
+        return {}
+    hour, minute, second, half = found.groups()[-4:]
     if half is not None and not 1 <= int(hour) <= 12:
-        return frozenset()
-    clock = (int(hour or 0), int(minute or 0), int(second_of or 0))
-    tried: tuple[tuple[Order, str, str], ...]
+        return {}
+    hours = int(hour or 0) if half is None else int(hour) % 12 + 12 * (half.strip().upper() == "PM")
+    clock = (hours, int(minute or 0), int(second or 0))
+    times = {order: _time(*date, *clock) for order, date in _tried(found).items()}
+    return {order: time for order, time in times.items() if time is not None}
+
+
+def is_no_day(text: str) -> bool:
+    """Whether a date names a day that its month does not have.
+
+    Example:
+        >>> from cesaro.data.dates import is_no_day
+        >>> is_no_day("31.02.2024 06:00"), is_no_day("2024-02-30"), is_no_day("31.13.2024"), is_no_day("02/29/2024")
+        (True, True, False, False)
+    """
+    found = _DATE.fullmatch(text) or _NAMED_MONTH.fullmatch(text)
+    year_first = _YEAR_FIRST.match(text)
+    if found is not None:
+        dates = list(_tried(found).values())
+    elif year_first is not None:
+        year, month, day = map(int, year_first.groups())
+        dates = [(year, month, day)]
+    else:
+        return False
+    is_like_one = any(1 <= month <= 12 and 1 <= day <= 31 for _, month, day in dates)
+    return is_like_one and all(_time(*date) is None for date in dates)
+
+
+def _tried(found: re.Match[str]) -> dict[Order, tuple[int, int, int]]:
+    """Year, month and day of a date, by what may come first in it."""
+    *date, year, _, _, _, _ = found.groups()
     if len(date) == 3:
         first, mark, second = date
-        tried = (("day", second, first), ("month", first, second))
-        tried = tried[: 1 if mark == "." else 2]
-    else:
-        day, _, month, name, other = date
-        tried = (("day", _month(month), day),) if name is None else (("month", _month(name), other),)
-    return frozenset(order for order, month, day in tried if _is_time(year, month, day, clock))
+        tried: dict[Order, tuple[int, int, int]] = {"day": (int(year), int(second), int(first))}
+        return tried if mark == "." else tried | {"month": (int(year), int(first), int(second))}
+    day, _, month, name, other = date
+    if name is None:
+        return {"day": (int(year), _month(month), int(day))}
+    return {"month": (int(year), _month(name), int(other))}
 
 
-def _month(name: str) -> str:
+def _month(name: str) -> int:
     """The number of a month by the first three letters of its English name; 0: it is none."""
-    return str(_MONTHS.index(name.lower()) + 1) if name.lower() in _MONTHS else "0"
+    return _MONTHS.index(name.lower()) + 1 if name.lower() in _MONTHS else 0
 
 
 def digits(numbers: NDArray[np.int64]) -> frozenset[int]:
@@ -77,12 +111,11 @@ def digits(numbers: NDArray[np.int64]) -> frozenset[int]:
     return frozenset((low,)) if (day <= longest).all() else frozenset()
 
 
-def _is_time(year: str, month: str, day: str, clock: tuple[int, int, int]) -> bool:
+def _time(year: int, month: int, day: int, hour: int = 0, minute: int = 0, second: int = 0) -> datetime | None:
     try:
-        datetime(int(year), int(month), int(day), *clock)
+        return datetime(year, month, day, hour, minute, second)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def formats(order: Order) -> list[str]:

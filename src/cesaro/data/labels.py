@@ -17,6 +17,7 @@ from cesaro.data.columns import (
     example,
     floats,
     is_number,
+    is_plain_text,
     is_text,
     reject_missing,
     reject_unusable,
@@ -25,6 +26,7 @@ from cesaro.data.columns import (
     unwrapped,
     wide,
 )
+from cesaro.data.misfits import nearly_times
 
 _UNITED = 1 << 16  # labels gathered before their union is made
 
@@ -252,7 +254,12 @@ def times(column: pa.ChunkedArray, place: ColumnPlace) -> NDArray[Any]:
     kind, types = column.type, pa.types
     clock = types.is_time(kind) or types.is_interval(kind)
     if clock or not (is_number(kind) or types.is_temporal(kind)):
-        remedy = "parse it into timestamps or numbers" if is_text(kind) else "give numbers, dates or timestamps"
+        nearly = nearly_times(column, in_any_order=False) if is_plain_text(kind) else None
+        if nearly is not None:
+            raise place.error(*nearly.complain(place.row(nearly.wrong)))
+        remedy = (
+            "write times as 2024-01-31 14:00:00 or as numbers" if is_text(kind) else "give numbers, dates or timestamps"
+        )
         raise place.error("must hold times that can be subtracted", example(column, place), remedy)
     reject_missing(column, place)
     if types.is_uint64(kind):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cesaro.data.columns import as_times, basic_type
+from cesaro.data.columns import as_times, basic_type, is_plain_text
 from cesaro.data.roles import Chosen, Roles
 from cesaro.data.settings import carried_settings
 from cesaro.errors import CesaroError, InputError, is_out_of_memory
@@ -93,8 +93,7 @@ class Source(ABC):
         table = self._excerpt(rows)
         for place, field in enumerate(table.schema):
             kind = basic_type(field.type)
-            is_plain = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-            times = as_times(table[place].cast(kind)) if is_plain else None
+            times = as_times(table[place].cast(kind)) if is_plain_text(kind) else None
             if times is not None:
                 table = table.set_column(place, field.name, times)
         return table

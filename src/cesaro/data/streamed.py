@@ -505,7 +505,7 @@ class _Order:
         if len(wrong):
             row = int(wrong[0])
             if time[row] == time[row + 1]:
-                raise disorder(self.outline, DisorderError("equal", None, window.first + row))
+                raise disorder(self.outline, DisorderError("equal", None, window.first + row), are_equal=False)
             what, got = "increase within a trajectory", "an earlier time"
             raise self._unsorted(self.outline.roles.time or "", what, got, window.first + row + 1)
         roles = self.outline.roles

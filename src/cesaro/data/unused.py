@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from cesaro.data.columns import as_times, basic_type, is_text
-from cesaro.data.csv_types import is_number
+from cesaro.data.columns import as_times, basic_type, is_plain_text, is_text
 from cesaro.data.dates import digits, orders
+from cesaro.data.misfits import is_number
 from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Roles
 from cesaro.data.sources import Source
 from cesaro.errors import CesaroError
@@ -63,7 +63,7 @@ def _is_time(column: pa.ChunkedArray) -> bool:
     kind = basic_type(column.type)
     if column.null_count or not len(column):
         return False
-    if not pa.types.is_string(kind) and not pa.types.is_large_string(kind):
+    if not is_plain_text(kind):
         return pa.types.is_timestamp(kind) or pa.types.is_date(kind)
     texts = column.cast(kind).unique().to_pylist()
     if all(text.isascii() and text.isdigit() and len(text) <= 14 for text in texts):

@@ -12,7 +12,7 @@ from cesaro.diagnostics.support import CHECKS
 from cesaro.errors import CesaroError
 from cesaro.inspection import evidence
 from cesaro.inspection.prediction import ENOUGH
-from cesaro.inspection.suspects import are_distinct, known_before, may_be_result
+from cesaro.inspection.suspects import are_distinct, known_before, may_be_result, what_comes_next
 from cesaro.policies.attach import Attached
 from cesaro.text import Sentence, Wording, option, visible
 
@@ -61,6 +61,8 @@ def _reasons(subject: Subject) -> dict[str, str]:
             continue
         if not isinstance(column, Categories) and column.ndim == 1 and are_distinct(column):
             found[name] = "has a number of its own in nearly every row, as keys do"
+        elif (after := what_comes_next(sample.rows, name)) is not None:
+            found[name] = f'is what "{visible(after)}" is on the next row, which no policy sees in time'
         elif may_be_result(sample, name, known, name not in known):
             found[name] = "may be a result of its step, which no policy sees in time"
     return found if len(found) < len(seen.names) else {}

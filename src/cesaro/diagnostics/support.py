@@ -476,8 +476,8 @@ def negative_ratio(subject: Subject) -> Diagnostic:
         f"{percent(share)} of the weight that the estimate gives to rows is negative. No weight should be: it stands for how "
         "often the target is there, relative to the log (the density ratio).",
         Sentence(
-            "If `agreement of features` is not listed, too, there is nothing to paste: features of other kinds give the same "
-            "rate, and this says only that the target is seldom where the log is. If it is listed, compare {one} and {another}. "
+            "If `agreement of features` is not listed, too, features of other kinds give a rate that cannot be told apart from "
+            "this one, and the target is only seldom where the log is. If it is listed, compare {one} and {another}. "
             "Rows in which the log does what the target does make the answer surer. {stop}"
             if verdict == "caution" and subject.prepared.map is not None
             else "Compare the answer with {one} and {another}. If the finding stays, no option removes it: the target is far "

@@ -10,6 +10,7 @@ from cesaro.data.account import reject_empty
 from cesaro.data.reader import check_outcome, open_source
 from cesaro.data.roles import Given, given_columns
 from cesaro.data.settings import GAP
+from cesaro.inspection.corrections import corrected
 from cesaro.inspection.evidence import looked_at
 from cesaro.inspection.profiles import Profile, profile
 from cesaro.inspection.proposal import Proposal
@@ -167,7 +168,10 @@ class Inspection:
         if self.doubts:
             lines += ["", "What to look at", *(f"  - {visible(doubt)}" for doubt in self.doubts)]
         put = ", with your policy in place of logged" if self.policy == "logged" else ""
-        if self.proposal.obstacle:
+        is_first_doubt = self.proposal.obstacle in self.doubts[:1]
+        if is_first_doubt:
+            put = f', once the first point under "What to look at" is corrected (until then the command fails){put}'
+        elif self.proposal.obstacle:
             lines += [
                 "",
                 "What the command below fails with until it is corrected",
@@ -248,11 +252,12 @@ def inspect(
     most = looked_at(opened)
     table = opened.excerpt(most)
     reject_empty(opened.name, len(table))
-    columns = tuple(profile(name, table[name]) for name in table.column_names)
+    read = corrected(opened, table, given)
+    columns = tuple(profile(name, read.table[name]) for name in table.column_names)
     rows = opened.num_rows
     if rows is None and len(table) < most:
         rows = len(table)
     denied = [role for role, value in asked.items() if value is False]
-    proposal = propose(opened, table, {column.name: column for column in columns}, policy, given, denied, unused)
+    proposal = propose(opened, read, {column.name: column for column in columns}, policy, given, denied, unused)
     path = shown_address(os.fspath(source)) if isinstance(source, str | os.PathLike) else None
     return Inspection(opened.name, rows, len(table), columns, tuple(opened.notes), proposal, path, policy)

@@ -30,15 +30,15 @@ from cesaro.data.names import (
 from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Roles, find_roles, is_chosen
 from cesaro.data.settings import GAP, Settings
 from cesaro.data.sources import Source, TableSource
-from cesaro.data.values import Categories
 from cesaro.errors import CesaroError, InputError
 from cesaro.inspection import evidence
+from cesaro.inspection.corrections import Corrected
 from cesaro.inspection.evidence import Contiguous
 from cesaro.inspection.ordering import Ordering, Orderings
 from cesaro.inspection.prediction import ENOUGH
 from cesaro.inspection.profiles import MOST_LABELS, Profile, complete
 from cesaro.inspection.proposal import Proposal, chosen_of
-from cesaro.inspection.suspects import is_key, is_result, known_before, may_be_result
+from cesaro.inspection.suspects import is_key, is_result, known_before, may_be_result, sentinel, what_comes_next
 from cesaro.inspection.times import is_unread, of_unread, unit_of_step
 from cesaro.policies import Policy, attach, parse
 from cesaro.policies import policy as as_policy
@@ -48,8 +48,6 @@ from cesaro.text import Sentence, argument, for_command_line, option, percent, v
 MOST_COLUMNS = 50
 # Whole numbers of at most so many levels may be labels; a log whose pairs of labels have as many rows each is worth a table.
 FEW_LABELS, ROWS_PER_PAIR = 30, 20
-# Rows whose entry is that of another column on the next row, for the column to be what comes next.
-SAME = 0.99
 # Columns that a doubt names beside the one that was taken.
 MOST_NAMED = 4
 # Columns with more empty entries than this part, as of dropped rows, are left out instead of the rows; those with as many as the
@@ -67,7 +65,7 @@ STRUCTURAL = ("trajectory", "time", "terminated", "truncated")
 
 def propose(
     source: Source,
-    table: pa.Table,
+    read: Corrected,
     profiles: Mapping[str, Profile],
     policy: str = "logged",
     given: Mapping[str, tuple[str, ...]] | None = None,
@@ -82,14 +80,14 @@ def propose(
         denied: roles that no column has.
         unused: columns that have no role.
     """
-    return _Proposer(source, table, profiles, policy, given or {}, denied, unused).run()
+    return _Proposer(source, read, profiles, policy, given or {}, denied, unused).run()
 
 
 class _Proposer:
     def __init__(
         self,
         source: Source,
-        table: pa.Table,
+        read: Corrected,
         profiles: Mapping[str, Profile],
         policy: str,
         given: Mapping[str, tuple[str, ...]],
@@ -97,8 +95,8 @@ class _Proposer:
         unused: Sequence[str],
     ) -> None:
         self.source, self.profiles, self.policy = source, profiles, policy
-        self.every = table
-        self.table = complete(table, [name for role in STRUCTURAL for name in given.get(role, ())])
+        self.read, self.every = read, read.table
+        self.table = complete(self.every, [name for role in STRUCTURAL for name in given.get(role, ())])
         self.given, self.denied = {"reward" if role == "cost" else role: given[role] for role in given}, denied
         self.panels: dict[str, str] = {}
         self.found = Proposal(roles=dict(self.given), is_cost="cost" in given, drop_incomplete=True)
@@ -150,7 +148,17 @@ class _Proposer:
         )
 
     def _find_obstacle(self) -> None:
-        """Whether the rows that were looked at can be read as the command says."""
+        """Say what must be corrected before the command works, or whether the rows that were looked at can be read by it."""
+        wrong = [
+            self.read.needed[name].message(is_choice=role in ("observation", "action"))
+            for role, columns in self.found.roles.items()
+            for name in columns
+            if name in self.read.needed
+        ]
+        if wrong:
+            self.found.doubts[:0] = wrong
+            self.found.obstacle = wrong[0]
+            return
         source = TableSource(self.source.name, self.every)
         try:
             Transitions._read(source, self.found.as_roles(), self.found.kinds, self.found.settings(), (), ())
@@ -174,6 +182,8 @@ class _Proposer:
         self._leave_out_keys()
         self._reward_lag()
         self._leave_out_late()
+        self._doubt_given()
+        self._doubt_sentinels()
         self._kinds()
         self._time_unit()
         self._ends()
@@ -215,7 +225,7 @@ class _Proposer:
             elif is_id(name) and found.kind == "whole number" and (found.levels or 0) > found.rows // evidence.REPEATS:
                 reason = "it tells single rows apart"
             elif found.kind == "text" and found.levels is not None and found.levels > max(MOST_LABELS, found.rows // 5):
-                reason = f"it has {found.levels:,} different texts"
+                reason = self._different_texts(name)
             if reason:
                 self.found.left_out[name] = reason
                 continue
@@ -479,9 +489,15 @@ class _Proposer:
             self.found.left_out[name] = "it is a date or time; turn it into numbers such as the hour if it matters"
             return False
         if found.kind == "text" and (found.levels or 0) > MOST_LABELS:
-            self.found.left_out[name] = f"it has {found.levels:,} different texts"
+            self.found.left_out[name] = self._different_texts(name)
             return False
         return True
+
+    def _different_texts(self, name: str) -> str:
+        """Why a column of many texts is left out; what would make numbers of it is a doubt."""
+        if name in self.read.possible:
+            self.found.doubts.append(self.read.possible[name].message())
+        return f"it has {self.profiles[name].levels:,} different texts"
 
     def _order(self, ids: Sequence[str], named: Sequence[str], times: Sequence[str]) -> None:
         """Trajectory and time: what names say, and how well state and action predict the state of the next row."""
@@ -509,7 +525,8 @@ class _Proposer:
             )
         if found.time is None and times:
             self.found.doubts.append(
-                f'"{visible(times[0])}" was not used as the time, because times repeat within trajectories.'
+                f'"{visible(times[0])}" was not used as the time, because times repeat within trajectories. Rows are taken in '
+                "the order of the file; if that is not their order in time, add to the column what is missing, such as the hour."
             )
         for name in [one for one in ids if one not in named]:
             self._doubt_id(name, found)
@@ -624,9 +641,9 @@ class _Proposer:
         known, is_behind = known_before(names, self.table.column_names, self.found.roles["action"][0]), False
         doubtful: list[str] = []
         for name in names:
-            after = self._what_comes_next(name, found[0])
-            if after:
-                self.found.left_out[name] = after
+            after = what_comes_next(found[0], name)
+            if after is not None:
+                self.found.left_out[name] = f'it is what "{visible(after)}" is on the next row'
             elif name not in known and is_result(sample, name, known, is_behind):
                 is_behind = True
                 self.found.left_out[name] = (
@@ -651,20 +668,44 @@ class _Proposer:
             for name in names:
                 self.found.left_out.pop(name, None)
 
-    def _what_comes_next(self, name: str, log: Transitions) -> str:
-        rows = log.part(np.arange(min(len(log), 20_000)))
-        own = rows.observations.columns[rows.observations.names.index(name)]
-        for other in self.found.roles["observation"]:
-            then = rows.next_observations.columns[rows.next_observations.names.index(other)]
-            if other == name or isinstance(own, Categories) != isinstance(then, Categories):
-                continue
-            if isinstance(own, Categories) and isinstance(then, Categories):
-                same = float(np.mean(own.labels() == then.labels()))
-            else:
-                same = float(np.mean(np.asarray(own) == np.asarray(then)))
-            if same > SAME and len(np.unique(np.asarray(own if not isinstance(own, Categories) else own.codes))) > 2:
-                return f'it is what "{visible(other)}" is on the next row'
-        return ""
+    def _doubt_given(self) -> None:
+        """Say which columns of an observation that was given are what other columns are on the next row."""
+        names = self.given.get("observation", ())
+        used = {name for columns in self.found.roles.values() for name in columns}
+        known = self.found.as_roles()
+        if self.panels and known.trajectory is None:  # what follows what may be known all the same
+            trajectory, time = next(iter(self.panels.items()))
+            known = replace(known, trajectory=trajectory, time=time)
+        others = [
+            name
+            for name, found in self.profiles.items()
+            if name not in (used | set(known.columns()))
+            and found.kind in (*NUMBERS, "text")
+            and not self._is_sparse(name)
+        ]
+        if not names or not 2 <= len(names) + len(others) <= MOST_COLUMNS:
+            return
+        roles = replace(known, observation=chosen_of((*names, *others)))
+        log = evidence.transitions(self.table, roles, self.found.kinds, self.found.settings())
+        if log is None or len(log) < ENOUGH or log.observations.form != "named":
+            return
+        for name in names:
+            after = what_comes_next(log, name)
+            if after is not None:
+                self.found.doubts.append(
+                    f'"{visible(name)}" is what "{visible(after)}" is on the next row, which a policy cannot see in time; take '
+                    f"{option('observation', name)} out of the command."
+                )
+
+    def _doubt_sentinels(self) -> None:
+        """Say which numbers of the observation may stand for missing entries."""
+        for name in self.found.roles["observation"]:
+            found = sentinel(self.table[name]) if self.profiles[name].kind in ("number", "whole number") else None
+            if found is not None:
+                self.found.doubts.append(
+                    f'"{visible(name)}" is {found.value:g} in {found.rows:,} rows, far from all other entries ({found.low:g} to '
+                    f"{found.high:g}); if that stands for a missing entry, empty it in the file and add --drop-incomplete."
+                )
 
     def _kinds(self) -> None:
         """Labels or numbers, where the type alone does not say it."""

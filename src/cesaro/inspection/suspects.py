@@ -1,12 +1,15 @@
-"""Columns that hardly belong into an observation: keys of rows, and results of a step, which no policy sees in time."""
+"""Columns that hardly belong in an observation, as keys and results of a step, which no policy sees in time; and odd numbers."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
+from cesaro.data import Block, Transitions
 from cesaro.data.values import Categories, Values
 from cesaro.inspection import evidence
 from cesaro.inspection.evidence import CLEAR, MADE, Contiguous
@@ -16,6 +19,11 @@ from cesaro.inspection.prediction import ENOUGH, Gain, as_inputs, as_targets, gr
 DIFFERENT = 0.9
 # A key rises, or falls, in so many of its steps; one in no order does in half of them.
 ONE_WAY = 0.999
+# Rows in which a number stands for a missing entry: as many, and at most this part.
+FEWEST, FEW = 3, 0.05
+# Rows whose entry is that of another column on the next row, as a part of all, for the column to be what comes next; as many rows
+# tell it.
+SAME, TOLD_BY = 0.99, 20_000
 
 
 def are_distinct(numbers: NDArray[np.floating] | NDArray[np.integer]) -> bool:
@@ -66,6 +74,30 @@ def _explains(less: Array, more: Array, targets: Sequence[Array], number: NDArra
     return any(Gain.of(before.of(one), after.of(one), paired=True).clear > clear for one in single)
 
 
+class Sentinel(NamedTuple):
+    """A number that may stand for missing entries: in how many rows it is, and the ends of all others."""
+
+    value: float
+    rows: int
+    low: float
+    high: float
+
+
+def sentinel(column: pa.ChunkedArray) -> Sentinel | None:
+    """The lowest or highest number, where it repeats in few rows and is farther from all others than these are apart."""
+    numbers = column.drop_null().cast(pa.float64(), safe=False).to_numpy()
+    values, counts = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
+    if len(values) < 3:
+        return None
+    for end, low, high, gap in (
+        (0, values[1], values[-1], values[1] - values[0]),
+        (-1, values[0], values[-2], values[-1] - values[-2]),
+    ):
+        if FEWEST <= counts[end] <= FEW * len(numbers) and gap > high - low:
+            return Sentinel(float(values[end]), int(counts[end]), float(low), float(high))
+    return None
+
+
 def known_before(names: Sequence[str], order: Sequence[str], action: str) -> list[str]:
     """Columns of an observation that a file has before its action; all, where it has none there and their order tells nothing."""
     place = {name: number for number, name in enumerate(order)}
@@ -109,6 +141,22 @@ def is_result(sample: Contiguous, name: str, known: Sequence[str], is_behind: bo
     if not (now.clear > CLEAR if is_behind else evidence.explains(now)):
         return False
     return now.value > evidence.FRESH * gain(targets, without, grouped(evidence.taken(column, at - 1))).value
+
+
+def what_comes_next(log: Transitions | Block, name: str) -> str | None:
+    """The column of the observation whose entry on the next row a column holds; None: there is none."""
+    some = np.arange(min(len(log), TOLD_BY))
+    seen, after = log.observations.take(some), log.next_observations.take(some)
+    own = seen.columns[seen.names.index(name)]
+    if len(np.unique(own.codes if isinstance(own, Categories) else own)) <= 2:
+        return None
+    for other, then in zip(after.names, after.columns):
+        if other == name or isinstance(own, Categories) != isinstance(then, Categories):
+            continue
+        mine, theirs = (one.labels() if isinstance(one, Categories) else one for one in (own, then))
+        if mine.shape == theirs.shape and float(np.mean(mine == theirs)) > SAME:
+            return other
+    return None
 
 
 def may_be_result(sample: Contiguous, name: str, known: Sequence[str], is_behind_action: bool) -> bool:

@@ -4,13 +4,16 @@ import re
 
 import pyarrow as pa
 
-from cesaro.data.columns import can_cast, first_failure, shown, time_kind
 from cesaro.data.dates import BOTH, orders
 from cesaro.data.names import CALENDAR, TIMES, means
 from cesaro.inspection.profiles import MOST_LABELS, Profile
 from cesaro.text import visible
 
-_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b|.*\b\d{1,2}:\d\d\b")
+_MONTH = r"\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+_DATE = re.compile(
+    rf"\d{{1,4}}[./-]\d{{1,2}}[./-]\d{{1,4}}\b|.*\b\d{{1,2}}:\d\d\b|.*({_MONTH}.*\b\d{{4}}\b|\b\d{{4}}\b.*{_MONTH})",
+    re.IGNORECASE,
+)
 _DAY = 86_400.0
 _UNITS = ((_DAY, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second"))
 # Units of the calendar, with the fewest and the most days that they have.
@@ -38,15 +41,14 @@ def is_unread(name: str, found: Profile) -> bool:
 
 
 def of_unread(name: str, column: pa.ChunkedArray) -> str:
-    """What is wrong with times that are text: all of them, or one entry."""
-    kind = time_kind(column)
-    if kind is not None and not can_cast(column, kind):
-        wrong = shown(column[first_failure(column, kind)])
-        return f'The times of "{visible(name)}" cannot be read because of {wrong}; write it as the other times.'
+    """What is wrong with times that are text, all of them."""
     texts = column.drop_null().unique().to_pylist()
     if all(orders(text) == BOTH for text in texts):
         return (
             f'The dates of "{visible(name)}", such as {texts[0]!r}, may have the day or the month first, because no day is over '
             "12; write them as 2024-01-31."
         )
-    return f'The times of "{visible(name)}" have a form that cannot be read; write them as 2024-01-31 14:00:00.'
+    return (
+        f'The times of "{visible(name)}", such as {texts[0]!r}, have a form that cannot be read; write them as 2024-01-31 '
+        "14:00:00."
+    )

@@ -14,7 +14,7 @@ from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies import labels, observed
 from cesaro.policies.observed import Observations
-from cesaro.text import visible
+from cesaro.text import Sentence, visible
 
 _WORD = re.compile(r"[^\W\d_](?:[\w .-]*[\w.-])?")
 # How NumPy and pandas say that `if` was asked about many rows, and what to do.
@@ -99,13 +99,19 @@ class Policy:
             with self._imports():
                 return function(observations, *arguments)
 
-        return user_code.call(
-            lambda error: (
-                f"{self._who} failed with {error}; {_AT_ONCE if _AMBIGUOUS in error else ''}it must accept the log's "
-                f"observations, {observed.described(observations, self._library)}."
-            ),
-            among_modules,
-        )
+        try:
+            return user_code.call(
+                lambda error: (
+                    f"{self._who} failed with {error}; {_AT_ONCE if _AMBIGUOUS in error else ''}it must accept the log's "
+                    f"observations, {observed.described(observations, self._library)}."
+                ),
+                among_modules,
+            )
+        except InputError as error:
+            if not isinstance(error.__cause__, KeyError):
+                raise
+            remedy = observed.of_missing(error.__cause__, observations)
+            raise InputError(Sentence("{said}{remedy}", said=error.message, remedy=remedy)) from error.__cause__
 
     @property
     def _who(self) -> str:

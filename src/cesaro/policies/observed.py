@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cesaro import user_code
 from cesaro.errors import InputError
+from cesaro.text import Sentence, argument, nearest
 
 Observations = Any  # a `Column` or a plain array, `[n]` or `[n, d]`, or a dict of arrays `[n]` by name
 
@@ -42,9 +43,7 @@ class Column(np.ndarray[Any, Any]):
             return super().__getitem__(key)
         plain = self.view(np.ndarray)
         if key not in self.names:
-            raise IndexError(
-                f"no column {key!r} among the observation columns, {', '.join(map(repr, self.names))}: add it there"
-            )
+            raise KeyError(key)
         return plain if len(self.names) == 1 else plain[:, self.names.index(key)]
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
@@ -99,6 +98,17 @@ def frame_library(function: Callable[..., Any]) -> str | None:
         if kind is not None and asked is kind:
             return library
     return None
+
+
+def of_missing(error: KeyError, observations: Observations) -> str:
+    """What to do where a policy asks for a column that it is not given; empty where it failed otherwise."""
+    name, known = error.args[0] if error.args else None, columns(observations)
+    if not isinstance(name, str) or name in known:
+        return ""
+    close = nearest(name, known)
+    if close is not None:
+        return f" Did you mean {close!r}?"
+    return Sentence(" If the log has that column, add {it}.", it=argument("observation", name))
 
 
 def given(observations: Observations, library: str | None) -> Any:

@@ -116,7 +116,11 @@ def _named(module: ModuleType, path: Path, name: str) -> Any:
         try:
             value = getattr(value, part)
         except AttributeError:
-            public = [key for key in vars(module) if not key.startswith("_") and key != part]
+            public = [
+                key
+                for key, known in vars(module).items()
+                if not (key.startswith("_") or key == part or isinstance(known, ModuleType))
+            ]
             there = f"it has {', '.join(public[:8])}" if public else "it defines nothing"
             close = nearest(part, public)
             remedy = "check the name." if close is None else f"did you mean {close!r}?"

@@ -550,9 +550,9 @@ def test_duplicates_count_once() -> None:
     log = cs.Transitions(state, time=time, drop_duplicates=True, **rest)  # type: ignore[arg-type]
     assert log.observations.plain().tolist() == ["a", "b", "a"]
     assert log.notes[0] == "Left out 1 row that repeats another of the same trajectory and time."
-    with pytest.raises(cs.InputError, match="row 2 .*; pass drop_duplicates=True, because they are equal"):
+    with pytest.raises(cs.InputError, match=r"row 2 .*; pass drop_duplicates=True, because they are equal"):
         cs.Transitions(state, time=time, **rest)  # type: ignore[arg-type]
-    with pytest.raises(cs.InputError, match="must be different in every row.*what tells them apart"):
+    with pytest.raises(cs.InputError, match=r"must be different in every row.*what tells them apart"):
         cs.Transitions(["a", "b", "a", "a", "b"], time=time, drop_duplicates=True, **rest)  # type: ignore[arg-type]
 
 

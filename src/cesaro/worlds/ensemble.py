@@ -32,6 +32,8 @@ GAIN = 1e-4
 LOOKED_AT = 4_096
 # Rows to a leaf of the tree of residuals, and leaves.
 LEAF_ROWS, LEAVES = 30, 64
+# At least this part of held-out residuals' variance is noise.
+LEAST_NOISE = 0.25
 # Squared residuals count for at most so many times their mean where the tree looks for differences.
 WINSOR = 25.0
 
@@ -71,7 +73,7 @@ class Bags(NamedTuple):
 
     def first(self) -> "Bags":
         """Of one member alone."""
-        return Bags(*(part[:1] for part in self))
+        return Bags(self.own[:1], self.held_out[:1], self.is_held_out[:1], self.times[:1])
 
 
 def bags(groups: Codes, members: int, rng: np.random.Generator) -> Bags:
@@ -183,13 +185,31 @@ def fit(
     pool = np.flatnonzero(times > 0)
     residuals = (rows.numbers[pool] - total[pool] / times[pool, None]).astype(np.float32)
     residuals = np.where(rows.known[pool], residuals, 0.0).astype(np.float32)
+    explained = _explained(rows.numbers[pool], residuals, rows.known[pool])
+    residuals *= _without_error(networks, rows.inputs[pool[:LOOKED_AT]], residuals, float(times[pool].mean()))
     tree, order, starts, ends = _leaves(rows.inputs[pool], residuals, bag.times[:, pool])
-    varied = np.where(rows.known[pool], rows.numbers[pool], np.nan)
+    return Ensemble(networks, count, sizes, residuals, pool, tree, order, starts, ends, explained, losses, steps)
+
+
+def _explained(numbers: Float32, residuals: Float32, known: NDArray[np.bool_]) -> Array:
+    """The share of each column's variance, `[k]`."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        explained = 1 - (residuals**2).mean(axis=0) / np.nanvar(varied, axis=0)
-    return Ensemble(
-        networks, count, sizes, residuals, pool, tree, order, starts, ends, np.asarray(explained), losses, steps
-    )
+        return np.asarray(1 - (residuals**2).mean(axis=0) / np.nanvar(np.where(known, numbers, np.nan), axis=0))
+
+
+def _without_error(networks: Any, inputs: Float32, residuals: Float32, times: float) -> Float32:
+    """What to multiply residuals by, `[k]`, so that they are as large as the noise alone.
+
+    Held out, they also hold the error of the prediction: a mean over `times` bootstraps errs by the variance of one, which is
+    what the log's own sampling does to all of them, and by that over `times`. One network alone cannot tell.
+    """
+    members = len(jax.tree.leaves(networks)[0])
+    if members < 2 or not residuals.size:
+        return np.ones(residuals.shape[1], np.float32)
+    outputs = _outputs(networks, np.broadcast_to(inputs, (members, *inputs.shape)))[:, :, : residuals.shape[1]]
+    between = np.asarray(outputs).var(axis=0, ddof=1).mean(axis=0)
+    size = np.maximum((residuals**2).mean(axis=0), 1e-12)
+    return np.asarray(np.sqrt(np.clip(1 - between * (1 + 1 / times) / size, LEAST_NOISE, 1.0)), np.float32)
 
 
 def _leaves(inputs: Float32, residuals: Float32, times: NDArray[np.int32]) -> tuple[Any, Codes, Codes, Codes]:

@@ -454,7 +454,7 @@ def test_negative_density_ratio() -> None:
     sums = {**subject.totals.sums, "ratio_size": 1.0, "ratio_negative": 0.2}
     some = negative_ratio(replace(subject, totals=replace(subject.totals, sums=sums)))
     assert some.verdict == "caution"
-    assert "there is nothing to paste" in some.remedy
+    assert "cannot be told apart from this" in some.remedy
 
 
 def test_agreement_of_features() -> None:

@@ -188,10 +188,11 @@ def _lost(outline: Outline, ordered: Ordered, rows: int) -> NDArray[np.bool_] | 
 
 def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Equal numbers for equal entries."""
-    if is_list(basic_type(column.type)):
-        column = pa.chunked_array([pa.array(list(map(repr, column.to_pylist())), pa.string())])
     if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
+        try:
+            column = column.dictionary_encode()
+        except pa.ArrowNotImplementedError:  # lists, maps and the like
+            column = pa.chunked_array([pa.array(list(map(repr, column.to_pylist())), pa.string())]).dictionary_encode()
     return column.unify_dictionaries().combine_chunks().indices.fill_null(-1).to_numpy().astype(np.int64)
 
 

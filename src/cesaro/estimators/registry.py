@@ -8,8 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from cesaro.devices import starting_jax
 from cesaro.errors import InputError
-from cesaro.linear.methods import CLOSED_FORM
-from cesaro.linear.methods import METHODS as LEARNED
+from cesaro.linear.methods import CLOSED_FORM, FORMS
 from cesaro.policies import python_file
 
 Kind: TypeAlias = Literal["closed form", "learned", "world"]
@@ -60,8 +59,8 @@ METHODS: dict[str, Method] = {
         Method(DEFAULT, _CLOSED, "closed form", True, True, "the closed form in features chosen for the log"),
         Method(CLOSED_FORM, _CLOSED, "closed form", True, True, "the same by its name"),
         *(
-            Method(name, _LEARNED, "learned", True, name != "gradient-dice", "learned step by step", {"method": name})
-            for name in LEARNED
+            Method(name, _LEARNED, "learned", True, not form.learns_ratio, "learned step by step", {"method": name})
+            for name, form in FORMS.items()
         ),
         Method("world", ("cesaro.worlds", "WorldRate"), "world", True, True, "the target run in a learned process"),
     )

@@ -95,6 +95,18 @@ def test_equal_rates_are_said_to_be_equal(found: cs.Comparison) -> None:
     assert "The lead over 'middle'" not in str(twice)
 
 
+@pytest.mark.parametrize(
+    ("difference", "words"),
+    [(-0.5, "The log itself earned more"), (0.01, "is within noise of"), (0.5, "")],
+)
+def test_a_log_that_did_better_is_named(found: cs.Comparison, difference: float, words: str) -> None:
+    best = found.ranking[0]
+    changed = replace(best, difference=Estimate(difference, 0.1, 100.0))
+    text = str(replace(found, evaluations={**found.evaluations, best.name: changed}))
+    assert ("log itself earned" in text.split("Reward")[0]) == bool(words)
+    assert words in " ".join(text.split())
+
+
 def test_unknown_names_are_refused(found: cs.Comparison) -> None:
     with pytest.raises(cs.InputError, match="two different names among"):
         found.beyond_noise("high", "other")

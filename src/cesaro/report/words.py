@@ -155,6 +155,8 @@ def comparison_sentences(comparison: Comparison) -> Iterable[str]:
     ranked, unranked = comparison.ranking, comparison.unranked
     if len(ranked) > 1:
         yield from _leads(comparison, ranked)
+    if ranked and not any(one.is_logged for one in comparison.evaluations.values()):
+        yield from _log_beside(ranked[0])
     if unranked:
         names = _listed([one.name for one in unranked])
         wrong = dict.fromkeys(name for one in unranked for name in reasons(one))
@@ -196,6 +198,23 @@ def _leads(comparison: Comparison, ranked: Sequence[Evaluation]) -> Iterable[str
     clear = sum(comparison.beyond_noise(a, b) is True for a, b in comparison.differences)
     if total > len(others):
         yield f"Of all {total} differences, {clear} {'is' if clear == 1 else 'are'} beyond noise."
+
+
+def _log_beside(best: Evaluation) -> Iterable[str]:
+    """Whether the first does better than what was done so far: a ranking alone does not tell."""
+    low, high = best.difference.interval(best.confidence)
+    if not math.isfinite(high - low):
+        return
+    verbs, log = _VERBS[best.cost is not None], spoken(best)
+    logged = f"{numbers(log.behavior, log.confidence, decimals_of(log))[0]} {log.unit or 'per step'}"
+    if high < 0:
+        more = "more" if best.cost is None else "less"
+        yield (
+            f"The log itself {verbs.past} {more}, {logged}, and that is beyond noise: none of these policies is shown to be "
+            "better."
+        )
+    elif low <= 0:
+        yield f"What the log itself {verbs.past}, {logged}, is within noise of '{best.name}'."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -186,14 +186,15 @@ def _lost(outline: Outline, ordered: Ordered, rows: int) -> NDArray[np.bool_] | 
     return np.append(apart, False)
 
 
-def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Equal numbers for equal entries."""
-    if not pa.types.is_dictionary(column.type):
-        try:
-            column = column.dictionary_encode()
-        except pa.ArrowNotImplementedError:  # lists, maps and the like
-            column = pa.chunked_array([pa.array(list(map(repr, column.to_pylist())), pa.string())]).dictionary_encode()
-    return column.unify_dictionaries().combine_chunks().indices.fill_null(-1).to_numpy().astype(np.int64)
+def _codes(column: pa.ChunkedArray, at: Rows) -> NDArray[np.int64]:
+    """Equal numbers for equal entries, of some rows."""
+    try:
+        part = column.take(at)
+        part = part if pa.types.is_dictionary(part.type) else part.dictionary_encode()
+        return part.unify_dictionaries().combine_chunks().indices.fill_null(-1).to_numpy().astype(np.int64)
+    except pa.ArrowNotImplementedError:  # lists, maps and the like
+        entries = column.to_pylist()
+        return np.unique([repr(entries[row]) for row in at.tolist()], return_inverse=True)[1].astype(np.int64)
 
 
 def no_weight(outline: Outline) -> InputError:
@@ -333,7 +334,7 @@ class Assembly:
         keys = [
             group,
             *([] if ended is None else [ended[at]]),
-            *(_codes(self._columns[name].take(at)) for name in self._columns),
+            *(_codes(self._columns[name], at) for name in self._columns),
         ]
         found = np.lexsort((at, *keys))
         equal = np.ones(len(at) - 1, dtype=np.bool_)

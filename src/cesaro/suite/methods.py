@@ -18,10 +18,9 @@ import numpy as np
 from cesaro.data import Log
 from cesaro.data.values import Categories, Values
 from cesaro.errors import CesaroError, ClusterError, InputError, UserMemoryError
-from cesaro.estimators import DiffLSTD
+from cesaro.estimators import DiffLSTD, registry
 from cesaro.evaluation import evaluate
 from cesaro.fingerprints import fingerprint
-from cesaro.linear.methods import METHODS as LEARNED
 from cesaro.policies import Policy, python_file
 
 CONFIDENCE = 0.95
@@ -110,13 +109,17 @@ def methods() -> dict[str, Method]:
         *(Method(name, "closed", partial(_map, name), _NUMBERS) for name in MAPS),
         Method("disagreement", "closed", _not_asked, _NUMBERS, TOGETHER),
         Method("log", "closed", _logged),
-        *(Method(name, "learned", partial(_evaluated, name)) for name in LEARNED),
+        *(Method(name, "learned", partial(_evaluated, name)) for name in _of_kind("learned")),
         Method("neural diff-sgq", "network", _neural, _NUMBERS),
         Method("last layer", "network", _last_layer, _NUMBERS),
         Method("fitted q", "network", _fitted_q, _NUMBERS),
-        Method("world", "world", partial(_evaluated, "world")),
+        *(Method(name, "world", partial(_evaluated, name)) for name in _of_kind("world")),
     ]
     return {method.name: method for method in found}
+
+
+def _of_kind(kind: str) -> list[str]:
+    return [name for name, method in registry.METHODS.items() if method.kind == kind]
 
 
 def chosen(name: str) -> Method:

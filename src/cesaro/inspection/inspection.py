@@ -230,8 +230,15 @@ def inspect(
         source: what `cesaro.read` takes: a path, a frame, a table or arrays.
         policy: the policy in the proposed command, which is tried on the log where no name says what the action is; "logged" is
             what the log did.
-        observation, action, reward, cost, trajectory, time, terminated, truncated: columns of which you know the role, as
-            `cesaro.read` takes them; False: none has it. The rest of the proposal follows from these.
+        observation: columns of which you know the role, as `cesaro.read` takes them, here and below; False: none has it. The
+            rest of the proposal follows from these.
+        action: likewise.
+        reward: likewise.
+        cost: likewise, in place of `reward`.
+        trajectory: likewise.
+        time: likewise.
+        terminated: likewise.
+        truncated: likewise.
         ignore: columns that have no role.
 
     Example:

@@ -187,13 +187,16 @@ def _lost(outline: Outline, ordered: Ordered, rows: int) -> NDArray[np.bool_] | 
 
 
 def _codes(column: pa.ChunkedArray, at: Rows) -> NDArray[np.int64]:
-    """Equal numbers for equal entries, of some rows."""
+    """Equal numbers for equal entries, of some rows; what Arrow cannot compare counts as different."""
     try:
         part = column.take(at)
         part = part if pa.types.is_dictionary(part.type) else part.dictionary_encode()
         return part.unify_dictionaries().combine_chunks().indices.fill_null(-1).to_numpy().astype(np.int64)
     except pa.ArrowNotImplementedError:  # lists, maps and the like
-        entries = column.to_pylist()
+        try:
+            entries = column.to_pylist()
+        except (pa.ArrowException, OverflowError, ValueError):  # dates beyond Python's
+            return np.arange(len(at))
         return np.unique([repr(entries[row]) for row in at.tolist()], return_inverse=True)[1].astype(np.int64)
 
 

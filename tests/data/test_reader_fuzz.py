@@ -163,6 +163,15 @@ def test_any_table(case: tuple[pa.Table, dict[str, Any]]) -> None:
     attempt(table, **options)
 
 
+@given(tables())
+@settings(fuzzed)
+def test_any_table_whose_times_repeat(case: tuple[pa.Table, dict[str, Any]]) -> None:
+    """Rows of equal time are compared entry by entry, whatever their types."""
+    table, options = case
+    table = table.drop_columns(["time"]) if "time" in table.column_names else table
+    attempt(table.append_column("time", pa.array(np.zeros(len(table)))), **options | {"time": "time"})
+
+
 @given(tables(), st.sampled_from(["parquet", "arrow"]))
 @settings(fuzzed, max_examples=80)
 def test_any_table_in_a_file(tmp_path: Path, case: tuple[pa.Table, dict[str, Any]], suffix: str) -> None:

@@ -191,7 +191,8 @@ def _codes(column: pa.ChunkedArray, at: Rows) -> NDArray[np.int64]:
     try:
         part = column.take(at)
         part = part if pa.types.is_dictionary(part.type) else part.dictionary_encode()
-        return part.unify_dictionaries().combine_chunks().indices.fill_null(-1).to_numpy().astype(np.int64)
+        indices = part.unify_dictionaries().combine_chunks().indices.cast(pa.int64())  # before -1: they may be unsigned
+        return np.asarray(indices.fill_null(-1).to_numpy(), dtype=np.int64)
     except pa.ArrowNotImplementedError:  # lists, maps and the like
         try:
             entries = column.to_pylist()

@@ -73,6 +73,17 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="module")
+def adam_is_allowed() -> Iterator[None]:
+    """Optax's Adam raises a float to an integer power, which the tests' strict setting forbids, in every thread."""
+    import jax
+
+    strict = jax.config.jax_numpy_dtype_promotion  # type: ignore[attr-defined]
+    jax.config.update("jax_numpy_dtype_promotion", "standard")
+    yield
+    jax.config.update("jax_numpy_dtype_promotion", strict)
+
+
+@pytest.fixture(scope="module")
 def plain_starts() -> Iterator[None]:
     """Networks start at numbers that nobody draws, where a test is not about starts: to draw takes seconds to compile."""
     import jax

@@ -2,13 +2,11 @@
 
 import copy
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import optax
 import pytest
@@ -26,7 +24,10 @@ from cesaro.features.networks import NetworkInputs
 from cesaro.learning import checkpoints, engine
 from cesaro.policies import attach
 
-pytestmark = [pytest.mark.usefixtures("plain_starts"), pytest.mark.slow]  # networks take seconds to compile
+pytestmark = [
+    pytest.mark.usefixtures("plain_starts", "adam_is_allowed"),
+    pytest.mark.slow,
+]  # networks take seconds to compile
 
 Array = NDArray[np.float64]
 STATES, ACTIONS, ROWS = 4, 2, 2_000
@@ -43,16 +44,9 @@ STATE, ACTION = np.divmod(np.arange(STATES * ACTIONS), ACTIONS)
 
 
 @pytest.fixture(autouse=True)
-def _small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fifty records at a time (25 of Diff-GQ2): a fit can be killed half-way, and all compile one shape.
-
-    Optax's Adam raises a float to an integer power, which the tests' strict setting forbids, in every thread.
-    """
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty records at a time (25 of Diff-GQ2): a fit can be killed half-way, and all compile one shape."""
     monkeypatch.setattr(engine, "DRAWN_AHEAD", STEPS * BATCH * 3 // 2)
-    strict = jax.config.jax_numpy_dtype_promotion  # type: ignore[attr-defined]
-    jax.config.update("jax_numpy_dtype_promotion", "standard")
-    yield
-    jax.config.update("jax_numpy_dtype_promotion", strict)
 
 
 @cache

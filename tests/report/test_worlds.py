@@ -13,11 +13,11 @@ import pytest
 
 import cesaro as cs
 from cesaro.data.values import Categories
+from cesaro.diagnostics.worlds import Residual
 from cesaro.report.html import evaluation_page
 from cesaro.report.pictures import OF_WORLDS, pictures, rates_picture
 from cesaro.report.style import svg
 from cesaro.worlds import WorldRate, ensemble, estimator, networks, process
-from cesaro.worlds.residual import Residual
 
 pytestmark = pytest.mark.slow
 ROWS = 2_000

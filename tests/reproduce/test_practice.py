@@ -54,15 +54,12 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def lenient() -> Iterator[None]:
-    """Optax's Adam multiplies numbers of several types. Runs are on threads of their own, which a context would not reach."""
-    names = ("jax_numpy_dtype_promotion", "jax_numpy_rank_promotion")
-    before = [getattr(jax.config, name) for name in names]
-    for name, value in zip(names, ("standard", "allow")):
-        jax.config.update(name, value)
+def lenient(adam_is_allowed: None) -> Iterator[None]:
+    """It also joins numbers of several ranks. Runs are on threads of their own, which a context would not reach."""
+    strict = jax.config.jax_numpy_rank_promotion  # type: ignore[attr-defined]
+    jax.config.update("jax_numpy_rank_promotion", "allow")
     yield
-    for name, value in zip(names, before):
-        jax.config.update(name, value)
+    jax.config.update("jax_numpy_rank_promotion", strict)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,9 +1,7 @@
 """Residuals with the rate held, where they are known."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
@@ -12,16 +10,7 @@ from cesaro.reproduce.practice import Config
 from cesaro.reproduce.practice.held import SHARES, held_residuals
 from cesaro.reproduce.practice.logs import Case
 
-pytestmark = pytest.mark.usefixtures("plain_starts")
-
-
-@pytest.fixture(autouse=True)
-def _adam_is_allowed() -> Iterator[None]:
-    """Optax's Adam raises a float to an integer power, which the tests' strict setting forbids, in every thread."""
-    strict = jax.config.jax_numpy_dtype_promotion  # type: ignore[attr-defined]
-    jax.config.update("jax_numpy_dtype_promotion", "standard")
-    yield
-    jax.config.update("jax_numpy_dtype_promotion", strict)
+pytestmark = pytest.mark.usefixtures("plain_starts", "adam_is_allowed")
 
 
 def act(observations: Any) -> Any:

@@ -1,7 +1,6 @@
 """The stall study: its problem against simulation and the Bellman equation, its measures against closed forms, its verdict."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from cesaro.reproduce.stall import networks as stall_networks
 from cesaro.reproduce.stall.networks import CURVES, METHODS, SHARES
 from cesaro.reproduce.stall.problem import Problem
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plain_starts")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plain_starts", "adam_is_allowed")]
 
 SMALL: dict[str, Any] = {
     **stall.QUICK,
@@ -35,15 +34,6 @@ SMALL: dict[str, Any] = {
     "held_steps": 12,
     "width": 4,
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _adam_is_allowed() -> Iterator[None]:
-    """Optax mixes dtypes, which the suite forbids elsewhere."""
-    strict = jax.config.jax_numpy_dtype_promotion  # type: ignore[attr-defined]
-    jax.config.update("jax_numpy_dtype_promotion", "standard")
-    yield
-    jax.config.update("jax_numpy_dtype_promotion", strict)
 
 
 @pytest.fixture(scope="module")

@@ -70,6 +70,17 @@ def test_a_score_by_hand() -> None:
     assert board.score("m", "b") is None
 
 
+def test_what_a_verdict_is_worth() -> None:
+    wrong = {"rate": 2.0, "low": 1.9, "high": 2.1}
+    board = _board({}, {"log": 1, **wrong}, {"system": "b", **wrong}, {"log": 2, "verdict": "bad"})
+    found = board.judged("m", "ok")
+    assert found is not None
+    assert (found.answers, found.wrong, found.held) == (3, 2, 1)  # both systems together
+    assert (found.wrong_low, found.wrong_high) == pytest.approx((0.0943, 0.9916), abs=1e-4)
+    assert board.judged("m", "caution") is None
+    assert "2 (67%; 9% to 99%)" in str(board)
+
+
 def test_over_systems_errors_have_geometric_means() -> None:
     board = _board({}, {"system": "b", "rate": 2.0, "low": 1.9, "high": 2.1})
     overall = board.overall("m")

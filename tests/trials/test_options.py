@@ -78,7 +78,7 @@ TRIALS = [
     option("--address auto", "address is for the engine 'ray' alone. Got 'auto'; take --engine ray."),
     option(
         "--approximator mlp",
-        "--approximator is for learned methods, and auto is the closed form. Got --approximator mlp;",
+        "--approximator is for learned methods, and auto is none. Got --approximator mlp;",
     ),
     option("--set steps=5", "The method 'auto' has no setting steps; it has address, checkpoint, draws"),
     option("--set steps", "--set must be NAME=VALUE, each name once. Got 'steps'."),

@@ -1,17 +1,17 @@
 """Worlds of logs with numbers: columns keep their kinds, rates and moments are right, and wrong input is refused."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
 import cesaro as cs
 from cesaro.errors import InputError
 from cesaro.worlds import ensemble
+from cesaro.worlds import world as world_module
 from cesaro.worlds.space import Advance, Columns, Space
 
+pytestmark = pytest.mark.usefixtures("adam_is_allowed")
 ROWS = 3_000
 
 
@@ -44,17 +44,8 @@ def _still(seen: Any) -> Any:
     return np.zeros(len(seen["x"]))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def lenient() -> Iterator[None]:
-    """Optax's Adam raises a float to an integer power, which the tests' strict setting forbids."""
-    strict = jax.config.jax_numpy_dtype_promotion  # type: ignore[attr-defined]
-    jax.config.update("jax_numpy_dtype_promotion", "standard")
-    yield
-    jax.config.update("jax_numpy_dtype_promotion", strict)
-
-
 @pytest.fixture(scope="module")
-def world(lenient: None) -> Any:
+def world(adam_is_allowed: None) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ensemble, "MOST_STEPS", 1_200)
         return cs.World(quiet=True, widths=(32, 32)).fit(_plant())
@@ -74,6 +65,18 @@ def test_columns_are_taken_apart_and_put_together() -> None:
     numbers, is_far = space.bounded(np.array([[-9.0, 10.6, 3.0, 7.0], [0.0, 3.2, 3.0, 7.0]]))
     assert numbers[:, 1].tolist() == [10.0, 3.0]
     assert is_far.tolist() == [not space.is_low_bound[0], False]
+
+
+def test_blocks_of_a_long_log_do_not_go_on_from_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world_module, "MOST_ROWS", 400)
+    monkeypatch.setattr(world_module, "BLOCK", 100)
+    log = _plant(2_000)
+    rows = world_module._rows(log, 0)
+    assert len(rows) == 400
+    assert not rows.follows[::100].any()
+    inside = np.flatnonzero(rows.follows)
+    now, later = rows.observations.take(inside), rows.next_observations.take(inside - 1)
+    assert now.equals(later).all()
 
 
 def test_only_what_advances_by_itself_does_so() -> None:

@@ -480,13 +480,13 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_learned(method: str, approximator: str) -> None:
-    """The closed form takes no approximator."""
+    """Other methods take no approximator."""
     from cesaro.estimators import registry
     from cesaro.linear import METHODS
 
     if registry.method(method).kind != "learned":
         raise InputError(
-            f"--approximator is for learned methods, and {method} is the closed form. Got --approximator {approximator}; "
+            f"--approximator is for learned methods, and {method} is none. Got --approximator {approximator}; "
             f"add --method and one of {', '.join(METHODS)}."
         )
 

@@ -28,8 +28,7 @@ OUTLIER_BAD = 0.5
 # Rows that the variance rests on; of normal rows a third counts. The relative error of the variance is one over its root.
 RESTS_CAUTION, RESTS_BAD = 30.0, 3.0
 # How lopsided they are, as rows: 800 exponential ones count 200. Both cautions were chosen by `python -m benchmarks verdicts`.
-# A handful of rare events makes an interval rough, and not wrong: those that rested on fewer than ten rows held the truth on 11
-# of 11 logs of development systems. One row or two tell nothing of how they vary.
+# A handful of rare events makes an interval rough, and not wrong; one row or two tell nothing of how they vary.
 LOPSIDED_CAUTION, LOPSIDED_BAD = 200.0, 3.0
 TOP = 0.001
 # Of the most influential rows, how many are named.

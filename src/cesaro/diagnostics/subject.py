@@ -11,7 +11,7 @@ from cesaro.checks import Array
 from cesaro.closed_forms import dense, tabular
 from cesaro.closed_forms.plug_in import PlugIn
 from cesaro.data import Log
-from cesaro.diagnostics.worlds import Learned
+from cesaro.diagnostics.worlds import WorldFacts
 from cesaro.features import OneHot, sample_rows
 from cesaro.features.networks import Members
 from cesaro.passes.influence import ClosedForm, Series, Totals, influence
@@ -138,7 +138,7 @@ class Subject:
     runs: Runs | None = None
     label: str = ""
     networks: NetworkFeatures | None = None
-    world: Learned | None = None
+    world: WorldFacts | None = None
 
     @property
     def is_linear(self) -> bool:

@@ -29,15 +29,32 @@ ENDS_CAUTION, ENDS_BAD = 1.5, 4.0
 
 
 @dataclass(frozen=True)
-class Learned:
+class Residual:
+    """What held-out rows say about a world and a target.
+
+    Attributes:
+        value: how much more the target earns than the world says, by these rows.
+        standard_error: over trajectories or blocks.
+        rows: an effective number of rows behind it.
+        outside: the share of the target's pairs that lie further out than all but a thousandth of the log's.
+        memory: the share of a column's variance that the row before explains beyond the world, held out; the largest of all.
+    """
+
+    value: float
+    standard_error: float
+    rows: float
+    outside: float
+    memory: float
+
+
+@dataclass(frozen=True)
+class WorldFacts:
     """What a learned world says about itself.
 
     Attributes:
         control, control_error: what the log's own behavior earns in it; None if that depends on the start.
         spread: of the target's rate over members.
-        residual, residual_error: by how much held-out rows say that the target earns more; None of a discrete log, and so below.
-        outside: the share of the target's pairs beyond the log.
-        memory: the share of a column's variance that the row before explains beyond the world.
+        residual: what held-out rows say; None of a discrete log, and so below.
         explained: the share of variance explained, by column, held out.
         far: the share of steps held back near the log.
         jumps, logged_jumps: the share of steps with a reset or an end, of the target and in the log.
@@ -46,10 +63,7 @@ class Learned:
     control: float | None
     control_error: float
     spread: float
-    residual: float | None
-    residual_error: float | None
-    outside: float | None
-    memory: float | None
+    residual: Residual | None
     explained: dict[str, float] | None
     far: float
     jumps: float
@@ -132,24 +146,9 @@ def world(subject: "Subject") -> Iterator[Diagnostic]:
     low, high = subject.estimate.interval()
     half = max((high - low) / 2, 1e-300)
     yield _control(subject, found, half)
-    if found.residual is not None and found.residual_error is not None:
-        yield _residual(found.residual, found.residual_error, half)
     yield _members(subject, found)
-    if found.outside is not None:
-        yield OUTSIDE.found(
-            found.outside,
-            at_most(found.outside, OUTSIDE_CAUTION, OUTSIDE_BAD),
-            f"The target spends {percent(found.outside)} of its time in the world further out than all but a thousandth of "
-            "the log.",
-            "Collect data there, or evaluate a policy closer to the log.",
-        )
-    if found.memory is not None:
-        yield HIDDEN.found(
-            found.memory,
-            at_most(found.memory, MEMORY_CAUTION, MEMORY_BAD),
-            f"The row before explains {percent(max(0.0, found.memory))} of a column's variance beyond what the world knows.",
-            "The columns may not show all of the state: add columns, or the last values of those that there are.",
-        )
+    if found.residual is not None:
+        yield from _held_out(found.residual, half)
     if found.explained is not None:
         worst = min(found.explained, key=lambda name: found.explained[name] if found.explained else 0.0)
         share = found.explained[worst]
@@ -176,7 +175,7 @@ def world(subject: "Subject") -> Iterator[Diagnostic]:
         )
 
 
-def _control(subject: "Subject", found: Learned, half: float) -> Diagnostic:
+def _control(subject: "Subject", found: WorldFacts, half: float) -> Diagnostic:
     if found.control is None:
         return CONTROL.found(
             None,
@@ -195,18 +194,31 @@ def _control(subject: "Subject", found: Learned, half: float) -> Diagnostic:
     )
 
 
-def _residual(value: float, error: float, half: float) -> Diagnostic:
-    is_there = abs(value) > NOISE * error
-    verdict: Verdict = at_most(abs(value) / half, RESIDUAL_CAUTION, RESIDUAL_BAD) if is_there else "ok"
-    return RESIDUAL.found(
-        value,
-        verdict,
-        f"By rows that it did not learn from, the world is off by {value:.3g} ± {NOISE * error:.2g} where the target goes.",
+def _held_out(found: Residual, half: float) -> Iterator[Diagnostic]:
+    is_there = abs(found.value) > NOISE * found.standard_error
+    yield RESIDUAL.found(
+        found.value,
+        at_most(abs(found.value) / half, RESIDUAL_CAUTION, RESIDUAL_BAD) if is_there else "ok",
+        f"By rows that it did not learn from, the world is off by {found.value:.3g} ± {NOISE * found.standard_error:.2g} "
+        "where the target goes.",
         "Take the closed form beside it, or collect more rows where the target goes.",
+    )
+    yield OUTSIDE.found(
+        found.outside,
+        at_most(found.outside, OUTSIDE_CAUTION, OUTSIDE_BAD),
+        f"The target spends {percent(found.outside)} of its time in the world further out than all but a thousandth of "
+        "the log.",
+        "Collect data there, or evaluate a policy closer to the log.",
+    )
+    yield HIDDEN.found(
+        found.memory,
+        at_most(found.memory, MEMORY_CAUTION, MEMORY_BAD),
+        f"The row before explains {percent(max(0.0, found.memory))} of a column's variance beyond what the world knows.",
+        "The columns may not show all of the state: add columns, or the last values of those that there are.",
     )
 
 
-def _members(subject: "Subject", found: Learned) -> Diagnostic:
+def _members(subject: "Subject", found: WorldFacts) -> Diagnostic:
     difference = abs(subject.estimate.value - subject.behavior.value)
     scale = max(difference, ERRORS * float(np.nan_to_num(subject.behavior.standard_error)))
     return MEMBERS.found(

@@ -64,6 +64,11 @@ class Row:
         return (self.rate - self.truth) / self.scale
 
     @property
+    def is_wrong(self) -> bool:
+        """Whether it errs by more than a tenth of the scale, or is no answer."""
+        return not abs(self.error) <= WRONG
+
+    @property
     def in_standard_errors(self) -> float:
         """The error."""
         return (self.rate - self.truth) / self.standard_error if self.standard_error > 0 else math.nan
@@ -112,6 +117,21 @@ class Score(NamedTuple):
     false_oks: int
     seconds: float
     megabytes: float
+
+
+class Judged(NamedTuple):
+    """The answers of one verdict.
+
+    Attributes:
+        wrong: those that err by more than a tenth of the scale, with the binomial bounds of their share.
+        held: those whose interval holds the truth.
+    """
+
+    answers: int
+    wrong: int
+    wrong_low: float
+    wrong_high: float
+    held: int
 
 
 class Ranks(NamedTuple):
@@ -249,7 +269,7 @@ class Scoreboard:
             interval_score=_mean(row.interval_score for row in answers),
             ok=len(oks) / len(rows) if method in self.with_verdicts else math.nan,
             oks=len(oks),
-            false_oks=sum(not abs(row.error) <= WRONG for row in oks),
+            false_oks=sum(row.is_wrong for row in oks),
             seconds=_mean(row.seconds for row in rows),
             megabytes=_mean(row.megabytes for row in rows),
         )
@@ -310,6 +330,14 @@ class Scoreboard:
             if row.method == method and row.fault == faulty and row.part == "main" and (faulty or row.is_apart):
                 found.setdefault(row.verdict, []).append(row)
         return found
+
+    def judged(self, method: str, verdict: str) -> Judged | None:
+        """What a verdict is worth, over all logs of systems with a right answer; None: it was never said."""
+        rows = self.verdicts(method).get(verdict)
+        if not rows:
+            return None
+        wrong = sum(row.is_wrong for row in rows)
+        return Judged(len(rows), wrong, *_bounds(wrong, len(rows)), sum(row.covers for row in rows))
 
     def summary(self) -> dict[str, Any]:
         """In a few numbers: every method on each side and kind of systems, at both sizes."""

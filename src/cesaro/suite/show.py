@@ -10,7 +10,7 @@ import numpy as np
 from cesaro.report import style
 from cesaro.reproduce import study
 from cesaro.suite.design import BASE, LARGE, Cell
-from cesaro.suite.scoreboard import JUDGED, WRONG, Overall, Row, Score, Scoreboard
+from cesaro.suite.scoreboard import JUDGED, WRONG, Judged, Overall, Row, Score, Scoreboard
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,7 +29,7 @@ LEGEND = (
 
 
 def write(board: Scoreboard, work: study.Folder) -> None:
-    """All answers, scores by system, overall scores, ranks, verdicts on faulty systems, and three pictures per side."""
+    """All answers, scores by system, overall scores and ranks, what verdicts are worth, faults, and three pictures per side."""
     rows = board.table()
     names = list(dict.fromkeys(name for row in rows for name in row))
     study.write_csv(work.file("answers.csv"), names, ([row.get(name) for name in names] for row in rows))
@@ -75,7 +75,18 @@ def _write_scores(board: Scoreboard, work: study.Folder) -> None:
         for rows in [_judged(part, method, system)]
         if rows
     ]
+    judged = [(side, *row) for side in board.sides for row in _judgements(board.on_side(side))]
+    study.write_csv(work.file("verdicts.csv"), ("side", "method", "verdict", *Judged._fields), judged)
     study.write_csv(work.file("faults.csv"), ("side", "system", "method", "logs", *VERDICTS), faults)
+
+
+def _judgements(board: Scoreboard) -> list[tuple[Any, ...]]:
+    return [
+        (method, verdict, *one)
+        for method in board.methods
+        for verdict in JUDGED
+        if (one := board.judged(method, verdict)) is not None
+    ]
 
 
 def _judged(board: Scoreboard, method: str, system: str) -> list[Row]:
@@ -95,7 +106,7 @@ def text(board: Scoreboard, width: int = 120) -> str:
 
 
 def tables(board: Scoreboard) -> Iterable["Table"]:
-    """For the terminal: overall at both sizes, what is varied, and faulty systems; per side."""
+    """For the terminal: overall at both sizes, what is varied, what verdicts are worth, and faulty systems; per side."""
     for side in board.sides:
         for kind in board.on_side(side).kinds:
             part = board.on_side(side, kind)
@@ -106,6 +117,8 @@ def tables(board: Scoreboard) -> Iterable["Table"]:
             varied = [cell for cell in part.cells if cell not in (BASE, LARGE)]
             if part.systems and varied:
                 yield _varied_table(part, name, varied)
+        if _judgements(board.on_side(side)):
+            yield _verdict_table(board.on_side(side), side)
         if board.on_side(side).faulty:
             yield _fault_table(board.on_side(side), side)
 
@@ -154,6 +167,16 @@ def _varied_table(board: Scoreboard, name: str, cells: list[Cell]) -> "Table":
                 _share(one.ok),
                 false,
             )
+    return table
+
+
+def _verdict_table(board: Scoreboard, side: str) -> "Table":
+    table = study.plain_table(f"{side} systems, all logs: what a verdict is worth")
+    for name in ("method", "verdict", "answers", "err by more than 0.1 scales", "intervals that hold"):
+        table.add_column(name, justify="left" if name in ("method", "verdict") else "right")
+    for method, verdict, answers, wrong, low, high, held in _judgements(board):
+        share = f"{wrong} ({wrong / answers:.0%}; {low:.0%} to {high:.0%})"
+        table.add_row(method, verdict, str(answers), share, f"{held} ({held / answers:.0%})")
     return table
 
 

@@ -5,12 +5,10 @@ rows leave unexplained is the noise: a draw adds the residual of a row whose inp
 residuals are large. Nothing of it comes from rows that a network has learned by heart.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -54,6 +52,19 @@ class Rows(NamedTuple):
     labels: Codes
     known: NDArray[np.bool_]
     weights: Float32
+
+
+class Training(NamedTuple):
+    """How networks are trained.
+
+    Attributes:
+        widths: units of the hidden layers.
+        batch_size: rows of one step.
+    """
+
+    widths: tuple[int, ...]
+    batch_size: int
+    seed: int
 
 
 class Bags(NamedTuple):
@@ -166,21 +177,16 @@ def fit(
     sizes: tuple[int, ...],
     bag: Bags,
     *,
-    widths: tuple[int, ...],
-    batch_size: int,
-    seed: int,
+    training: Training,
     most_steps: int | None = None,
-    on_look: Callable[[int, float], None] = lambda steps, loss: None,
 ) -> Ensemble:
     """Train all members, and gather what held-out rows leave unexplained."""
-    networks, losses, steps = _train(
-        rows, sizes, bag, widths, batch_size, seed, MOST_STEPS if most_steps is None else most_steps, on_look
-    )
+    networks, losses, steps = _train(rows, sizes, bag, training, MOST_STEPS if most_steps is None else most_steps)
     count = rows.numbers.shape[1]
     total, times = np.zeros(rows.numbers.shape), bag.is_held_out.sum(axis=0)
     for member in range(len(bag.own)):
         held = np.flatnonzero(bag.is_held_out[member])
-        one = jax.tree.map(lambda leaf, m=member: leaf[m : m + 1] if eqx.is_array(leaf) else leaf, networks)
+        one = jax.tree.map(lambda leaf, m=member: leaf[m : m + 1], networks)
         total[held] += np.asarray(_outputs(one, rows.inputs[held][None]))[0, :, :count]
     pool = np.flatnonzero(times > 0)
     residuals = (rows.numbers[pool] - total[pool] / times[pool, None]).astype(np.float32)
@@ -238,21 +244,14 @@ def _leaves(inputs: Float32, residuals: Float32, times: NDArray[np.int32]) -> tu
 
 
 def _train(
-    rows: Rows,
-    sizes: tuple[int, ...],
-    bag: Bags,
-    widths: tuple[int, ...],
-    batch_size: int,
-    seed: int,
-    most_steps: int,
-    on_look: Callable[[int, float], None],
+    rows: Rows, sizes: tuple[int, ...], bag: Bags, training: Training, most_steps: int
 ) -> tuple[Any, Array, int]:
     """Networks at their best on held-out rows, their losses there, and the steps that it took."""
     members = len(bag.own)
-    key = jax.random.key(seed)
-    shape = (rows.inputs.shape[1], *widths, rows.numbers.shape[1] + sum(sizes))
+    key = jax.random.key(training.seed)
+    shape = (rows.inputs.shape[1], *training.widths, rows.numbers.shape[1] + sum(sizes))
     networks = _networks(jax.random.split(key, members), shape)
-    state = jax.vmap(_optimizer().init)(eqx.filter(networks, eqx.is_array))
+    state = jax.vmap(_optimizer().init)(networks)
     data = jax.device_put(rows._replace(labels=rows.labels.astype(np.int32)))
     own, held = jax.device_put((bag.own.astype(np.int32), bag.held_out.astype(np.int32)))
     kept, best = networks, np.full(members, np.inf)
@@ -260,7 +259,7 @@ def _train(
     while steps < most_steps:
         key, drawn = jax.random.split(key)
         networks, state, losses = _chunk(
-            networks, state, data, own, held, drawn, STEP_SIZES[size], sizes=sizes, batch_size=batch_size
+            networks, state, data, own, held, drawn, STEP_SIZES[size], sizes=sizes, batch_size=training.batch_size
         )
         steps += CHUNK
         found = np.asarray(losses, dtype=np.float64)
@@ -268,7 +267,6 @@ def _train(
         waited = 0 if (found < (1 - GAIN) * best).any() else waited + 1
         kept = _chosen(jnp.asarray(better), networks, kept)
         best = np.where(better, found, best)
-        on_look(steps, float(best.mean()))
         if waited >= PATIENCE:
             if size + 1 == len(STEP_SIZES):
                 break

@@ -10,10 +10,9 @@ from cesaro import checks
 from cesaro.checks import Array
 from cesaro.data import Log
 from cesaro.diagnostics import Subject
-from cesaro.diagnostics.worlds import Learned
+from cesaro.diagnostics.worlds import Residual, WorldFacts
 from cesaro.errors import InputError
 from cesaro.estimators.base import Estimator
-from cesaro.estimators.inputs import Inputs
 from cesaro.estimators.registry import Kind
 from cesaro.estimators.run import Run
 from cesaro.features.networks import NetworkInputs
@@ -23,7 +22,7 @@ from cesaro.passes.run import Running, run_pass
 from cesaro.passes.standard_errors import Estimate
 from cesaro.progress import stage
 from cesaro.worlds.process import Rates, Rollout
-from cesaro.worlds.residual import Residual, residual
+from cesaro.worlds.residual import residual
 from cesaro.worlds.tabular import TabularWorld
 from cesaro.worlds.world import World
 
@@ -145,16 +144,13 @@ class WorldRate(Estimator):
         fits = None if is_table else dict(self.world_.report()["explained"])
         return replace(
             super().subject_,
-            world=Learned(
+            world=WorldFacts(
                 control=None if self.control_ is None else self.control_.rate,
                 control_error=0.0
                 if self.control_ is None
                 else float(np.hypot(self.control_.spread, self.control_.error)),
                 spread=self.rates_.spread,
-                residual=None if self.residual_ is None else self.residual_.value,
-                residual_error=None if self.residual_ is None else self.residual_.standard_error,
-                outside=None if self.residual_ is None else self.residual_.outside,
-                memory=None if self.residual_ is None else self.residual_.memory,
+                residual=self.residual_,
                 explained=fits,
                 far=self.rates_.far,
                 jumps=self.rates_.jumps,
@@ -176,7 +172,7 @@ class WorldRate(Estimator):
         if self.prepared_.is_logged:
             raise InputError("The policy 'logged' has a rate and nothing else; give a policy to evaluate.")
         assert self._inputs is not None
-        seen, taken = Inputs.pairs(self._inputs, observations, actions)
+        seen, taken = self._inputs.pairs(observations, actions)
         process: Any = self.world_.process_
         count, each = len(seen), process.members * ROLLOUTS
         _, act = self.world_._target(self.prepared_.policy)
@@ -219,6 +215,3 @@ def _check_actions(log: Log, target: Any) -> None:
                 f"{target.name!r} gives others, such as {wanted[wanted[:, place] != logged[0, place]][0, place]:g}; "
                 "collect rows in which it varies."
             )
-
-
-__all__ = ["Rates", "WorldRate"]

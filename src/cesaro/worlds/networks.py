@@ -5,7 +5,6 @@ drawn from the member's probabilities; columns that advance by themselves do so.
 with a probability of its own, and leads to where a logged jump led.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from cesaro.checks import Array
 from cesaro.data.blocks import Block
 from cesaro.data.values import Values
 from cesaro.worlds import ensemble
-from cesaro.worlds.ensemble import Bags, Ensemble, Float32, Rows, bags, blocks_of
+from cesaro.worlds.ensemble import Bags, Ensemble, Float32, Rows, Training, bags, blocks_of
 from cesaro.worlds.process import Step
 from cesaro.worlds.space import Codes, Columns, Space, State, joined, one_hot
 
@@ -26,7 +25,6 @@ JUMP, MOST_JUMPS, LEAST_JUMPS = 12.0, 0.25, 10
 GLANCE = 1_000
 # Groups of rows that a bootstrap needs.
 LEAST_GROUPS = 10
-WIDTHS, BATCH = (64, 64), 256
 
 
 @dataclass(frozen=True)
@@ -167,10 +165,7 @@ def fit_networks(
     rows: Block,
     *,
     members: int,
-    seed: int,
-    widths: tuple[int, ...] = WIDTHS,
-    batch_size: int = BATCH,
-    on_look: Callable[[int, float], None] = lambda steps, loss: None,
+    training: Training,
 ) -> NetworkWorld:
     """Learn a world from rows of a log."""
     columns = Columns.of(rows.observations)
@@ -180,13 +175,11 @@ def fit_networks(
     taken = actions.of_values(rows.actions)
     inputs = joined([*states, actions.inputs(taken)])
     groups = blocks_of(rows.trajectory, len(rows), LEAST_GROUPS)
-    rng = np.random.default_rng([seed, 11])
-    bag = bags(groups, members, rng)
+    bag = bags(groups, members, np.random.default_rng([training.seed, 11]))
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights / rows.weights.mean()
     changes = np.concatenate([(following.numbers - now.numbers)[:, space.free], rows.rewards[:, None]], axis=1)
-    settings: dict[str, Any] = {"widths": widths, "batch_size": batch_size, "seed": seed}
     is_restart = _restarts(rows)
-    is_jump = _jumps(inputs, changes, weights, bag, settings) | ~_regular(space, now, following) | is_restart
+    is_jump = _jumps(inputs, changes, weights, bag, training) | ~_regular(space, now, following) | is_restart
     if not is_restart.any() and not (
         LEAST_JUMPS <= is_jump.sum() <= MOST_JUMPS * len(rows) and _lead_somewhere(space, now, following, is_jump)
     ):
@@ -200,8 +193,8 @@ def fit_networks(
         labels, sizes = np.concatenate([labels, is_jump[:, None]], axis=1), [*sizes, 2]
     numbers = np.where(known, (changes - shift) / scale, 0.0).astype(np.float32)
     learned = Rows(inputs, numbers, labels.astype(np.int64), known, weights.astype(np.float32))
-    model = ensemble.fit(learned, tuple(sizes), bag, **settings, on_look=on_look)
-    clone = _clone(taken, actions, joined(states), bag, weights, settings)
+    model = ensemble.fit(learned, tuple(sizes), bag, training=training)
+    clone = _clone(taken, actions, joined(states), bag, weights, training)
     begins = np.flatnonzero(~rows.follows)
     starts = begins if len(begins) else np.arange(1)
     return NetworkWorld(
@@ -249,7 +242,7 @@ def _regular(space: Space, now: State, following: State) -> NDArray[np.bool_]:
     return regular
 
 
-def _jumps(inputs: Float32, changes: Array, weights: Array, bag: Bags, settings: dict[str, Any]) -> NDArray[np.bool_]:
+def _jumps(inputs: Float32, changes: Array, weights: Array, bag: Bags, training: Training) -> NDArray[np.bool_]:
     """Rows that do what no other row does: found by a glance of networks that large errors do not move."""
     moves = changes[:, :-1]
     if not moves.shape[1]:
@@ -259,7 +252,7 @@ def _jumps(inputs: Float32, changes: Array, weights: Array, bag: Bags, settings:
     numbers = np.clip((moves - middle) / spread, -10.0, 10.0).astype(np.float32)
     known = np.ones(numbers.shape, np.bool_)
     rows = Rows(inputs, numbers, np.zeros((len(moves), 0), np.int64), known, weights.astype(np.float32))
-    glance = ensemble.fit(rows, (), bag.first(), **settings, most_steps=GLANCE)
+    glance = ensemble.fit(rows, (), bag.first(), training=training, most_steps=GLANCE)
     errors = (moves - middle) / spread - glance.outputs(inputs[None])[0]
     usual = np.maximum(1.4826 * np.median(np.abs(errors), axis=0), 0.05)
     return np.asarray((np.abs(errors) > JUMP * usual).any(axis=1))
@@ -273,7 +266,7 @@ def _lead_somewhere(space: Space, now: State, following: State, is_jump: NDArray
 
 
 def _clone(
-    taken: NDArray[Any], actions: Actions, states: Float32, bag: Bags, weights: Array, settings: dict[str, Any]
+    taken: NDArray[Any], actions: Actions, states: Float32, bag: Bags, weights: Array, training: Training
 ) -> Ensemble:
     """What the log does where: one network."""
     levels = actions.columns.levels
@@ -285,4 +278,4 @@ def _clone(
     learned = Rows(
         states, numbers.astype(np.float32), labels, np.ones(numbers.shape, np.bool_), weights.astype(np.float32)
     )
-    return ensemble.fit(learned, sizes, bag.first(), **settings)
+    return ensemble.fit(learned, sizes, bag.first(), training=training)

@@ -144,7 +144,6 @@ def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Genera
     steps, total, far, trace = FIRST, 0, 0.0, []
     before = np.zeros((2, members, half))
     while True:
-        keeps = total + 3 * steps > MOST_STEPS or total >= 3 * FIRST
         kept: list[tuple[Values, NDArray[Any], NDArray[np.int64]]] = []
         earned, every = np.zeros((2, members * half)), max(1, steps // max(1, SEEN // (2 * members * half)))
         jumps = 0.0
@@ -156,7 +155,7 @@ def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Genera
                 far += float(done.is_far.mean()) / 2
                 jumps += float(done.is_jump.mean()) / 2
                 row[number] = done.rewards.reshape(members, -1).mean(axis=1)
-                if keeps and step % every == 0:
+                if step % every == 0:
                     kept.append((seen, actions, np.repeat(np.arange(members), half)))
             trace.append(row.mean(axis=0))
         total += steps
@@ -165,9 +164,9 @@ def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Genera
         apart = _differ(means[0], means[1])
         moved = _differ(means.swapaxes(0, 1).reshape(members, -1), before.swapaxes(0, 1).reshape(members, -1))
         remembered = _remembered(means, before)
-        settled = total > FIRST and max(apart, moved) <= AGREE and remembered <= REMEMBERED
+        settled = total > 3 * FIRST and max(apart, moved) <= AGREE and remembered <= REMEMBERED
         goal = max(OF_SPREAD * float(by_member.std()), OF_REWARDS * float(process.rewards.std()))
-        if settled and keeps and (errors.mean() <= goal or total + 2 * steps > MOST_STEPS):
+        if settled and (errors.mean() <= goal or total + 2 * steps > MOST_STEPS):
             break
         if total + 2 * steps > MOST_STEPS:
             if apart > AGREE or remembered > REMEMBERED:

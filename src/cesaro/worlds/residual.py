@@ -5,7 +5,6 @@ r_π − r_W = E[ω (R + v(S') − W[R + v](S, A))] up to what is wrong with ω:
 well it predicts what matters to the target, where the target goes.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data.values import Values
+from cesaro.diagnostics.worlds import Residual
 from cesaro.estimators import DiffLSTD
 from cesaro.policies import Attached
 from cesaro.worlds.networks import NetworkWorld
@@ -28,25 +28,6 @@ FEATURES, RIDGE = 200, 1e-6
 DRAWS = 4
 # A ratio beyond this is taken for this.
 LARGEST_RATIO = 50.0
-
-
-@dataclass(frozen=True)
-class Residual:
-    """What held-out rows say about a world and a target.
-
-    Attributes:
-        value: how much more the target earns than the world says, by these rows.
-        standard_error: over trajectories or blocks.
-        rows: an effective number of rows behind it.
-        outside: the share of the target's pairs that lie further out than all but a thousandth of the log's.
-        memory: the share of a column's variance that the row before explains beyond the world, held out; the largest of all.
-    """
-
-    value: float
-    standard_error: float
-    rows: float
-    outside: float
-    memory: float
 
 
 def residual(world: World, target: Attached, seed: int) -> Residual:

@@ -1,6 +1,5 @@
 """The world of a discrete log: the empirical MDP, whose members are draws from what its counts leave open."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,7 +16,6 @@ from cesaro.data.log import state_numbers, state_sizes
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
 from cesaro.mdp import TabularMDP
-from cesaro.policies import Attached
 from cesaro.policies.labels import native, show
 from cesaro.worlds.process import Rates, Step
 from cesaro.worlds.space import Codes
@@ -88,8 +86,7 @@ class TabularWorld:
         alpha = sp.csr_array(sp.diags_array(self.logged.astype(np.float64)) @ (self.counts + prior))
         alpha.sort_indices()
         rows = np.repeat(np.arange(alpha.shape[0]), np.diff(alpha.indptr))
-        count = np.bincount(self.pairs, self.weights, len(self.logged))
-        mean = np.bincount(self.pairs, self.weights * self.rewards, len(self.logged)) / np.maximum(count, 1e-300)
+        count, mean = self._weight, self._mean
         around = np.bincount(self.pairs, self.weights * (self.rewards - mean[self.pairs]) ** 2, len(self.logged))
         pooled = around.sum() / max(1.0, count.sum() - np.count_nonzero(count))
         error = np.sqrt((around + PRIOR * pooled) / np.maximum(count + PRIOR, 1.0) / np.maximum(count, 1.0))
@@ -135,12 +132,10 @@ class TabularWorld:
         pairs = state.state * self.shape[1] + actions
         self._check(pairs, "simulation")
         following, rewards = np.empty(len(pairs), np.int64), np.empty(len(pairs))
-        for member, (chances, mean) in enumerate(self.drawn):
+        for member, ((chances, mean), sums) in enumerate(zip(self.drawn, self._sums)):
             own = np.flatnonzero(state.member == member)
-            sums = np.cumsum(chances.data)
-            before = np.concatenate([[0.0], sums])[chances.indptr[pairs[own]]]
-            end = sums[chances.indptr[pairs[own] + 1] - 1]
-            place = np.searchsorted(sums, before + rng.random(len(own)) * (end - before), side="right")
+            before, end = sums[chances.indptr[pairs[own]]], sums[chances.indptr[pairs[own] + 1]]
+            place = np.searchsorted(sums[1:], before + rng.random(len(own)) * (end - before), side="right")
             following[own] = chances.indices[np.minimum(place, chances.indptr[pairs[own] + 1] - 1)]
             rewards[own] = mean[pairs[own]]
         order, first, count = self._rows_of_pairs
@@ -155,9 +150,20 @@ class TabularWorld:
         return np.argsort(self.pairs, kind="stable"), np.concatenate([[0], np.cumsum(count)[:-1]]), count
 
     @cached_property
+    def _weight(self) -> Array:
+        """Of all rows of each pair, `[S · A]`."""
+        return np.asarray(np.bincount(self.pairs, self.weights, len(self.logged)))
+
+    @cached_property
     def _mean(self) -> Array:
-        count = np.maximum(np.bincount(self.pairs, minlength=len(self.logged)), 1)
-        return np.asarray(np.bincount(self.pairs, self.rewards, len(self.logged)) / count)
+        """The mean reward of each pair, `[S · A]`."""
+        earned = np.bincount(self.pairs, self.weights * self.rewards, len(self.logged))
+        return np.asarray(earned / np.maximum(self._weight, 1e-300))
+
+    @cached_property
+    def _sums(self) -> list[Array]:
+        """Of each member, its probabilities added up, from zero on."""
+        return [np.concatenate([[0.0], np.cumsum(chances.data)]) for chances, _ in self.drawn]
 
     def _check(self, pairs: Codes, where: str) -> None:
         missing = np.unique(pairs[~self.logged[pairs]])
@@ -175,7 +181,7 @@ class TabularWorld:
         """What the log would have done: the action of a logged row of the same state."""
         place = self.state_of(observations).state
         states, actions = self.shape
-        counts = np.bincount(self.pairs, self.weights, len(self.logged)).reshape(states, actions)[place]
+        counts = self._weight.reshape(states, actions)[place]
         counts = np.where(counts.sum(axis=1, keepdims=True) > 0, counts, 1.0)
         chance = rng.random((len(place), 1)) * counts.sum(axis=1, keepdims=True)
         return np.asarray((chance >= counts.cumsum(axis=1)).sum(axis=1))
@@ -188,13 +194,11 @@ class TabularWorld:
             MultichainError: the rate depends on the start.
         """
         states, actions = self.shape
+        spread = sp.csr_array((chances.ravel(), (np.repeat(np.arange(states), actions), np.arange(states * actions))))
+        begin = int(self._weight.reshape(states, actions).sum(axis=1).argmax())
         rates = []
         for step, rewards in self.drawn:
-            spread = sp.csr_array(
-                (chances.ravel(), (np.repeat(np.arange(states), actions), np.arange(states * actions)))
-            )
             chain = sp.csr_array(spread @ step)
-            begin = int(np.bincount(self.pairs // actions, minlength=states).argmax())
             inside = np.sort(breadth_first_order(chain, begin, return_predecessors=False))
             used = np.flatnonzero(np.isin(np.arange(states * actions) // actions, inside) & (chances.ravel() > 0))
             self._check(used, "long run")
@@ -223,10 +227,3 @@ def fit_tabular(rows: Block, states: Codes, *, members: int, seed: int) -> Tabul
         members,
         seed,
     )
-
-
-def table_of(world: TabularWorld, policy: Attached, draws: Callable[[Values], Array]) -> Array:
-    """The target's probabilities at all states, `[S, A]`: exact, or shares of draws."""
-    seen = world.states(np.arange(world.shape[0]))
-    chances = policy.probabilities(seen.plain())
-    return draws(seen) if chances is None else chances

@@ -1,5 +1,6 @@
 """`World`: a log in, a process out that can be run: under its own behavior, or under a policy."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -14,14 +15,13 @@ from cesaro.data.blocks import Block, joined_values
 from cesaro.data.values import Categories, Values
 from cesaro.devices import starting_jax
 from cesaro.errors import InputError
-from cesaro.features import sample_rows
 from cesaro.policies import Attached, attach
 from cesaro.progress import stage
 from cesaro.worlds.process import Act, Process, Rates, Rollout, simulated_rates
-from cesaro.worlds.tabular import TabularWorld, fit_tabular, table_of
+from cesaro.worlds.tabular import TabularWorld, fit_tabular
 
-# Rows that a world is fitted on; of a longer log a sample.
-MOST_ROWS = 1_000_000
+# Rows that a world is fitted on; of a longer log a sample, in blocks of so many rows.
+MOST_ROWS, BLOCK = 1_000_000, 1_000
 # Rows per input that networks need.
 ROWS_PER_INPUT = 50
 # Draws per state from a policy that gives no probabilities.
@@ -81,7 +81,7 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         widths = tuple(checks.count("widths", width, high=100_000) for width in self.widths)
         batch = checks.count("batch_size", self.batch_size, high=1_000_000)
         opened = log.opened(quiet=self.quiet)
-        rows = opened.part(sample_rows(len(opened), seed, MOST_ROWS))
+        rows = _rows(opened, seed)
         self.log_ = opened
         self.notes_: tuple[str, ...] = ()
         states = opened.states() if rows.actions.is_discrete else None
@@ -91,9 +91,10 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
             return self
         self.notes_ = _check_rows(rows)
         with starting_jax():
-            from cesaro.worlds.networks import fit_networks  # JAX takes a second to import
+            from cesaro.worlds.ensemble import Training  # JAX takes a second to import
+            from cesaro.worlds.networks import fit_networks
         with stage("learning the world", quiet=self.quiet):
-            self.process_ = fit_networks(rows, members=members, seed=seed, widths=widths, batch_size=batch)
+            self.process_ = fit_networks(rows, members=members, training=Training(widths, batch, seed))
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -117,16 +118,18 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         """
         target, act = self._target(policy)
         if isinstance(self.process_, TabularWorld) and not target.is_logged:
-            return self.process_.exact_rates(table_of(self.process_, target, lambda seen: self._shares(target, seen)))
+            return self.process_.exact_rates(self._chances(target, self.process_))
         return simulated_rates(self.process_, act, target.name, np.random.default_rng([self.random_state, 13]))
 
-    def _shares(self, target: Attached, seen: Values) -> Array:
-        """The target's actions at states, from many draws."""
-        rng = np.random.default_rng([self.random_state, 14])
-        assert isinstance(self.process_, TabularWorld)
-        shares = np.zeros(self.process_.shape)
+    def _chances(self, target: Attached, process: TabularWorld) -> Array:
+        """The target's probabilities at all states, `[S, A]`: exact, or shares of many draws."""
+        seen = process.states(np.arange(process.shape[0])).plain()
+        exact = target.probabilities(seen)
+        if exact is not None:
+            return exact
+        rng, shares = np.random.default_rng([self.random_state, 14]), np.zeros(process.shape)
         for _ in range(DRAWS):
-            shares[np.arange(len(seen)), target.sample(seen.plain(), rng).astype(np.int64)] += 1 / DRAWS
+            shares[np.arange(len(shares)), target.sample(seen, rng).astype(np.int64)] += 1 / DRAWS
         return shares
 
     def simulate(
@@ -166,13 +169,12 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
             actions = levels[actions]
         elif like.actions.form == "lone":
             actions = actions[:, 0]
+        plain = observations.plain()
+        names = list(plain) if isinstance(plain, dict) else ["observation"]
         kinds = {
             name: "category" if isinstance(column, Categories) else "number"
-            for name, column in zip(like.observations.names, like.observations.columns)
+            for name, column in zip(names, like.observations.columns)
         }
-        plain = observations.plain()
-        named = {} if isinstance(plain, dict) else {"observation": next(iter(kinds.values()))}
-        kinds = kinds if isinstance(plain, dict) else named
         kinds["action"] = "number" if levels is None else "category"
         return Transitions(
             plain,
@@ -208,6 +210,18 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
             "jumps": float(process.is_jump.mean()),
             "notes": list(self.notes_),
         }
+
+
+def _rows(log: Log, seed: int) -> Block:
+    """All rows; of a long log so many blocks of consecutive ones, which do not go on from each other."""
+    if len(log) <= MOST_ROWS:
+        return log.part(np.arange(len(log)))
+    rng = np.random.default_rng([seed, 10])
+    starts = np.sort(rng.choice(len(log) // BLOCK, MOST_ROWS // BLOCK, replace=False)) * BLOCK
+    found = log.part((starts[:, None] + np.arange(BLOCK)).ravel())
+    follows = found.follows.copy()
+    follows[::BLOCK] = False
+    return replace(found, follows=follows)
 
 
 def _sample(target: Attached, observations: Values, rng: np.random.Generator) -> Any:

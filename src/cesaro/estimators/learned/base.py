@@ -15,6 +15,7 @@ from cesaro.closed_forms.plug_in import PlugIn
 from cesaro.diagnostics.subject import Runs
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators.base import Estimator
+from cesaro.estimators.registry import Kind
 from cesaro.estimators.run import Run
 from cesaro.features.networks import Members
 from cesaro.learning.arguments import Method, label_of
@@ -28,6 +29,7 @@ MEDIAN = np.pi / 2
 class LearnedBase(Estimator):
     """The parameters of `Learned` and the attributes of its runs; `Learned` says what they mean."""
 
+    kind: Kind = "learned"
     # In files, in this order.
     _RUNS = (
         *("ridge_", "step_size_", "steps_", "steps_needed_", "time_constant_", "limit_", "learning_error_", "reached_"),

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import cesaro as cs
-from cesaro.worlds import ensemble
-from cesaro.worlds.ensemble import Rows
+from cesaro.worlds import training as learning
+from cesaro.worlds.training import Rows
 
 ROWS, COLUMNS, MEMBERS, WIDTHS, BATCH = 20_000, 4, 5, (64, 64), 256
 PARTICLES = 240
@@ -56,13 +56,13 @@ def training() -> str:
         np.ones((ROWS, sizes[-1]), np.bool_),
         np.ones(ROWS, np.float32),
     )
-    networks = ensemble._networks(jax.random.split(jax.random.key(0), MEMBERS), sizes)
-    state = jax.vmap(ensemble._optimizer().init)(networks)
+    networks = learning._networks(jax.random.split(jax.random.key(0), MEMBERS), sizes)
+    state = jax.vmap(learning._optimizer().init)(networks)
     own = jnp.tile(jnp.arange(ROWS, dtype=jnp.int32), (MEMBERS, 1))
     held, key = own[:, :1_024], jax.random.key(1)
     ours = (
-        best(lambda: ensemble._chunk(networks, state, rows, own, held, key, 1e-3, sizes=(), batch_size=BATCH))
-        / ensemble.CHUNK
+        best(lambda: learning._chunk(networks, state, rows, own, held, key, 1e-3, sizes=(), batch_size=BATCH))
+        / learning.CHUNK
     )
 
     @jax.jit
@@ -76,10 +76,10 @@ def training() -> str:
                     total = total + jnp.einsum("mbo,mio->mbi", out, weight).sum()
             return total * 1e-9, None
 
-        return jax.lax.scan(step, jnp.float32(0), None, length=ensemble.CHUNK)[0]
+        return jax.lax.scan(step, jnp.float32(0), None, length=learning.CHUNK)[0]
 
     inputs = [jnp.ones((MEMBERS, BATCH, size), jnp.float32) for size in sizes[:-1]]
-    bare = best(lambda: products(inputs, [weight for weight, _ in networks])) / ensemble.CHUNK
+    bare = best(lambda: products(inputs, [weight for weight, _ in networks])) / learning.CHUNK
     count = MEMBERS * BATCH * sum(2 * a * b for a, b in pairwise(sizes)) * 3
     return (
         f"training, {MEMBERS} members, {BATCH} rows, widths {WIDTHS}: {1e3 * ours:.2f} ms a step; its products alone "
@@ -94,7 +94,7 @@ def simulation(world: cs.World) -> str:
     state = process.start(PARTICLES, rng, logged=True)
     actions = np.zeros((MEMBERS * PARTICLES, 1))
     inputs = jnp.asarray(process.inputs(state, actions).reshape(MEMBERS, PARTICLES, -1))
-    bare = best(lambda: ensemble._outputs(process.model.networks, inputs), 50)
+    bare = best(lambda: learning.outputs_of(process.model.networks, inputs), 50)
     ours = best(lambda: [process.step(state, actions, rng) for _ in range(20)]) / 20
     return (
         f"simulation, {MEMBERS} × {PARTICLES} particles: {MEMBERS * PARTICLES / ours:,.0f} steps a second; the forward pass "

@@ -17,7 +17,7 @@ from cesaro.diagnostics.worlds import Residual
 from cesaro.report.html import evaluation_page
 from cesaro.report.pictures import OF_WORLDS, pictures, rates_picture
 from cesaro.report.style import svg
-from cesaro.worlds import WorldRate, ensemble, estimator, networks, process
+from cesaro.worlds import WorldRate, estimator, networks, process, training
 
 pytestmark = pytest.mark.slow
 ROWS = 2_000
@@ -36,7 +36,7 @@ def answer() -> Iterator[cs.Evaluation]:
     log = cs.Transitions(seen, push, level - queue, kinds={"queue": "number", "site": "number"})
     # Optax's Adam raises a float to an integer power, which the tests' strict setting forbids.
     with jax.numpy_dtype_promotion("standard"), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ensemble, "MOST_STEPS", 200)
+        patch.setattr(training, "MOST_STEPS", 200)
         patch.setattr(networks, "GLANCE", 200)
         for name, few in (("PARTICLES", 40), ("FIRST", 50), ("MOST_STEPS", 350)):
             patch.setattr(process, name, few)

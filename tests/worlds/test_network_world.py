@@ -1,13 +1,16 @@
 """Worlds of logs with numbers: columns keep their kinds, rates and moments are right, and wrong input is refused."""
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 import cesaro as cs
 from cesaro.errors import InputError
-from cesaro.worlds import ensemble
+from cesaro.worlds import networks, training
 from cesaro.worlds import world as world_module
 from cesaro.worlds.space import Advance, Columns, Space
 
@@ -47,7 +50,7 @@ def _still(seen: Any) -> Any:
 @pytest.fixture(scope="module")
 def world(adam_is_allowed: None) -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ensemble, "MOST_STEPS", 1_200)
+        patch.setattr(training, "MOST_STEPS", 1_200)
         return cs.World(quiet=True, widths=(32, 32)).fit(_plant())
 
 
@@ -147,7 +150,7 @@ def test_what_a_world_cannot_learn_from_is_refused() -> None:
 
 @pytest.mark.slow
 def test_an_action_that_never_varied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ensemble, "MOST_STEPS", 200)
+    monkeypatch.setattr(training, "MOST_STEPS", 200)
     rng = np.random.default_rng(0)
     actions = np.stack([rng.normal(size=400), np.full(400, 2.0)], axis=1)
     log = cs.Transitions(rng.normal(size=400), actions, rng.normal(size=400))
@@ -159,7 +162,7 @@ def test_an_action_that_never_varied(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_a_hidden_state_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ensemble, "MOST_STEPS", 600)
+    monkeypatch.setattr(training, "MOST_STEPS", 600)
     rng = np.random.default_rng(0)
     position, speed, action = np.zeros(3_001), np.zeros(3_001), rng.integers(0, 2, 3_001)
     for t in range(3_000):
@@ -174,7 +177,7 @@ def test_a_hidden_state_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_resets_are_events_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the log has flags, and where it has none."""
-    monkeypatch.setattr(ensemble, "MOST_STEPS", 600)
+    monkeypatch.setattr(training, "MOST_STEPS", 600)
     rng = np.random.default_rng(0)
     x, ended = np.zeros(3_001), np.zeros(3_001, np.bool_)
     for t in range(3_000):
@@ -220,3 +223,47 @@ def _linear(rows: int, seed: int) -> cs.Transitions:
         x = 0.8 * x + 0.4 * action + 0.5 * rng.normal(size=count)
     states, actions, rewards = (np.stack(column[100:], axis=1).ravel() for column in zip(*kept))
     return cs.Transitions(states, actions, rewards, trajectory=np.repeat(np.arange(count), length))
+
+
+class _Killed(Exception):
+    pass
+
+
+def test_training_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed in each of the three trainings, or right before it ends; the same weights come out, bit for bit."""
+    monkeypatch.setattr(training, "MOST_STEPS", 600)
+    monkeypatch.setattr(networks, "GLANCE", 400)
+    monkeypatch.setattr(training, "SECONDS", 0.0)
+    log, file = _plant(1_000), tmp_path / "world.npz"
+    made = partial(cs.World, 2, (8,), 32, quiet=True)
+    expected: Any = made().fit(log).process_
+    chunk, calls = training._chunk, 0
+
+    def counted(*given: Any, **settings: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls % 3 == 0:
+            raise _Killed
+        return chunk(*given, **settings)
+
+    monkeypatch.setattr(training, "_chunk", counted)
+    kills = 0
+    while True:
+        try:
+            found: Any = made(checkpoint=file).fit(log).process_
+            break
+        except _Killed:
+            kills += 1
+    assert kills == 3  # of 2 + 3 + 3 chunks of steps, two at a time
+    for one, other in ((expected.model, found.model), (expected.clone, found.clone)):
+        for leaf, same in zip(jax.tree.leaves(one.networks), jax.tree.leaves(other.networks)):
+            np.testing.assert_array_equal(leaf, same)
+    before = file.read_bytes()
+    with pytest.raises(InputError, match=r"world\.npz' belongs to another world.*delete that file to start afresh"):
+        made(random_state=1, checkpoint=file).fit(log)
+    with pytest.raises(InputError, match="belongs to another world"):
+        made(checkpoint=file).fit(_plant(1_000, seed=1))
+    assert file.read_bytes() == before
+    file.write_bytes(b"no archive")
+    with pytest.raises(InputError, match=r"world\.npz"):
+        made(checkpoint=file).fit(log)

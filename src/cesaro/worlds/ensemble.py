@@ -6,65 +6,24 @@ residuals are large. Nothing of it comes from rows that a network has learned by
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.worlds.space import Codes
+from cesaro.worlds.training import Float32, Kept, Rows, Training, outputs_of, trained
 
-Float32 = NDArray[np.float32]
-
-# Steps between two looks at held-out rows, and looks without a gain before the next, smaller step size; after the last one
-# training ends.
-CHUNK, PATIENCE = 200, 3
-STEP_SIZES = (2e-3, 4e-4)
-MOST_STEPS = 12_000
-GAIN = 1e-4
 # Held-out rows that a look takes, of each member.
 LOOKED_AT = 4_096
-# Rows to a leaf of the tree of residuals, and leaves.
-LEAF_ROWS, LEAVES = 30, 64
+# The tree of residuals: rows to a leaf, at least so many and this part of all; and leaves. Others: `python -m benchmarks noise`.
+LEAF_ROWS, LEAF_SHARE, LEAVES = 30, 0.01, 64
 # At least this part of held-out residuals' variance is noise.
 LEAST_NOISE = 0.25
 # Squared residuals count for at most so many times their mean where the tree looks for differences.
 WINSOR = 25.0
-
-
-class Rows(NamedTuple):
-    """What networks learn from.
-
-    Attributes:
-        inputs: `[n, d]`.
-        numbers: standardized, `[n, k]`.
-        labels: `[n, c]`.
-        known: whether the numbers of a row are to be learned, `[n, k]`; after a jump they are not.
-        weights: `[n]`, with mean one.
-    """
-
-    inputs: Float32
-    numbers: Float32
-    labels: Codes
-    known: NDArray[np.bool_]
-    weights: Float32
-
-
-class Training(NamedTuple):
-    """How networks are trained.
-
-    Attributes:
-        widths: units of the hidden layers.
-        batch_size: rows of one step.
-    """
-
-    widths: tuple[int, ...]
-    batch_size: int
-    seed: int
 
 
 class Bags(NamedTuple):
@@ -154,7 +113,7 @@ class Ensemble:
 
     def outputs(self, inputs: Float32) -> Float32:
         """Of all members, `[members, n, d]` to `[members, n, out]`."""
-        return np.asarray(_outputs(self.networks, inputs))
+        return np.asarray(outputs_of(self.networks, inputs))
 
     def near(self, inputs: Float32, member: Codes, chance: Array) -> Codes:
         """Places in the pool of residuals, each near its inputs `[n, d]` and of its member `[n]`, by uniform numbers `[n]`."""
@@ -178,16 +137,17 @@ def fit(
     bag: Bags,
     *,
     training: Training,
+    kept: Kept | None = None,
     most_steps: int | None = None,
 ) -> Ensemble:
     """Train all members, and gather what held-out rows leave unexplained."""
-    networks, losses, steps = _train(rows, sizes, bag, training, MOST_STEPS if most_steps is None else most_steps)
+    networks, losses, steps = trained(rows, sizes, bag.own, bag.held_out, training, kept or Kept(), most_steps)
     count = rows.numbers.shape[1]
     total, times = np.zeros(rows.numbers.shape), bag.is_held_out.sum(axis=0)
     for member in range(len(bag.own)):
         held = np.flatnonzero(bag.is_held_out[member])
         one = jax.tree.map(lambda leaf, m=member: leaf[m : m + 1], networks)
-        total[held] += np.asarray(_outputs(one, rows.inputs[held][None]))[0, :, :count]
+        total[held] += np.asarray(outputs_of(one, rows.inputs[held][None]))[0, :, :count]
     pool = np.flatnonzero(times > 0)
     residuals = (rows.numbers[pool] - total[pool] / times[pool, None]).astype(np.float32)
     residuals = np.where(rows.known[pool], residuals, 0.0).astype(np.float32)
@@ -212,7 +172,7 @@ def _without_error(networks: Any, inputs: Float32, residuals: Float32, times: fl
     members = len(jax.tree.leaves(networks)[0])
     if members < 2 or not residuals.size:
         return np.ones(residuals.shape[1], np.float32)
-    outputs = _outputs(networks, np.broadcast_to(inputs, (members, *inputs.shape)))[:, :, : residuals.shape[1]]
+    outputs = outputs_of(networks, np.broadcast_to(inputs, (members, *inputs.shape)))[:, :, : residuals.shape[1]]
     between = np.asarray(outputs).var(axis=0, ddof=1).mean(axis=0)
     size = np.maximum((residuals**2).mean(axis=0), 1e-12)
     return np.asarray(np.sqrt(np.clip(1 - between * (1 + 1 / times) / size, LEAST_NOISE, 1.0)), np.float32)
@@ -224,7 +184,7 @@ def _leaves(inputs: Float32, residuals: Float32, times: NDArray[np.int32]) -> tu
 
     size = np.maximum((residuals**2).mean(axis=0), 1e-12) if residuals.shape[1] else np.ones(0)
     sizes = np.minimum(residuals**2 / size, WINSOR) if residuals.shape[1] else np.zeros((len(residuals), 1))
-    least = max(LEAF_ROWS, len(inputs) // 100)
+    least = max(LEAF_ROWS, int(LEAF_SHARE * len(inputs)))
     tree = DecisionTreeRegressor(min_samples_leaf=least, max_leaf_nodes=LEAVES, random_state=0).fit(inputs, sizes)
     leaf, nodes = tree.apply(inputs), np.arange(tree.tree_.node_count)
     by_leaf, before = np.argsort(leaf, kind="stable"), 0
@@ -241,116 +201,3 @@ def _leaves(inputs: Float32, residuals: Float32, times: NDArray[np.int32]) -> tu
         orders.append(order)
         before += len(order)
     return tree, np.concatenate(orders), np.stack(starts), np.stack(ends)
-
-
-def _train(
-    rows: Rows, sizes: tuple[int, ...], bag: Bags, training: Training, most_steps: int
-) -> tuple[Any, Array, int]:
-    """Networks at their best on held-out rows, their losses there, and the steps that it took."""
-    members = len(bag.own)
-    key = jax.random.key(training.seed)
-    shape = (rows.inputs.shape[1], *training.widths, rows.numbers.shape[1] + sum(sizes))
-    networks = _networks(jax.random.split(key, members), shape)
-    state = jax.vmap(_optimizer().init)(networks)
-    data = jax.device_put(rows._replace(labels=rows.labels.astype(np.int32)))
-    own, held = jax.device_put((bag.own.astype(np.int32), bag.held_out.astype(np.int32)))
-    kept, best = networks, np.full(members, np.inf)
-    steps, size, waited = 0, 0, 0
-    while steps < most_steps:
-        key, drawn = jax.random.split(key)
-        networks, state, losses = _chunk(
-            networks, state, data, own, held, drawn, STEP_SIZES[size], sizes=sizes, batch_size=training.batch_size
-        )
-        steps += CHUNK
-        found = np.asarray(losses, dtype=np.float64)
-        better = found < best
-        waited = 0 if (found < (1 - GAIN) * best).any() else waited + 1
-        kept = _chosen(jnp.asarray(better), networks, kept)
-        best = np.where(better, found, best)
-        if waited >= PATIENCE:
-            if size + 1 == len(STEP_SIZES):
-                break
-            size, waited, networks = size + 1, 0, kept
-    return kept, best, steps
-
-
-def _optimizer() -> optax.GradientTransformation:
-    """The step size is multiplied in later, so that a smaller one needs no other program."""
-    return optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam())
-
-
-@partial(jax.jit, static_argnames="shape")
-def _networks(keys: Any, shape: tuple[int, ...]) -> Any:
-    """Orthogonal would do no better; the last layer begins small, so that outputs begin at their means."""
-
-    def one(key: Any) -> list[tuple[Any, Any]]:
-        parts = zip(jax.random.split(key, len(shape) - 1), shape[:-1], shape[1:])
-        last = len(shape) - 2
-        return [
-            (jax.random.normal(part, (i, o)) * ((0.1 if n == last else 1.4) / np.sqrt(i)), jnp.zeros(o))
-            for n, (part, i, o) in enumerate(parts)
-        ]
-
-    return jax.vmap(one)(keys)
-
-
-def _forward(network: Any, inputs: Any) -> Any:
-    """`[n, d]` through one network."""
-    for weight, bias in network[:-1]:
-        inputs = jax.nn.silu(inputs @ weight + bias[None])
-    weight, bias = network[-1]
-    return inputs @ weight + bias[None]
-
-
-@jax.jit
-def _outputs(networks: Any, inputs: Any) -> Any:
-    return jax.vmap(_forward)(networks, inputs)
-
-
-def _loss(network: Any, rows: Rows, sizes: tuple[int, ...]) -> Any:
-    """Squared errors of numbers, and cross entropies of labels."""
-    outputs, count = _forward(network, rows.inputs), rows.numbers.shape[1]
-    errors = jnp.where(rows.known, (outputs[:, :count] - rows.numbers) ** 2, 0.0).sum(axis=1)
-    for column, size in enumerate(sizes):
-        logits = outputs[:, count : count + size]
-        errors += optax.softmax_cross_entropy_with_integer_labels(logits, rows.labels[:, column])
-        count += size
-    return (errors * rows.weights).mean()
-
-
-@partial(jax.jit, static_argnames=("sizes", "batch_size"))
-def _chunk(
-    networks: Any,
-    state: Any,
-    rows: Rows,
-    own: Any,
-    held: Any,
-    key: Any,
-    step_size: float,
-    *,
-    sizes: Any,
-    batch_size: int,
-) -> Any:
-    """So many steps of all members, and their losses on held-out rows after it."""
-    optimizer = _optimizer()
-
-    def step(carry: Any, key: Any, mine: Any) -> Any:
-        network, state = carry
-        batch = jax.tree.map(lambda leaf: leaf[mine[jax.random.randint(key, (batch_size,), 0, len(mine))]], rows)
-        updates, state = optimizer.update(jax.grad(_loss)(network, batch, sizes), state)
-        return (jax.tree.map(lambda old, change: old - step_size * change, network, updates), state), None
-
-    def one(network: Any, state: Any, mine: Any, theirs: Any, key: Any) -> Any:
-        (network, state), _ = jax.lax.scan(
-            lambda carry, key: step(carry, key, mine), (network, state), jax.random.split(key, CHUNK)
-        )
-        looked_at = jax.tree.map(lambda leaf: leaf[theirs], rows)
-        return network, state, _loss(network, looked_at, sizes)
-
-    return jax.vmap(one)(networks, state, own, held, jax.random.split(key, len(own)))
-
-
-@jax.jit
-def _chosen(better: Any, new: Any, old: Any) -> Any:
-    """The members that got better, and the others as they were."""
-    return jax.tree.map(lambda a, b: jnp.where(better.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)

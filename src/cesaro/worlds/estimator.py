@@ -46,7 +46,7 @@ class WorldRate(Estimator):
         batch_size: rows of one step of training.
         standard_errors: of the log's own rate: "auto", "independent", "clustered" or "long-run".
         random_state: seed of everything random.
-        checkpoint: must be None.
+        checkpoint: as in `run`; it keeps the progress of training.
         engine: must be "local".
         address: must be None.
         quiet: no progress bar.
@@ -92,7 +92,7 @@ class WorldRate(Estimator):
         run = self._run()
         if not isinstance(data, Log):
             raise InputError("A world needs a log; ready features do not tell what comes next. See cesaro.read.")
-        for name, only in (("features", "auto"), ("checkpoint", None), ("engine", "local")):
+        for name, only in (("features", "auto"), ("engine", "local")):
             if (given := getattr(run if name != "features" else self, name)) != only:
                 raise InputError(f"{name} must be {only!r} for a world. Got {given!r}.")
         seed = checks.count("random_state", self.random_state, low=0)
@@ -109,7 +109,7 @@ class WorldRate(Estimator):
         self._count(run_pass(InfluencePass(plan, None), prepared, running))
         target = prepared.policy
         assert target is not None
-        world = World(self.members, self.widths, self.batch_size, seed, run.quiet).fit(opened)
+        world = World(self.members, self.widths, self.batch_size, seed, run.checkpoint, run.quiet).fit(opened)
         _check_actions(opened, target)
         with stage("running the policy in the world", quiet=run.quiet):
             rates = world.rate(target)

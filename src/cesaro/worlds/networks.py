@@ -15,9 +15,10 @@ from cesaro.checks import Array
 from cesaro.data.blocks import Block
 from cesaro.data.values import Values
 from cesaro.worlds import ensemble
-from cesaro.worlds.ensemble import Bags, Ensemble, Float32, Rows, Training, bags, blocks_of
+from cesaro.worlds.ensemble import Bags, Ensemble, bags, blocks_of
 from cesaro.worlds.process import Step
 from cesaro.worlds.space import Codes, Columns, Space, State, joined, one_hot
+from cesaro.worlds.training import Float32, Kept, Rows, Training
 
 # A step is a jump if it leaves what others do by more than so many robust deviations; at most so many steps are jumps.
 JUMP, MOST_JUMPS, LEAST_JUMPS = 12.0, 0.25, 10
@@ -166,8 +167,9 @@ def fit_networks(
     *,
     members: int,
     training: Training,
+    kept: Kept,
 ) -> NetworkWorld:
-    """Learn a world from rows of a log."""
+    """Learn a world from rows of a log; `kept` has the progress of its trainings, in their order."""
     columns = Columns.of(rows.observations)
     now, following = columns.split(rows.observations), columns.split(rows.next_observations)
     space, actions = Space.of(columns, now, following), Actions.of(rows.actions)
@@ -179,7 +181,7 @@ def fit_networks(
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights / rows.weights.mean()
     changes = np.concatenate([(following.numbers - now.numbers)[:, space.free], rows.rewards[:, None]], axis=1)
     is_restart = _restarts(rows)
-    is_jump = _jumps(inputs, changes, weights, bag, training) | ~_regular(space, now, following) | is_restart
+    is_jump = _jumps(inputs, changes, weights, bag, training, kept) | ~_regular(space, now, following) | is_restart
     if not is_restart.any() and not (
         LEAST_JUMPS <= is_jump.sum() <= MOST_JUMPS * len(rows) and _lead_somewhere(space, now, following, is_jump)
     ):
@@ -193,8 +195,8 @@ def fit_networks(
         labels, sizes = np.concatenate([labels, is_jump[:, None]], axis=1), [*sizes, 2]
     numbers = np.where(known, (changes - shift) / scale, 0.0).astype(np.float32)
     learned = Rows(inputs, numbers, labels.astype(np.int64), known, weights.astype(np.float32))
-    model = ensemble.fit(learned, tuple(sizes), bag, training=training)
-    clone = _clone(taken, actions, joined(states), bag, weights, training)
+    model = ensemble.fit(learned, tuple(sizes), bag, training=training, kept=kept)
+    clone = _clone(taken, actions, joined(states), bag, weights, training, kept)
     begins = np.flatnonzero(~rows.follows)
     starts = begins if len(begins) else np.arange(1)
     return NetworkWorld(
@@ -242,7 +244,9 @@ def _regular(space: Space, now: State, following: State) -> NDArray[np.bool_]:
     return regular
 
 
-def _jumps(inputs: Float32, changes: Array, weights: Array, bag: Bags, training: Training) -> NDArray[np.bool_]:
+def _jumps(
+    inputs: Float32, changes: Array, weights: Array, bag: Bags, training: Training, kept: Kept
+) -> NDArray[np.bool_]:
     """Rows that do what no other row does: found by a glance of networks that large errors do not move."""
     moves = changes[:, :-1]
     if not moves.shape[1]:
@@ -252,7 +256,7 @@ def _jumps(inputs: Float32, changes: Array, weights: Array, bag: Bags, training:
     numbers = np.clip((moves - middle) / spread, -10.0, 10.0).astype(np.float32)
     known = np.ones(numbers.shape, np.bool_)
     rows = Rows(inputs, numbers, np.zeros((len(moves), 0), np.int64), known, weights.astype(np.float32))
-    glance = ensemble.fit(rows, (), bag.first(), training=training, most_steps=GLANCE)
+    glance = ensemble.fit(rows, (), bag.first(), training=training, kept=kept, most_steps=GLANCE)
     errors = (moves - middle) / spread - glance.outputs(inputs[None])[0]
     usual = np.maximum(1.4826 * np.median(np.abs(errors), axis=0), 0.05)
     return np.asarray((np.abs(errors) > JUMP * usual).any(axis=1))
@@ -266,7 +270,7 @@ def _lead_somewhere(space: Space, now: State, following: State, is_jump: NDArray
 
 
 def _clone(
-    taken: NDArray[Any], actions: Actions, states: Float32, bag: Bags, weights: Array, training: Training
+    taken: NDArray[Any], actions: Actions, states: Float32, bag: Bags, weights: Array, training: Training, kept: Kept
 ) -> Ensemble:
     """What the log does where: one network."""
     levels = actions.columns.levels
@@ -278,4 +282,4 @@ def _clone(
     learned = Rows(
         states, numbers.astype(np.float32), labels, np.ones(numbers.shape, np.bool_), weights.astype(np.float32)
     )
-    return ensemble.fit(learned, sizes, bag.first(), training=training)
+    return ensemble.fit(learned, sizes, bag.first(), training=training, kept=kept)

@@ -1,7 +1,9 @@
 """`World`: a log in, a process out that can be run: under its own behavior, or under a policy."""
 
+import os
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +17,7 @@ from cesaro.data.blocks import Block, joined_values
 from cesaro.data.values import Categories, Values
 from cesaro.devices import starting_jax
 from cesaro.errors import InputError
+from cesaro.files import holding
 from cesaro.policies import Attached, attach
 from cesaro.progress import stage
 from cesaro.worlds.process import Act, Process, Rates, Rollout, simulated_rates
@@ -40,6 +43,7 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         widths: units of the hidden layers.
         batch_size: rows of one step of training.
         random_state: seed of everything random.
+        checkpoint: a file to keep the progress of training in; the same fit goes on from it, bit for bit.
         quiet: no progress bar.
 
     Attributes:
@@ -64,12 +68,14 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         widths: tuple[int, ...] = (64, 64),
         batch_size: int = 256,
         random_state: int = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
         quiet: bool = False,
     ) -> None:
         self.members = members
         self.widths = widths
         self.batch_size = batch_size
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.quiet = quiet
 
     def fit(self, log: Log, policy: Any = None) -> Self:
@@ -91,10 +97,11 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
             return self
         self.notes_ = _check_rows(rows)
         with starting_jax():
-            from cesaro.worlds.ensemble import Training  # JAX takes a second to import
-            from cesaro.worlds.networks import fit_networks
-        with stage("learning the world", quiet=self.quiet):
-            self.process_ = fit_networks(rows, members=members, training=Training(widths, batch, seed))
+            from cesaro.worlds.networks import fit_networks  # JAX takes a second to import
+            from cesaro.worlds.training import Kept, Training
+        with holding(self.checkpoint), stage("learning the world", quiet=self.quiet):
+            kept = Kept(None if self.checkpoint is None else Path(self.checkpoint))
+            self.process_ = fit_networks(rows, members=members, training=Training(widths, batch, seed), kept=kept)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -1,0 +1,266 @@
+"""How the networks of all members learn together: one compiled program, until held-out rows gain nothing more; resumable."""
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from numpy.typing import NDArray
+
+from cesaro import __version__, files
+from cesaro.checks import Array
+from cesaro.errors import InputError
+from cesaro.fingerprints import fingerprint
+from cesaro.worlds.space import Codes
+
+Float32 = NDArray[np.float32]
+
+# Steps between two looks at held-out rows, and looks without a gain before the next, smaller step size; after the last one
+# training ends.
+CHUNK, PATIENCE = 200, 3
+STEP_SIZES = (2e-3, 4e-4)
+MOST_STEPS = 12_000
+GAIN = 1e-4
+# Of files that keep progress; and seconds between two writings.
+SCHEMA, SECONDS = "cesaro-world/1", 30.0
+_AFRESH = "delete that file to start afresh"
+
+
+class Rows(NamedTuple):
+    """What networks learn from.
+
+    Attributes:
+        inputs: `[n, d]`.
+        numbers: standardized, `[n, k]`.
+        labels: `[n, c]`.
+        known: whether the numbers of a row are to be learned, `[n, k]`; after a jump they are not.
+        weights: `[n]`, with mean one.
+    """
+
+    inputs: Float32
+    numbers: Float32
+    labels: Codes
+    known: NDArray[np.bool_]
+    weights: Float32
+
+
+class Training(NamedTuple):
+    """How networks are trained.
+
+    Attributes:
+        widths: units of the hidden layers.
+        batch_size: rows of one step.
+    """
+
+    widths: tuple[int, ...]
+    batch_size: int
+    seed: int
+
+
+class Progress(NamedTuple):
+    """Where a training stands.
+
+    Attributes:
+        networks, state: of all members, and of their optimizers.
+        kept: the networks at their best on held-out rows, and `best` their losses there.
+        key: for what is random from here on, as plain numbers.
+        size: place in `STEP_SIZES`.
+        waited: looks since the last gain.
+        is_done: whether it has ended.
+    """
+
+    networks: Any
+    state: Any
+    kept: Any
+    best: Array
+    key: Any
+    steps: int = 0
+    size: int = 0
+    waited: int = 0
+    is_done: bool = False
+
+
+class Kept:
+    """Progress of one training after the other, in a file that a later run of the same ones goes on from, bit for bit.
+
+    Args:
+        path: the file; None: nothing is kept.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self._trainings: list[dict[str, Any]] = []
+        self._number, self._written = -1, time.monotonic()
+        if path is not None and path.exists():
+            found = files.read_values(path, SCHEMA, remedy=_AFRESH).get("trainings")
+            self._trainings = found if isinstance(found, list) else []
+
+    def begin(self, start: Progress, *depends_on: Any) -> Progress:
+        """Where the next training stands: at its start, or where the file has it."""
+        self._number += 1
+        if self.path is None:
+            return start
+        told = fingerprint([__version__, jax.__version__, jax.default_backend(), *depends_on])
+        if self._number == len(self._trainings):
+            self._trainings.append({"identity": told, "leaves": None})
+        found = self._trainings[self._number]
+        if found["identity"] != told:
+            raise InputError(
+                f"The checkpoint '{self.path}' belongs to another world: its rows, settings, versions or device were others; "
+                f"{_AFRESH}, or choose another one (--checkpoint)."
+            )
+        if found["leaves"] is None:
+            return start
+        progress: Progress = jax.tree.unflatten(jax.tree.structure(start), found["leaves"])
+        return progress
+
+    def keep(self, progress: Progress) -> None:
+        """Write it if that was long ago, or if it is the end."""
+        if self.path is not None and (progress.is_done or time.monotonic() - self._written >= SECONDS):
+            leaves = [np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf for leaf in jax.tree.leaves(progress)]
+            self._trainings[self._number]["leaves"] = leaves
+            files.write_values(self.path, SCHEMA, {"trainings": self._trainings})
+            self._written = time.monotonic()
+
+
+def trained(
+    rows: Rows,
+    sizes: tuple[int, ...],
+    own: Codes,
+    held_out: Codes,
+    training: Training,
+    kept: Kept,
+    most_steps: int | None = None,
+) -> tuple[Any, Array, int]:
+    """Networks at their best on held-out rows, their losses there, and the steps that it took.
+
+    Args:
+        sizes: of the columns of labels, in levels.
+        own, held_out: rows of each member, and rows that it never sees, `[members, …]`.
+        most_steps: after these it ends; None: `MOST_STEPS`.
+    """
+    most = MOST_STEPS if most_steps is None else most_steps
+    data = jax.device_put(rows._replace(labels=rows.labels.astype(np.int32)))
+    mine, theirs = jax.device_put((own.astype(np.int32), held_out.astype(np.int32)))
+    now = kept.begin(_start(rows, sizes, len(own), training), rows, sizes, own, held_out, training, most)
+    while not now.is_done:
+        key, drawn = jax.random.split(jax.random.wrap_key_data(now.key))
+        networks, state, losses = _chunk(
+            *(now.networks, now.state, data, mine, theirs, drawn, STEP_SIZES[now.size]),
+            sizes=sizes,
+            batch_size=training.batch_size,
+        )
+        now = _looked(now._replace(networks=networks, state=state, key=jax.random.key_data(key)), losses, most)
+        kept.keep(now)
+    return now.kept, now.best, now.steps
+
+
+def _start(rows: Rows, sizes: tuple[int, ...], members: int, training: Training) -> Progress:
+    key = jax.random.key(training.seed)
+    shape = (rows.inputs.shape[1], *training.widths, rows.numbers.shape[1] + sum(sizes))
+    networks = _networks(jax.random.split(key, members), shape)
+    state = jax.vmap(_optimizer().init)(networks)
+    return Progress(networks, state, networks, np.full(members, np.inf), jax.random.key_data(key))
+
+
+def _looked(now: Progress, losses: Any, most_steps: int) -> Progress:
+    """After some more steps and a look at held-out rows."""
+    steps, found = now.steps + CHUNK, np.asarray(losses, dtype=np.float64)
+    better = found < now.best
+    waited = 0 if (found < (1 - GAIN) * now.best).any() else now.waited + 1
+    now = now._replace(
+        kept=_chosen(jnp.asarray(better), now.networks, now.kept),
+        best=np.where(better, found, now.best),
+        steps=steps,
+        waited=waited,
+    )
+    if waited >= PATIENCE and now.size + 1 < len(STEP_SIZES):
+        now = now._replace(size=now.size + 1, waited=0, networks=now.kept)
+    return now._replace(is_done=steps >= most_steps or now.waited >= PATIENCE)
+
+
+def _optimizer() -> optax.GradientTransformation:
+    """The step size is multiplied in later, so that a smaller one needs no other program."""
+    return optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam())
+
+
+@partial(jax.jit, static_argnames="shape")
+def _networks(keys: Any, shape: tuple[int, ...]) -> Any:
+    """Orthogonal would do no better; the last layer begins small, so that outputs begin at their means."""
+
+    def one(key: Any) -> list[tuple[Any, Any]]:
+        parts = zip(jax.random.split(key, len(shape) - 1), shape[:-1], shape[1:])
+        last = len(shape) - 2
+        return [
+            (jax.random.normal(part, (i, o)) * ((0.1 if n == last else 1.4) / np.sqrt(i)), jnp.zeros(o))
+            for n, (part, i, o) in enumerate(parts)
+        ]
+
+    return jax.vmap(one)(keys)
+
+
+def _forward(network: Any, inputs: Any) -> Any:
+    """`[n, d]` through one network."""
+    for weight, bias in network[:-1]:
+        inputs = jax.nn.silu(inputs @ weight + bias[None])
+    weight, bias = network[-1]
+    return inputs @ weight + bias[None]
+
+
+@jax.jit
+def outputs_of(networks: Any, inputs: Any) -> Any:
+    """Of all members, `[members, n, d]` to `[members, n, out]`."""
+    return jax.vmap(_forward)(networks, inputs)
+
+
+def _loss(network: Any, rows: Rows, sizes: tuple[int, ...]) -> Any:
+    """Squared errors of numbers, and cross entropies of labels."""
+    outputs, count = _forward(network, rows.inputs), rows.numbers.shape[1]
+    errors = jnp.where(rows.known, (outputs[:, :count] - rows.numbers) ** 2, 0.0).sum(axis=1)
+    for column, size in enumerate(sizes):
+        logits = outputs[:, count : count + size]
+        errors += optax.softmax_cross_entropy_with_integer_labels(logits, rows.labels[:, column])
+        count += size
+    return (errors * rows.weights).mean()
+
+
+@partial(jax.jit, static_argnames=("sizes", "batch_size"))
+def _chunk(
+    networks: Any,
+    state: Any,
+    rows: Rows,
+    own: Any,
+    held: Any,
+    key: Any,
+    step_size: float,
+    *,
+    sizes: Any,
+    batch_size: int,
+) -> Any:
+    """So many steps of all members, and their losses on held-out rows after it."""
+    optimizer = _optimizer()
+
+    def step(carry: Any, key: Any, mine: Any) -> Any:
+        network, state = carry
+        batch = jax.tree.map(lambda leaf: leaf[mine[jax.random.randint(key, (batch_size,), 0, len(mine))]], rows)
+        updates, state = optimizer.update(jax.grad(_loss)(network, batch, sizes), state)
+        return (jax.tree.map(lambda old, change: old - step_size * change, network, updates), state), None
+
+    def one(network: Any, state: Any, mine: Any, theirs: Any, key: Any) -> Any:
+        (network, state), _ = jax.lax.scan(
+            lambda carry, key: step(carry, key, mine), (network, state), jax.random.split(key, CHUNK)
+        )
+        looked_at = jax.tree.map(lambda leaf: leaf[theirs], rows)
+        return network, state, _loss(network, looked_at, sizes)
+
+    return jax.vmap(one)(networks, state, own, held, jax.random.split(key, len(own)))
+
+
+@jax.jit
+def _chosen(better: Any, new: Any, old: Any) -> Any:
+    """The members that got better, and the others as they were."""
+    return jax.tree.map(lambda a, b: jnp.where(better.reshape(-1, *[1] * (a.ndim - 1)), a, b), new, old)

@@ -1,5 +1,6 @@
 """Scores against what they are by hand, and an estimator of one's own from a fit to a table."""
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -185,6 +186,22 @@ def test_an_estimator_of_ones_own_is_scored(tmp_path: Path) -> None:
     assert str(Scoreboard.read(tmp_path / "board")) == str(board)
     again = cs.suite.score({"mean": Mean()}, **where)
     assert again.rows[0].rate == board.rows[0].rate  # a log is the same whoever is asked about it
+
+
+@pytest.mark.usefixtures("tiny")
+def test_other_boards_are_shown_beside(tmp_path: Path) -> None:
+    where: dict[str, Any] = {"only": ["linear-quadratic-1"], "quick": True, "workers": 1, "quiet": True}
+    first = cs.suite.score(["log", "linear"], **where, out=tmp_path / "first")
+    board = cs.suite.score([Mean, "log"], **where, beside=[tmp_path / "first"], out=tmp_path / "both")
+    assert set(board.methods) == {"Mean", "log", "linear"}
+    assert len(board.rows) == 1.5 * len(first.rows)  # the log's own rate stands once
+    kept = [[row.rate for row in one.rows if row.method == "linear"] for one in (board, first)]
+    assert kept[0] == pytest.approx(kept[1], rel=1e-5)
+    assert "--beside" in json.loads((tmp_path / "both" / "manifest.json").read_text())["command"]
+    with pytest.raises(InputError, match=r"board of the same logs.*seed is 0; here it is 1"):
+        cs.suite.score("log", **where, seed=1, beside=[tmp_path / "first"])
+    with pytest.raises(InputError, match=r"beside must be a folder of a finished scoreboard.*nowhere"):
+        cs.suite.score("log", **where, beside=[tmp_path / "nowhere"])
 
 
 @pytest.mark.usefixtures("tiny")

@@ -32,6 +32,12 @@ def suite(
     quick: Annotated[
         bool, typer.Option("--quick", help="A few logs of each system: minutes instead of hours.")
     ] = False,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A folder of a finished scoreboard, whose other methods are shown beside these; repeat for more."
+        ),
+    ] = None,
     seed: Seed = 0,
     out: Out = Path("out") / "suite",
     force: Force = False,
@@ -55,6 +61,7 @@ def suite(
                 only=only or None,
                 exam=exam,
                 quick=quick,
+                beside=beside or (),
                 out=out,
                 seed=seed,
                 workers=workers,
@@ -65,4 +72,4 @@ def suite(
     for table in show.tables(board):
         console.print(table)
         console.print()
-    output.echo(f"Results: {out} (answers, scores, overall and faults as .csv, pictures, manifest.json)")
+    output.echo(f"Results: {out} (answers, scores, overall, verdicts and faults as .csv, pictures, manifest.json)")

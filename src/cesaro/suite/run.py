@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cesaro import documents
 from cesaro.engines.threads import cores
 from cesaro.errors import InputError
 from cesaro.files import Arrays
@@ -37,6 +38,7 @@ class Config:
         systems: names.
         methods: names.
         quick: a few logs of each system instead of all.
+        beside: folders of finished boards whose answers are shown beside these.
     """
 
     systems: tuple[str, ...]
@@ -44,6 +46,7 @@ class Config:
     quick: bool = False
     seed: int = 0
     release: str = RELEASE
+    beside: tuple[str, ...] = ()
 
 
 def score(
@@ -52,6 +55,7 @@ def score(
     only: Iterable[str] | None = None,
     exam: bool = False,
     quick: bool = False,
+    beside: Iterable[str | Path] = (),
     out: str | Path | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -67,19 +71,40 @@ def score(
         only: names of systems, "robots" for all of these; None: all on the side but robots.
         exam: whether exam systems are scored as well as development systems. Look at them once, when everything is settled.
         quick: a few logs of each system instead of all; minutes instead of hours.
+        beside: folders of finished boards: what other methods answered about the same systems and logs there is put beside these.
         out: a folder for tables and pictures; what an interrupted call left there is used. None: nothing is written.
         seed: of all random numbers.
         workers: processes; None: one per core.
     """
     asked = _asked(estimators)
     names = _systems(only, exam)
-    config = Config(tuple(names), tuple(asked), quick, seed)
+    config = Config(tuple(names), tuple(asked), quick, seed, beside=tuple(map(str, beside)))
+    earlier = [row for folder in config.beside for row in _earlier(Path(folder), config)]
     count = cores() if workers is None else workers
     study.check_workers(count)
     if out is not None:
-        return _run(config, asked, Path(out), workers=count, force=force, quiet=quiet)
+        return _run(config, asked, earlier, Path(out), workers=count, force=force, quiet=quiet)
     with TemporaryDirectory() as folder:
-        return _run(config, asked, Path(folder) / "suite", workers=count, force=force, quiet=quiet)
+        return _run(config, asked, earlier, Path(folder) / "suite", workers=count, force=force, quiet=quiet)
+
+
+def _earlier(folder: Path, config: Config) -> list[Row]:
+    """What other methods answered about the same logs, from a finished folder."""
+    try:
+        settings: Any = documents.read(folder / "manifest.json")["settings"]
+        board = Scoreboard.read(folder)
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"beside must be a folder of a finished scoreboard, with manifest.json and answers.csv. Got '{folder}' "
+            f"({type(error).__name__}: {error})."
+        ) from None
+    for name in ("seed", "release"):
+        if settings.get(name) != getattr(config, name):
+            raise InputError(
+                f"beside must be a board of the same logs. Got '{folder}', whose {name} is {settings.get(name)!r}; here it is "
+                f"{getattr(config, name)!r}."
+            )
+    return [row for row in board.rows if row.system in config.systems and row.method not in config.methods]
 
 
 def _asked(estimators: Any) -> dict[str, Method]:
@@ -128,14 +153,21 @@ def _systems(only: Iterable[str] | None, exam: bool) -> list[str]:
 
 
 def _run(
-    config: Config, asked: Mapping[str, Method], out: Path, *, workers: int, force: bool, quiet: bool
+    config: Config,
+    asked: Mapping[str, Method],
+    earlier: list[Row],
+    out: Path,
+    *,
+    workers: int,
+    force: bool,
+    quiet: bool,
 ) -> Scoreboard:
     settings = {"study": "suite", "seed": config.seed, "release": config.release, "code": _code()}
     with study.Folder(out, settings, force=force) as work:
         jobs = _jobs(config, asked)
         label = f"{len(config.systems)} systems, {len(asked)} methods"
         pieces = study.compute(work, jobs, label=label, workers=workers, quiet=quiet, processes=True)
-        board = Scoreboard.of(_rows(config, asked, pieces))
+        board = Scoreboard.of([*earlier, *_rows(config, asked, pieces)])
         show.write(board, work)
         manifest = study.manifest("suite", asdict(config), seed=config.seed, options={}, summary=board.summary())
         work.finish({**manifest, "command": command(config)})
@@ -157,6 +189,7 @@ def command(config: Config) -> str:
     words += [word for name in config.methods for word in ("--method", name)]
     words += ["--exam"] if any(kind_of(name).side == "exam" for name in config.systems) else []
     words += ["--quick"] if config.quick else []
+    words += [word for folder in config.beside for word in ("--beside", folder)]
     return shlex.join([*words, *(["--seed", str(config.seed)] if config.seed else [])])
 
 

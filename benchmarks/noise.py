@@ -1,8 +1,8 @@
-"""Which noise makes worlds resemble systems: residuals resampled from finer or coarser leaves, normal ones, or none.
+"""Which noise makes worlds resemble systems: residuals resampled from finer or coarser leaves of a tree, or normal ones.
 
 `python -m benchmarks noise [--logs N] [--only SYSTEM …]`. Networks are trained once per log of a development system; then each
 kind of noise gets the same ones. Worlds are compared with the system itself: what its behavior and its targets earn, how far
-targets are apart, how much the means of trajectories vary and how rewards are correlated over steps.
+targets are apart (medians), how much the means of trajectories vary and how rewards are correlated over steps.
 """
 
 import argparse
@@ -24,19 +24,23 @@ from cesaro.worlds.ensemble import Ensemble
 SYSTEMS = ("linear-quadratic-1", "linear-quadratic-4", "inventory", "heating", "pendulum")
 ROWS, TRAJECTORIES, MANY = 5_000, 20, 400
 LAGS = (1, 5, 20)
-# Rows to a leaf as a part of all, and leaves.
-LEAVES = {"pooled": (0.5, 2), "tree": (ensemble.LEAF_SHARE, ensemble.LEAVES), "fine": (0.0, 512)}
-KINDS = (*LEAVES, "normal", "none")
+# Rows to a leaf as a part of all, and leaves to choose among.
+LEAVES = {
+    "pooled": (0.0, (1,)),
+    "tree": (0.01, (64,)),
+    "chosen": (ensemble.LEAF_SHARE, ensemble.LEAVES),
+}
+KINDS = (*LEAVES, "normal")
 COLUMNS = ("behavior", "targets", "contrasts", "deviation", *(f"lag {lag}" for lag in LAGS))
 
 
 def with_noise(model: Ensemble, inputs: Any, times: Any, kind: str) -> Ensemble:
     """The same networks with other noise; `normal` has the covariances of the tree's leaves."""
     residuals = model.residuals
-    if kind in ("normal", "none"):
+    if kind == "normal":
         leaf, rng = model.tree.apply(inputs[model.rows]), np.random.default_rng(0)
         residuals = np.zeros_like(residuals)
-        for one in np.unique(leaf) if kind == "normal" else ():
+        for one in np.unique(leaf):
             rows = np.flatnonzero(leaf == one)
             own = model.residuals[rows]
             residuals[rows] = rng.multivariate_normal(own.mean(axis=0), np.atleast_2d(np.cov(own.T)), len(rows))
@@ -66,8 +70,8 @@ def compared(world: cs.World, system: Any, known: Truths, real: Array) -> Array:
     return np.array(
         [
             behavior / scale,
-            math.sqrt((errors**2).mean()) / scale,
-            math.sqrt((apart**2).mean()) / scale,
+            np.median(np.abs(errors)) / scale,
+            np.median(np.abs(apart)) / scale,
             math.log(mine[0] / real[0]),
             *(mine[1:] - real[1:]),
         ]

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from cesaro.mdp import TabularMDP as TabularMDP
     from cesaro.policies import Policy as Policy
     from cesaro.policies import policy as policy
+    from cesaro.rehearsal import Rehearsal as Rehearsal
+    from cesaro.rehearsal import rehearse as rehearse
     from cesaro.simulation import MonteCarloRate as MonteCarloRate
     from cesaro.simulation import collect as collect
     from cesaro.simulation import monte_carlo_rate as monte_carlo_rate
@@ -77,6 +79,8 @@ _EXPORTS = {
     "compare": "cesaro.comparison",
     "Evaluation": "cesaro.evaluation",
     "Comparison": "cesaro.comparison",
+    "rehearse": "cesaro.rehearsal",
+    "Rehearsal": "cesaro.rehearsal",
     "collect": "cesaro.simulation",
     "monte_carlo_rate": "cesaro.simulation",
     "MonteCarloRate": "cesaro.simulation",

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cesaro.data import Log
-from cesaro.data.values import Categories, Values
 from cesaro.errors import CesaroError, ClusterError, InputError, UserMemoryError
 from cesaro.estimators import DiffLSTD, registry
 from cesaro.evaluation import evaluate
 from cesaro.fingerprints import fingerprint
 from cesaro.policies import Policy, python_file
+from cesaro.rehearsal import MOST_FEATURES, count_features
 
 CONFIDENCE = 0.95
 KINDS = ("discrete", "continuous", "robot")
@@ -31,8 +31,6 @@ VERDICTS = ("ok", "caution", "bad", "refused", "none", "skipped")
 MAPS = ("linear", "polynomial:2", "polynomial:3", "splines", "fourier:50", "fourier:200")
 # Those whose answers are put together where candidates disagree.
 TOGETHER = ("polynomial:2", "polynomial:3", "fourier:200", "default")
-# A map with more features than this, over all actions, takes minutes per log, and is not asked.
-MOST_FEATURES = 1_000
 # Settings of networks: one for all systems, as somebody who tunes nothing would take.
 WIDTHS, STEPS, BATCH, STEP_SIZE, TRACKING, DISCOUNT = (64, 64), 20_000, 256, 1e-3, 0.005, 0.99
 _QUANTILE = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
@@ -189,25 +187,9 @@ def _evaluated(method: str, log: Log, policy: Policy, seed: int) -> Answer:
 
 
 def _map(features: str, log: Log, policy: Policy, seed: int) -> Answer:
-    if _count(features, log) > MOST_FEATURES:
+    if count_features(features, log) > MOST_FEATURES:
         return Answer(math.nan, verdict="skipped")
     return _fitted(DiffLSTD(features, random_state=seed, quiet=True).fit(log, policy))
-
-
-def _count(features: str, log: Log) -> int:
-    """Features of a map over all actions, roughly."""
-    block = log.part(np.arange(1))
-    inputs = sum(_width(values) for values in (block.observations, block.actions))
-    family, _, size = features.partition(":")
-    sizes = {"linear": inputs, "fourier": int(size or 0), "polynomial": math.comb(inputs + int(size or 0), inputs)}
-    each = sizes.get(family, 0)  # splines choose their number themselves
-    return each * (1 if log.action_levels is None else len(log.action_levels))
-
-
-def _width(values: Values) -> int:
-    """Numbers among some columns."""
-    arrays = [np.asarray(column) for column in values.columns if not isinstance(column, Categories)]
-    return sum(array[0].size for array in arrays)
 
 
 def disagreement(answers: Iterable[Answer]) -> Answer:

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from cesaro import documents
+from cesaro.data import Transitions
 from cesaro.engines.threads import cores
 from cesaro.errors import InputError
 from cesaro.files import Arrays
 from cesaro.reproduce import study
 from cesaro.suite import design, show
-from cesaro.suite.design import Part
+from cesaro.suite.design import Cell, Part
 from cesaro.suite.methods import VERDICTS, Answer, Method, Scored, chosen, disagreement, methods, own
 from cesaro.suite.scoreboard import Row, Scoreboard
 from cesaro.suite.system import RELEASE, System
@@ -217,15 +218,25 @@ def _name(name: str, part: Part, method: Method, first: int, count: int) -> str:
     return f"{name}_{part.cell.key}_{part.targets}_{written}_{told_apart:08x}_{first}_{count}"
 
 
+def logs_of(system: System, cell: Cell, first: int, seed: int) -> list[Transitions]:
+    """The logs of a piece."""
+    rng = np.random.default_rng([seed, zlib.crc32(f"{system.name} {cell.key}".encode()), first])
+    return system.logs(
+        design.chunk(cell), cell.rows, rng, shift=cell.shift, behavior=cell.behavior, trajectories=cell.trajectories
+    )
+
+
+def seed_of(name: str, cell: Cell, log: int, seed: int) -> int:
+    """What a method's own random numbers come from, on a log."""
+    return zlib.crc32(f"{seed} {name} {cell.key} {log}".encode())
+
+
 def _piece(config: Config, name: str, part: Part, method: Method, first: int, count: int) -> Arrays:
     """`answers [targets, logs, FIELDS]`, where the verdict is its number, and `notes [targets, logs]`."""
     cell = part.cell
     made = kind_of(name)(cell.mixing, config.release)
-    rng = np.random.default_rng([config.seed, zlib.crc32(f"{name} {cell.key}".encode()), first])
-    logs = made.logs(
-        design.chunk(cell), cell.rows, rng, shift=cell.shift, behavior=cell.behavior, trajectories=cell.trajectories
-    )[:count]
-    seeds = [zlib.crc32(f"{config.seed} {name} {cell.key} {first + k}".encode()) for k in range(count)]
+    logs = logs_of(made, cell, first, config.seed)[:count]
+    seeds = [seed_of(name, cell, first + k, config.seed) for k in range(count)]
     targets = list(made.targets.values())[: None if part.targets == "all" else 1]
     scored = [[method(log, target, seed) for log, seed in zip(logs, seeds)] for target in targets]
     return {

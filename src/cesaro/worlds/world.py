@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
@@ -107,12 +108,16 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "process_")
 
-    def _target(self, policy: Any) -> tuple[Attached, Act]:
-        """A policy on the log, and how it acts in the world."""
+    def _learned(self) -> Process:
         if not hasattr(self, "process_"):
             raise NotFittedError("This World is not fitted yet; call fit(log) first.")
+        return self.process_
+
+    def _target(self, policy: Any) -> tuple[Attached, Act]:
+        """A policy on the log, and how it acts in the world."""
+        process = self._learned()
         target = policy if isinstance(policy, Attached) else attach(policy, self.log_)
-        return target, self.process_.behave if target.is_logged else partial(_sample, target)
+        return target, process.behave if target.is_logged else partial(_sample, target)
 
     def rate(self, policy: Any) -> Rates:
         """What a policy earns per step in every member, with the error of the simulation.
@@ -139,31 +144,36 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
             shares[np.arange(len(shares)), target.sample(seen, rng).astype(np.int64)] += 1 / DRAWS
         return shares
 
-    def simulate(
-        self, policy: Any, trajectories: int, length: int, rng: np.random.Generator, *, member: int | None = None
-    ) -> Transitions:
-        """A log of the policy in the world, with the columns and kinds of the real one.
+    def simulate(self, policy: Any, trajectories: int, length: int, rng: np.random.Generator) -> Transitions:
+        """A log of the policy in the world, with the columns and kinds of the real one; members take turns.
 
         Args:
             policy: as in `rate`.
-            trajectories: how many; members take turns.
+            trajectories: how many.
             length: rows of each.
             rng: all that is random comes from it.
-            member: of this member alone; None: of all of them.
         """
-        count, rows = checks.count("trajectories", trajectories), checks.count("length", length, low=2)
-        (_, act), members = self._target(policy), self.process_.members
-        each = count if member is not None else -(-count // members)
-        chosen = np.arange(members * each).reshape(members, each)
-        order = chosen[member] if member is not None else chosen.T.ravel()[:count]
-        rollout = Rollout(self.process_, act, self.process_.start(each, rng, logged=False), rng)
-        seen, taken, earned = [], [], []
-        for _ in range(rows):
-            observations, actions, done = rollout.step()
-            seen.append(observations.take(order))
-            taken.append(actions[order])
-            earned.append(done.rewards[order])
-        return self._transitions(seen, np.stack(taken), np.stack(earned))
+        count = checks.count("trajectories", trajectories)
+        members = self._learned().members
+        each = -(-count // members)
+        turns = np.arange(members * each).reshape(members, each).T.ravel()[:count]
+        return self._simulated(policy, each, length, rng, [turns])[0]
+
+    def simulate_each(self, policy: Any, trajectories: int, length: int, rng: np.random.Generator) -> list[Transitions]:
+        """A log of the policy in every member; parameters as in `simulate`, of each log."""
+        each, members = checks.count("trajectories", trajectories), self._learned().members
+        return self._simulated(policy, each, length, rng, list(np.arange(members * each).reshape(members, each)))
+
+    def _simulated(
+        self, policy: Any, each: int, length: int, rng: np.random.Generator, parts: list[NDArray[np.int64]]
+    ) -> list[Transitions]:
+        """Logs of some particles each, out of so many per member."""
+        rows, process = checks.count("length", length, low=2), self._learned()
+        rollout = Rollout(process, self._target(policy)[1], process.start(each, rng, logged=False), rng)
+        steps = [rollout.step() for _ in range(rows)]
+        seen, taken = [step[0] for step in steps], np.stack([step[1] for step in steps])
+        earned = np.stack([step[2].rewards for step in steps])
+        return [self._transitions([one.take(part) for one in seen], taken[:, part], earned[:, part]) for part in parts]
 
     def _transitions(self, seen: list[Values], taken: Any, earned: Array) -> Transitions:
         steps, count = earned.shape
@@ -193,9 +203,7 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
 
     def report(self) -> dict[str, Any]:
         """How well the world fits, on rows that networks did not learn from."""
-        if not hasattr(self, "process_"):
-            raise NotFittedError("This World is not fitted yet; call fit(log) first.")
-        process: Any = self.process_
+        process: Any = self._learned()
         if isinstance(process, TabularWorld):
             logged = np.bincount(process.pairs, minlength=len(process.logged))
             return {

@@ -1,0 +1,187 @@
+"""`rehearse`: would these methods be right on a system like this one? In worlds learned from the log, answers are known."""
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from cesaro import checks
+from cesaro.checks import Array
+from cesaro.data import Log
+from cesaro.data.values import Categories, Values
+from cesaro.diagnostics.worlds import Residual
+from cesaro.errors import CesaroError, InputError
+from cesaro.estimators import DiffLSTD, registry
+from cesaro.evaluation import as_log
+from cesaro.policies import attach
+from cesaro.progress import progress, stage
+from cesaro.worlds import World
+from cesaro.worlds.tabular import TabularWorld
+
+# Maps of different families; one with more features than this, over all actions, takes minutes, and is left out.
+MAPS = ("polynomial:2", "polynomial:3", "fourier:50", "fourier:200", "auto")
+MOST_FEATURES = 1_000
+
+# From a seed to something with `fit(log, policy)`, and then `reward_rate_` and `standard_error_`.
+Candidate: TypeAlias = Callable[[int], Any]
+
+
+def closed_forms(log: Log) -> dict[str, Candidate]:
+    """Candidates for a log: the closed form in every map that suits it; one for a discrete log, which needs no map."""
+    if log.opened(quiet=True).states() is not None:
+        return {"auto": _closed("auto")}
+    return {name: _closed(name) for name in MAPS if name == "auto" or count_features(name, log) <= MOST_FEATURES}
+
+
+def count_features(features: str, log: Log) -> int:
+    """Features of a map over all actions, roughly."""
+    block = log.part(np.arange(1))
+    inputs = sum(_width(values) for values in (block.observations, block.actions))
+    family, _, size = features.partition(":")
+    sizes = {"linear": inputs, "fourier": int(size or 0), "polynomial": math.comb(inputs + int(size or 0), inputs)}
+    each = sizes.get(family, 0)  # splines choose their number themselves
+    return each * (1 if log.action_levels is None else len(log.action_levels))
+
+
+def _width(values: Values) -> int:
+    """Numbers among some columns."""
+    arrays = [np.asarray(column) for column in values.columns if not isinstance(column, Categories)]
+    return sum(array[0].size for array in arrays)
+
+
+def _closed(features: str) -> Candidate:
+    return lambda seed: DiffLSTD(features, random_state=seed, quiet=True)
+
+
+def _named(name: str) -> Candidate:
+    """A method of the registry, or the closed form in a map."""
+    if name in registry.METHODS:
+        return lambda seed: registry.METHODS[name].estimator(random_state=seed, quiet=True)
+    return _closed(name)
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What candidates say about a log, and what they said about logs of worlds like it.
+
+    Attributes:
+        candidates: their names.
+        rates, errors: of the log itself, with standard errors, `[candidates]`; nan where there is no answer.
+        truths, noise: what the target earns in every world, with the error of its simulation, `[worlds]`.
+        rehearsed, rehearsed_errors: of the simulated logs, `[worlds, candidates]`.
+        logged, own: what the log earned per step, and what simulated logs did, `[worlds]`.
+        residual: what held-out rows say about the worlds; None for a discrete log.
+    """
+
+    candidates: tuple[str, ...]
+    rates: Array
+    errors: Array
+    truths: Array
+    noise: Array
+    rehearsed: Array
+    rehearsed_errors: Array
+    logged: float
+    own: Array
+    residual: Residual | None
+
+    @property
+    def eligible(self) -> Any:
+        """Which candidates answered on the log and in every world, `[candidates]`."""
+        return np.isfinite(self.rates) & np.isfinite(self.rehearsed).all(axis=0)
+
+    @property
+    def mistakes(self) -> Array:
+        """By how much each was wrong in every world, `[worlds, candidates]`."""
+        return self.rehearsed - self.truths[:, None]
+
+
+def rehearse(
+    log: Any,
+    policy: Any,
+    candidates: Any = "auto",
+    *,
+    worlds: int = 20,
+    random_state: int = 0,
+    quiet: bool = False,
+) -> Rehearsal:
+    """Learn worlds from a log, in which everything is known, and look how candidates do there.
+
+    In every world a log of the same shape is simulated, by the log's own behavior as it was learned; candidates are asked about
+    the target, and the target is run to see who was right.
+
+    Args:
+        log: as in `evaluate`.
+        policy: the target.
+        candidates: "auto": closed forms in maps of several families; a list of names of methods or maps; or a dict from names of
+            your own to functions that make an estimator from a seed.
+        worlds: how many, each learned from a bootstrap of the log.
+        random_state: seed of everything random.
+        quiet: no progress bar.
+    """
+    data = as_log(log).opened(quiet=quiet)
+    seed = checks.count("random_state", random_state, low=0)
+    asked = _candidates(candidates, data)
+    target = attach(policy, data)
+    if target.is_logged:
+        raise InputError("policy must be a target. Got 'logged', whose rate the log knows; give a policy to rehearse.")
+    world = World(worlds, random_state=seed, quiet=quiet).fit(data)
+    with stage("running the policy in the worlds", quiet=quiet):
+        truths = world.rate(target)
+    found: Residual | None = None
+    if not isinstance(world.process_, TabularWorld):
+        from cesaro.worlds.residual import residual  # scikit-learn's trees take a while to import
+
+        with stage("comparing the worlds with held-out rows", quiet=quiet):
+            found = residual(world, target, seed)
+    lengths = np.asarray(data.lengths)
+    with stage("simulating logs", quiet=quiet):
+        logs = world.simulate_each(
+            "logged", len(lengths), max(2, round(float(lengths.mean()))), np.random.default_rng([seed, 17])
+        )
+    answers = []
+    with progress("rehearsing", total=len(logs) + 1, quiet=quiet) as advance:
+        for number, one in enumerate([data, *logs]):
+            answers.append([_ask(make, one, policy, seed + number) for make in asked.values()])
+            advance()
+    given = np.array(answers)
+    return Rehearsal(
+        candidates=tuple(asked),
+        rates=given[0, :, 0],
+        errors=given[0, :, 1],
+        truths=truths.by_member,
+        noise=truths.errors,
+        rehearsed=given[1:, :, 0],
+        rehearsed_errors=given[1:, :, 1],
+        logged=float(world.process_.rewards.mean()),
+        own=np.array([one.rewards.mean() for one in logs]),
+        residual=found,
+    )
+
+
+def _candidates(given: Any, log: Log) -> dict[str, Candidate]:
+    if isinstance(given, str) and given == "auto":
+        return closed_forms(log)
+    if isinstance(given, Mapping):
+        found = {str(name): make for name, make in given.items()}
+    else:
+        names = [given] if isinstance(given, str) else given
+        if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+            raise InputError(f"candidates must be 'auto', names, or a dict from names to functions. Got {given!r}.")
+        found = {name: _named(name) for name in names}
+    if not found or not all(callable(make) for make in found.values()):
+        raise InputError(f"candidates must be at least one name, or a function that makes an estimator. Got {given!r}.")
+    return found
+
+
+def _ask(make: Candidate, log: Log, policy: Any, seed: int) -> tuple[float, float]:
+    """Rate and standard error; nan where it refuses."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            fitted = make(seed).fit(log, policy)
+        except CesaroError:
+            return math.nan, math.nan
+    return float(fitted.reward_rate_), float(getattr(fitted, "standard_error_", math.nan))

@@ -136,11 +136,10 @@ def rehearse(
 
         with stage("comparing the worlds with held-out rows", quiet=quiet):
             found = residual(world, target, seed)
-    lengths = np.asarray(data.lengths)
+    lengths = np.asarray([len(data)] if data.lengths is None else data.lengths)
     with stage("simulating logs", quiet=quiet):
-        logs = world.simulate_each(
-            "logged", len(lengths), max(2, round(float(lengths.mean()))), np.random.default_rng([seed, 17])
-        )
+        rows = 1 + round(float(lengths.mean()))  # the last of a trajectory only says where it led
+        logs = world.simulate_each("logged", len(lengths), rows, np.random.default_rng([seed, 17]))
     answers = []
     with progress("rehearsing", total=len(logs) + 1, quiet=quiet) as advance:
         for number, one in enumerate([data, *logs]):

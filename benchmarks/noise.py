@@ -1,4 +1,4 @@
-"""Which noise makes worlds resemble systems: residuals resampled from finer or coarser leaves of a tree, or normal ones.
+"""Which noise makes worlds resemble systems: residuals of like rows, by a tree; of all rows; or normal ones of a leaf's size.
 
 `python -m benchmarks noise [--logs N] [--only SYSTEM …]`. Networks are trained once per log of a development system; then each
 kind of noise gets the same ones. Worlds are compared with the system itself: what its behavior and its targets earn, how far
@@ -24,13 +24,9 @@ from cesaro.worlds.ensemble import Ensemble
 SYSTEMS = ("linear-quadratic-1", "linear-quadratic-4", "inventory", "heating", "pendulum")
 ROWS, TRAJECTORIES, MANY = 5_000, 20, 400
 LAGS = (1, 5, 20)
-# Rows to a leaf as a part of all, and leaves to choose among.
-LEAVES = {
-    "pooled": (0.0, (1,)),
-    "tree": (0.01, (64,)),
-    "chosen": (ensemble.LEAF_SHARE, ensemble.LEAVES),
-}
-KINDS = (*LEAVES, "normal")
+# Rows to a leaf as a part of all, of which one leaf has all.
+SHARES = {"pooled": 1.0, "tree": ensemble.LEAF_SHARE}
+KINDS = (*SHARES, "normal")
 COLUMNS = ("behavior", "targets", "contrasts", "deviation", *(f"lag {lag}" for lag in LAGS))
 
 
@@ -45,10 +41,9 @@ def with_noise(model: Ensemble, inputs: Any, times: Any, kind: str) -> Ensemble:
             own = model.residuals[rows]
             residuals[rows] = rng.multivariate_normal(own.mean(axis=0), np.atleast_2d(np.cov(own.T)), len(rows))
         return replace(model, residuals=residuals)
-    before = ensemble.LEAF_SHARE, ensemble.LEAVES
-    ensemble.LEAF_SHARE, ensemble.LEAVES = LEAVES[kind]
+    before, ensemble.LEAF_SHARE = ensemble.LEAF_SHARE, SHARES[kind]
     tree, order, starts, ends = ensemble._leaves(inputs[model.rows], residuals, times[:, model.rows])
-    ensemble.LEAF_SHARE, ensemble.LEAVES = before
+    ensemble.LEAF_SHARE = before
     return replace(model, tree=tree, order=order, starts=starts, ends=ends)
 
 

@@ -41,9 +41,14 @@ def test_a_discrete_log() -> None:
     pivots = found.mistakes / found.rehearsed_errors
     assert 0.55 < np.sqrt((pivots**2).mean()) < 1.6  # of χ² with 30 degrees of freedom
     assert found.truths.std(ddof=1) == pytest.approx(found.errors[0], rel=0.5)
-    np.testing.assert_array_equal(
-        cs.rehearse(_discrete(), "constant:1", worlds=30, quiet=True).rehearsed, found.rehearsed
+
+
+def test_a_seed_decides() -> None:
+    one, same, other = (
+        cs.rehearse(_discrete(500), "constant:1", worlds=2, random_state=seed, quiet=True) for seed in (0, 0, 1)
     )
+    np.testing.assert_array_equal(one.rehearsed, same.rehearsed)
+    assert (one.rehearsed != other.rehearsed).all()
 
 
 @pytest.mark.slow

@@ -120,6 +120,15 @@ def rehearse(
         worlds: how many, each learned from a bootstrap of the log.
         random_state: seed of everything random.
         quiet: no progress bar.
+
+    Example:
+        >>> import numpy as np, cesaro as cs
+        >>> rng = np.random.default_rng(0)
+        >>> state = np.cumsum(rng.integers(0, 2, 2000)) % 3
+        >>> log = cs.Transitions(state, rng.integers(0, 2, 2000), rewards=(state == 2).astype(float))
+        >>> found = cs.rehearse(log, "uniform", worlds=5, quiet=True)
+        >>> bool(abs(found.mistakes).max() < 0.1)
+        True
     """
     data = as_log(log).opened(quiet=quiet)
     seed = checks.count("random_state", random_state, low=0)

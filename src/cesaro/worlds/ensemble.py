@@ -18,11 +18,8 @@ from cesaro.worlds.training import Float32, Kept, Rows, Training, outputs_of, tr
 
 # Held-out rows that a look takes, of each member.
 LOOKED_AT = 4_096
-# The tree of residuals: rows to a leaf, at least so many and this part of all; and leaves, chosen among these by held-out blocks
-# of so many rows. `python -m benchmarks noise` has fixed numbers beside it.
-LEAF_ROWS, LEAF_SHARE = 30, 0.005
-LEAVES: tuple[int, ...] = (1, 4, 16, 64)
-FOLDS, CHOSEN_ON = 5, 50_000
+# The tree of residuals: rows to a leaf, at least so many and this part of all; and leaves. `python -m benchmarks noise` has others.
+LEAF_ROWS, LEAF_SHARE, LEAVES = 30, 0.01, 64
 # At least this part of held-out residuals' variance is noise.
 LEAST_NOISE = 0.25
 # Squared residuals count for at most so many times their mean where the tree looks for differences.
@@ -181,39 +178,15 @@ def _without_error(networks: Any, inputs: Float32, residuals: Float32, times: fl
     return np.asarray(np.sqrt(np.clip(1 - between * (1 + 1 / times) / size, LEAST_NOISE, 1.0)), np.float32)
 
 
-def _tree(inputs: Float32, residuals: Float32) -> Any:
-    """Of squared residuals; with the fewest leaves that tell held-out blocks as well as the best number up to a standard error.
-
-    Where the noise is the same everywhere, the more leaves the fewer residuals to draw from, and nothing gained.
-    """
+def _leaves(inputs: Float32, residuals: Float32, times: NDArray[np.int32]) -> tuple[Any, Codes, Codes, Codes]:
+    """A tree that tells where residuals are large, and which rows of the pool lie in its leaves, for each member."""
     from sklearn.tree import DecisionTreeRegressor
 
     sizes = np.zeros((len(residuals), 1))
     if residuals.shape[1]:
         sizes = np.minimum(residuals**2 / np.maximum((residuals**2).mean(axis=0), 1e-12), WINSOR)
-
-    def fitted(leaves: int, rows: Any) -> Any:
-        least = len(sizes) if leaves == 1 else max(LEAF_ROWS, int(LEAF_SHARE * len(sizes)))
-        tree = DecisionTreeRegressor(min_samples_leaf=least, max_leaf_nodes=max(2, leaves), random_state=0)
-        return tree.fit(inputs[rows], sizes[rows])
-
-    every = np.arange(0, len(sizes), max(1, len(sizes) // CHOSEN_ON))
-    fold = np.arange(len(every)) * FOLDS // len(every)
-    errors = np.zeros((len(LEAVES), len(every)))
-    for number, leaves in enumerate(LEAVES):
-        for part in range(FOLDS):
-            away, held = every[fold != part], every[fold == part]
-            told = fitted(leaves, away).predict(inputs[held]).reshape(len(held), -1)
-            errors[number, fold == part] = ((told - sizes[held]) ** 2).mean(axis=1)
-    best = errors.mean(axis=1).argmin()
-    worse = errors - errors[best]
-    noise = worse.std(axis=1) / np.sqrt(len(every))
-    return fitted(LEAVES[int(np.argmax(worse.mean(axis=1) <= noise))], np.arange(len(sizes)))
-
-
-def _leaves(inputs: Float32, residuals: Float32, times: NDArray[np.int32]) -> tuple[Any, Codes, Codes, Codes]:
-    """A tree that tells where residuals are large, and which rows of the pool lie in its leaves, for each member."""
-    tree = _tree(inputs, residuals)
+    least = max(LEAF_ROWS, int(LEAF_SHARE * len(inputs)))
+    tree = DecisionTreeRegressor(min_samples_leaf=least, max_leaf_nodes=LEAVES, random_state=0).fit(inputs, sizes)
     leaf, nodes = tree.apply(inputs), np.arange(tree.tree_.node_count)
     by_leaf, before = np.argsort(leaf, kind="stable"), 0
     orders: list[Codes] = []

@@ -18,7 +18,7 @@ from cesaro.worlds.training import Float32, Kept, Rows, Training, outputs_of, tr
 
 # Held-out rows that a look takes, of each member.
 LOOKED_AT = 4_096
-# The tree of residuals: rows to a leaf, at least so many and this part of all; and leaves. `python -m benchmarks noise` has others.
+# The tree of residuals: rows to a leaf, at least so many and this part of all; and leaves. Others: `python -m benchmarks noise`.
 LEAF_ROWS, LEAF_SHARE, LEAVES = 30, 0.01, 64
 # At least this part of held-out residuals' variance is noise.
 LEAST_NOISE = 0.25

@@ -56,7 +56,7 @@ def training() -> str:
         np.ones((ROWS, sizes[-1]), np.bool_),
         np.ones(ROWS, np.float32),
     )
-    networks = learning._networks(jax.random.split(jax.random.key(0), MEMBERS), sizes)
+    networks = jax.device_put(learning.first_networks(rng, MEMBERS, sizes))
     state = jax.vmap(learning._optimizer().init)(networks)
     own = jnp.tile(jnp.arange(ROWS, dtype=jnp.int32), (MEMBERS, 1))
     held, key = own[:, :1_024], jax.random.key(1)

@@ -8,6 +8,7 @@ with a probability of its own, and leads to where a logged jump led.
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,7 +19,7 @@ from cesaro.worlds import ensemble
 from cesaro.worlds.ensemble import Bags, Ensemble, bags, blocks_of
 from cesaro.worlds.process import Step
 from cesaro.worlds.space import Codes, Columns, Space, State, joined, one_hot
-from cesaro.worlds.training import Float32, Kept, Rows, Training
+from cesaro.worlds.training import Float32, Kept, Rows, Training, outputs_of, trained
 
 # A step is a jump if it leaves what others do by more than so many robust deviations; at most so many steps are jumps.
 JUMP, MOST_JUMPS, LEAST_JUMPS = 12.0, 0.25, 10
@@ -180,15 +181,19 @@ def fit_networks(
     bag = bags(groups, members, np.random.default_rng([training.seed, 11]))
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights / rows.weights.mean()
     changes = np.concatenate([(following.numbers - now.numbers)[:, space.free], rows.rewards[:, None]], axis=1)
+    labels = following.codes[:, space.free_labels]
+    sizes = [len(space.columns.levels[j]) for j in space.free_labels]
     is_restart = _restarts(rows)
-    is_jump = _jumps(inputs, changes, weights, bag, training, kept) | ~_regular(space, now, following) | is_restart
+    is_jump = (
+        _jumps(inputs, changes, labels, tuple(sizes), weights, bag, training, kept)
+        | ~_regular(space, now, following)
+        | is_restart
+    )
     if not is_restart.any() and not (
         LEAST_JUMPS <= is_jump.sum() <= MOST_JUMPS * len(rows) and _lead_somewhere(space, now, following, is_jump)
     ):
         is_jump = np.zeros(len(rows), np.bool_)
     shift, scale = _standard(changes, ~is_jump)
-    labels = following.codes[:, space.free_labels]
-    sizes = [len(space.columns.levels[j]) for j in space.free_labels]
     known = np.ones(changes.shape, np.bool_)
     if is_jump.any():
         known[is_jump, :-1] = False
@@ -245,19 +250,30 @@ def _regular(space: Space, now: State, following: State) -> NDArray[np.bool_]:
 
 
 def _jumps(
-    inputs: Float32, changes: Array, weights: Array, bag: Bags, training: Training, kept: Kept
+    inputs: Float32,
+    changes: Array,
+    labels: Codes,
+    sizes: tuple[int, ...],
+    weights: Array,
+    bag: Bags,
+    training: Training,
+    kept: Kept,
 ) -> NDArray[np.bool_]:
-    """Rows that do what no other row does: found by a glance of networks that large errors do not move."""
-    moves = changes[:, :-1]
-    if not moves.shape[1]:
-        return np.zeros(len(moves), np.bool_)
-    middle = np.median(moves, axis=0)
-    spread = np.maximum(1.4826 * np.median(np.abs(moves - middle), axis=0), 1e-3 * np.maximum(moves.std(axis=0), 1e-12))
-    numbers = np.clip((moves - middle) / spread, -10.0, 10.0).astype(np.float32)
-    known = np.ones(numbers.shape, np.bool_)
-    rows = Rows(inputs, numbers, np.zeros((len(moves), 0), np.int64), known, weights.astype(np.float32))
-    glance = ensemble.fit(rows, (), bag.first(), training=training, kept=kept, most_steps=GLANCE)
-    errors = (moves - middle) / spread - glance.outputs(inputs[None])[0]
+    """Rows that do what no other row does: found by a glance of networks that large errors do not move.
+
+    They have the shapes of those that are trained next, so that these need not be compiled again; rewards tell nothing here.
+    """
+    middle = np.median(changes, axis=0)
+    around = changes - middle
+    spread = np.maximum(1.4826 * np.median(np.abs(around), axis=0), 1e-3 * np.maximum(changes.std(axis=0), 1e-12))
+    numbers = np.clip(around / spread, -10.0, 10.0).astype(np.float32)
+    if numbers.shape[1] == 1:
+        return np.zeros(len(numbers), np.bool_)
+    rows = Rows(inputs, numbers, labels.astype(np.int64), np.ones(numbers.shape, np.bool_), weights.astype(np.float32))
+    glance, _, _ = trained(rows, sizes, bag.own, bag.held_out, training, kept, GLANCE)
+    one = jax.tree.map(lambda leaf: leaf[:1], glance)
+    told = np.asarray(outputs_of(one, inputs[None]))[0]
+    errors = (around / spread)[:, :-1] - told[:, : numbers.shape[1] - 1]
     usual = np.maximum(1.4826 * np.median(np.abs(errors), axis=0), 0.05)
     return np.asarray((np.abs(errors) > JUMP * usual).any(axis=1))
 

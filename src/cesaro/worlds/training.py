@@ -160,11 +160,26 @@ def trained(
 
 
 def _start(rows: Rows, sizes: tuple[int, ...], members: int, training: Training) -> Progress:
-    key = jax.random.key(training.seed)
+    """Drawn by NumPy, since a program that draws takes longer to compile than to train a small world."""
     shape = (rows.inputs.shape[1], *training.widths, rows.numbers.shape[1] + sum(sizes))
-    networks = _networks(jax.random.split(key, members), shape)
-    state = jax.vmap(_optimizer().init)(networks)
-    return Progress(networks, state, networks, np.full(members, np.inf), jax.random.key_data(key))
+    networks = first_networks(np.random.default_rng([training.seed, 12]), members, shape)
+    state = jax.tree.map(
+        lambda leaf: np.zeros(leaf.shape, leaf.dtype), jax.eval_shape(jax.vmap(_optimizer().init), networks)
+    )
+    key = np.asarray(jax.random.key_data(jax.random.key(training.seed)))
+    return Progress(networks, state, networks, np.full(members, np.inf), key)
+
+
+def first_networks(rng: np.random.Generator, members: int, shape: tuple[int, ...]) -> Any:
+    """Weights and biases by layer; the last layer begins small, so that outputs begin at their means."""
+    sizes = [1.4] * (len(shape) - 2) + [0.1]
+    return [
+        (
+            (size / np.sqrt(i) * rng.normal(size=(members, i, o))).astype(np.float32),
+            np.zeros((members, o), np.float32),
+        )
+        for size, i, o in zip(sizes, shape[:-1], shape[1:])
+    ]
 
 
 def _looked(now: Progress, losses: Any, most_steps: int) -> Progress:
@@ -186,21 +201,6 @@ def _looked(now: Progress, losses: Any, most_steps: int) -> Progress:
 def _optimizer() -> optax.GradientTransformation:
     """The step size is multiplied in later, so that a smaller one needs no other program."""
     return optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam())
-
-
-@partial(jax.jit, static_argnames="shape")
-def _networks(keys: Any, shape: tuple[int, ...]) -> Any:
-    """Orthogonal would do no better; the last layer begins small, so that outputs begin at their means."""
-
-    def one(key: Any) -> list[tuple[Any, Any]]:
-        parts = zip(jax.random.split(key, len(shape) - 1), shape[:-1], shape[1:])
-        last = len(shape) - 2
-        return [
-            (jax.random.normal(part, (i, o)) * ((0.1 if n == last else 1.4) / np.sqrt(i)), jnp.zeros(o))
-            for n, (part, i, o) in enumerate(parts)
-        ]
-
-    return jax.vmap(one)(keys)
 
 
 def _forward(network: Any, inputs: Any) -> Any:

@@ -27,8 +27,9 @@ from cesaro.reproduce.practice import QUICK, Config, run, show
 from cesaro.reproduce.practice import logs as practice_logs
 from cesaro.reproduce.practice.fqe import fitted_q, inputs_of, moved
 from cesaro.reproduce.practice.logs import ACTIONS, Remembered, Subject, mujoco_case, pendulum_case, thinned
-from cesaro.reproduce.practice.methods import FQE, GQ1, HIDDEN, SGQ, Method, _slowly, fits, methods
+from cesaro.reproduce.practice.methods import FQE, GQ1, HIDDEN, SGQ, WORLD, Method, _slowly, fits, methods
 from cesaro.reproduce.practice.result import Result, Truth
+from cesaro.worlds import networks, process, training
 
 # The module: `run` of the package is the function.
 practice_run: Any = import_module("cesaro.reproduce.practice.run")
@@ -50,6 +51,8 @@ SMALL: dict[str, Any] = {
     "steps": 64,
     "batch_size": 16,
     "seeds": 2,
+    "members": 2,
+    "world_widths": (8,),
 }
 
 
@@ -71,6 +74,17 @@ def often_reset() -> Iterator[None]:
         practice_logs._pendulum_rate.cache_clear()
         yield
     practice_logs._pendulum_rate.cache_clear()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rough_worlds() -> Iterator[None]:
+    """Soon learned and soon run; an actor that nobody trained leaves its pendulum where it began, which a world would refuse."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "MOST_STEPS", 200)
+        patch.setattr(networks, "GLANCE", 200)
+        for name, value in (("PARTICLES", 20), ("FIRST", 20), ("MOST_STEPS", 140), ("AGREE", 1e9), ("REMEMBERED", 2.0)):
+            patch.setattr(process, name, value)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -225,13 +239,13 @@ def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
     result, out = small
     assert sorted(file.name for file in out.iterdir()) == FILES
     rows = read(out / "practice.csv")
-    assert len(rows) == len(result.estimates) == 2 * 6
+    assert len(rows) == len(result.estimates) == 2 * 7
     for row, e in zip(rows, result.estimates):
         assert (row["env"], float(row["sigma"]), row["method"]) == (*e.subject, e.method.label)
         assert float(row["median"]) == pytest.approx(np.median(e.rates), rel=1e-5)
         assert float(row["error"]) == pytest.approx(np.median(e.rates) - e.truth.rate, rel=1e-3, abs=1e-5)
     seeds = read(out / "seeds.csv")
-    assert len(seeds) == sum(len(e.rates) for e in result.estimates) == 2 * (1 + 5 * 2)
+    assert len(seeds) == sum(len(e.rates) for e in result.estimates) == 2 * (1 + 6 * 2)
     assert [row["method"] for row in read(out / "methods.csv")] == [m.label for m in methods(result.config)]
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["summary"] == json.loads(json.dumps(result.summary()))
@@ -271,7 +285,7 @@ def made(**rates: list[list[float]]) -> Result:
     config = Config(maps=("linear",), envs=("a", "b", "c"), noises=())
     truths = {ONE: Truth(2.0, 0.01, 1.0, 0.01, 9), TWO: Truth(2.0, 0.0, 1.0, 0.0, 9)}
     truths[Subject("c", 0.5)] = Truth(2.0, 0.3, 1.0, 0.0, 9)
-    names = {"linear": "linear", "sgq": SGQ, "hidden": HIDDEN, "gq1": GQ1, "fqe": FQE}
+    names = {"linear": "linear", "sgq": SGQ, "hidden": HIDDEN, "gq1": GQ1, "fqe": FQE, "world": WORLD}
     found = {
         (subject, names[name]): np.array(values)
         for name, logs in rates.items()
@@ -288,6 +302,7 @@ RESULT = made(
     hidden=[[2.5, 2.5], [1.5, 2.1], [2.0]],
     gq1=[[1.1], [1.2], [9.0]],
     fqe=[[1.4], [2.0], [0.0]],
+    world=[[1.0], [3.0], [0.0]],
 )
 
 

@@ -25,6 +25,8 @@ QUICK: dict[str, Any] = {
     "step_size": 1e-3,
     "seeds": 2,
     "fitted_q_mixing": 0.1,
+    "members": 2,
+    "world_widths": (32, 32),
     "held": (),
 }
 
@@ -50,6 +52,7 @@ class Config:
         discount: of fitted Q.
         fitted_q_mixing: of its target network. A wrong level of values decays by mixing · (1 − discount) per step: here to
             e⁻⁸ of itself in all steps, where Diff-SGQ's mixing would leave e⁻².
+        members, world_widths: of learned worlds, whose members count as seeds.
         held: environments on whose logs the residual is also compared between held rates (`held`).
         seed: of logs and truths, maps and networks.
         actors: folder with a file ENV.safetensors per MuJoCo environment; empty: the actors that come with cesaro.
@@ -74,6 +77,8 @@ class Config:
     mixing: float = 0.005
     discount: float = 0.99
     fitted_q_mixing: float = 0.02
+    members: int = 5
+    world_widths: tuple[int, ...] = (256, 256, 256)
     held: tuple[str, ...] = mujoco.ENVS[:1]
     seed: int = 0
     actors: str = ""
@@ -90,7 +95,10 @@ class Config:
             right = all(0 < entry < math.inf for entry in value) and all(a < b for a, b in pairwise(value))
             _require(right, name, "increasing finite numbers > 0", value)
         _require(bool(self.subjects), "sigmas", "such that a log is left (pendulum's are in 'noises')", self.sigmas)
-        _require(bool(self.widths) and min(self.widths) >= 1, "widths", "one or more integers ≥ 1", self.widths)
+        for name in ("widths", "world_widths"):
+            value = getattr(self, name)
+            _require(bool(value) and min(value) >= 1, name, "one or more integers ≥ 1", value)
+        _require(self.members >= 2, "members", "an integer ≥ 2", self.members)
         counts = ("rows", "map_seeds", "steps", "batch_size", "seeds")
         for name in counts:
             _require(getattr(self, name) >= 1, name, "an integer ≥ 1", getattr(self, name))

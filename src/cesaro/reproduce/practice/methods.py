@@ -16,8 +16,9 @@ from cesaro.files import Arrays
 from cesaro.reproduce.practice.config import Config
 from cesaro.reproduce.practice.fqe import fitted_q, inputs_of, moved
 from cesaro.reproduce.practice.logs import Case
+from cesaro.worlds import World
 
-SGQ, HIDDEN, GQ1, FQE = "diff-sgq", "hidden", "diff-gq1", "fitted-q"
+SGQ, HIDDEN, GQ1, FQE, WORLD = "diff-sgq", "hidden", "diff-gq1", "fitted-q", "world"
 # Feature maps that are drawn at random, so that seeds differ.
 RANDOM_MAPS = ("auto", "fourier")
 
@@ -37,6 +38,7 @@ def methods(config: Config) -> tuple[Method, ...]:
         Method(HIDDEN, "DiffLSTD on last layer"),
         Method(GQ1, "neural Diff-GQ1"),
         Method(FQE, f"fitted Q {config.discount:g}"),
+        Method(WORLD, "learned world"),
     )
     return closed + networks
 
@@ -53,6 +55,7 @@ def fits(config: Config) -> dict[str, Callable[[Case], Arrays]]:
         SGQ: partial(_sgq, config),
         GQ1: partial(_gq1, config),
         FQE: partial(_fqe, config),
+        WORLD: partial(_world, config),
     }
     for name in config.maps:
         for seed in range(config.map_seeds if is_random(name) else 1):
@@ -120,6 +123,16 @@ def _fqe(config: Config, case: Case) -> Arrays:
         return Found(found.rates, moved(found.tracked))
 
     return _answer(FQE, fit, config.seeds)
+
+
+def _world(config: Config, case: Case) -> Arrays:
+    """What the target earns in every member, each of which counts as a seed."""
+
+    def fit() -> Found:
+        world = World(config.members, config.world_widths, config.batch_size, config.seed, quiet=True).fit(case.log)
+        return Found(world.rate(case.policy).by_member)
+
+    return _answer(WORLD, fit, config.members)
 
 
 class Found(NamedTuple):

@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 SHORT = {"scale": ["--sizes", "1e5,1e6"], "shuffle": ["--seeds", "2"]}
 
 # What looks at the code or at answers instead of measuring speed.
-ON_DEMAND = {"golden", "house", "noise", "verdicts"}
+ON_DEMAND = {"golden", "house", "noise", "spread", "verdicts"}
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """Does the spread over members of a world tell how its rate varies over logs? On a linear system whose rate is known.
 
-`python -m benchmarks spread [--logs N]`. x' = 0.8 x + 0.4 a + 0.5 e, reward −x² − 0.1 a²; logged actions are normal, the target is
-a = −x. For every number of rows: errors over logs against the closed form, and the spread over bootstrap members against the
+`python -m benchmarks spread [--logs N]`. x' = 0.8 x + 0.4 a + 0.5 e, reward −x² − 0.1 a²; logged actions are normal, the target
+is a = −x. For every number of rows: errors over logs against the closed form, and the spread over bootstrap members against the
 deviation over logs, which is 1 if worlds know how uncertain they are.
 """
 

@@ -41,7 +41,19 @@ _FILES_OF_0_1 = {
 MOST = 100_000_000
 _MOST = {
     100_000: ("runs", "logs", "problems", "seeds", "map_seeds", "trajectories", "pendulums", "agents", "resamples"),
-    10_000: ("sizes", "states", "actions", "features", "width", "widths", "world_widths", "members", "grid", "maps", "degrees"),
+    10_000: (
+        "sizes",
+        "states",
+        "actions",
+        "features",
+        "width",
+        "widths",
+        "world_widths",
+        "members",
+        "grid",
+        "maps",
+        "degrees",
+    ),
 }
 _ENTRIES = 1_000
 

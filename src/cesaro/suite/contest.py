@@ -1,7 +1,7 @@
 """The contest: which construction of an interval holds the truth?
 
     python -m cesaro.suite.contest collect [--only SYSTEM …] [--rows N] [--logs N] [--workers N] --out FOLDER
-    python -m cesaro.suite.contest judge FOLDER …
+    python -m cesaro.suite.contest judge FOLDER … [--beside BOARD …]
 
 `collect` rehearses the suite's own logs, one file each, and goes on where it was interrupted. `judge` asks every contestant about
 what was collected, which takes seconds, and prints the suite's scores. Exam systems are collected with `--exam`, once.
@@ -12,12 +12,18 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, fields, replace
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 
+from cesaro.checks import Array
+from cesaro.data import Log, Transitions
 from cesaro.diagnostics.worlds import Residual
 from cesaro.files import read_values, write_values
+from cesaro.passes.prepare import Prepared
 from cesaro.progress import progress
 from cesaro.rehearsal import Rehearsal, rehearse
 from cesaro.suite import design, show
@@ -32,6 +38,8 @@ from cesaro.suite.truth import truths
 SCHEMA = "cesaro-contest/1"
 WORLDS = 20
 Z = 1.96
+# The variance of a median of n numbers is so many times that of their mean.
+MEDIAN = math.pi / 2
 
 
 # What is collected.
@@ -39,14 +47,21 @@ Z = 1.96
 
 def collected(name: str, rows: int, number: int, file: Path) -> None:
     """Rehearse one log of the base case, the one that the suite asks about."""
-    cell = replace(BASE, rows=rows)
-    first = number // design.chunk(cell) * design.chunk(cell)
-    system = kind_of(name)(cell.mixing, RELEASE)
-    log = logs_of(system, cell, first, 0)[number - first]
-    found = rehearse(
-        log, system.targets[system.main], worlds=WORLDS, random_state=seed_of(name, cell, number, 0), quiet=True
-    )
+    system, seed = kind_of(name)(BASE.mixing, RELEASE), seed_of(name, replace(BASE, rows=rows), number, 0)
+    log = _log(name, rows, number)
+    found = rehearse(log, system.targets[system.main], worlds=WORLDS, random_state=seed, quiet=True)
     write_values(file, SCHEMA, {"system": name, "rows": rows, "log": number, **asdict(found)})
+
+
+def _log(name: str, rows: int, number: int) -> Transitions:
+    size = design.chunk(replace(BASE, rows=rows))
+    return _logs(name, rows, number // size * size)[number % size]
+
+
+@lru_cache(4)
+def _logs(name: str, rows: int, first: int) -> list[Transitions]:
+    cell = replace(BASE, rows=rows)
+    return logs_of(kind_of(name)(cell.mixing, RELEASE), cell, first, 0)
 
 
 def read(file: Path) -> tuple[str, int, int, Rehearsal]:
@@ -73,25 +88,121 @@ def disagreement(found: Rehearsal) -> Answer:
 
 def world(found: Rehearsal) -> Answer:
     """B: the median world, with the spread of worlds and what held-out rows prove."""
-    proven = 0.0 if found.residual is None else max(0.0, abs(found.residual.value) - found.residual.standard_error)
-    return _answer(float(np.median(found.truths)), Z * float(found.truths.std(ddof=1)) * math.sqrt(1.08) + proven)
+    residual = found.residual
+    proven = 0.0 if residual is None else max(0.0, abs(residual.value) - residual.standard_error)
+    count = len(found.truths)
+    error = float(found.truths.std(ddof=1)) * math.sqrt(1 + MEDIAN / count)
+    return _answer(float(np.median(found.truths)), float(student.ppf(0.975, count - 1)) * error + proven)
 
 
-CONTESTANTS: dict[str, Callable[[Rehearsal], Answer]] = {"A: disagreement": disagreement, "B: world": world}
+def kinds(found: Rehearsal) -> Answer:
+    """A between kinds: A and B, weighed by their precision; what is between them enters the interval."""
+    one, other = disagreement(found), world(found)
+    share = other.standard_error**2 / (one.standard_error**2 + other.standard_error**2)
+    rate = share * one.rate + (1 - share) * other.rate
+    within = (share * one.standard_error) ** 2 + ((1 - share) * other.standard_error) ** 2
+    return _answer(rate, Z * math.sqrt(within + share * (1 - share) * (one.rate - other.rate) ** 2))
 
 
-def board(folders: Iterable[Path]) -> Scoreboard:
-    """All contestants, and every candidate alone, on what was collected."""
-    return Scoreboard.of(row for folder in folders for file in sorted(folder.glob("*.npz")) for row in _rows(file))
+def hull(found: Rehearsal) -> Answer:
+    """A between kinds: all that A or B holds."""
+    one, other = disagreement(found), world(found)
+    low, high = min(one.low, other.low), max(one.high, other.high)
+    return _answer((low + high) / 2, (high - low) / 2)
+
+
+def rehearsed(found: Rehearsal, *, guard: bool) -> Answer:
+    """C: candidates weighed by their errors in worlds; pivots of the weighed answer, each by weights of the other worlds.
+
+    The guard adds what held-out rows say about an error that all worlds share.
+    """
+    able, squares = found.eligible, found.mistakes**2
+    worlds = len(squares)
+
+    def weighed(squares: Array, rates: Array, errors: Array) -> tuple[float, float]:
+        weights = np.where(able, 1 / squares.mean(axis=0), 0.0)
+        weights /= weights.sum()
+        rate = float(weights @ np.where(able, rates, 0.0))
+        spread = weights @ np.where(able, rates - rate, 0.0) ** 2
+        return rate, math.sqrt(float(weights @ np.where(able, errors, 0.0)) ** 2 + float(spread))
+
+    pivots = []
+    for number in range(worlds):
+        others = np.arange(worlds) != number
+        rate, error = weighed(squares[others], found.rehearsed[number], found.rehearsed_errors[number])
+        pivots.append(abs(rate - found.truths[number]) / error)
+    place = min(worlds, math.ceil(0.95 * (worlds + 1))) - 1
+    rate, error = weighed(squares, found.rates, found.errors)
+    half = max(Z, float(np.sort(pivots)[place])) * error
+    if guard and found.residual is not None:
+        half += abs(found.residual.value) + Z * found.residual.standard_error
+    return _answer(rate, half)
+
+
+def doubly_robust(found: Rehearsal) -> Answer:
+    """D: the world's rate, corrected by what held-out rows say, with a ratio that no candidate has."""
+    assert found.residual is not None
+    error = math.hypot(found.residual.standard_error, float(found.truths.std(ddof=1)) / math.sqrt(len(found.truths)))
+    return _answer(float(np.median(found.truths)) + found.residual.value, Z * error)
+
+
+def kernel_bellman(log: Log, policy: Any, seed: int) -> Answer:
+    """D: all rates whose best values leave residuals that random test functions cannot tell from noise; perhaps none."""
+    made = Prepared(
+        log, policy, features="fourier:200", dual_features="fourier:300", draws=1, random_state=seed, quiet=True
+    )
+    rows = [made.features_of(block) for block in made.data.blocks()]
+    x, x_next, tests, rewards = (
+        np.concatenate([np.asarray(getattr(row, name)) for row in rows]) for name in ("x", "x_next", "v", "rewards")
+    )
+    count = len(rewards)
+    by_values, by_rewards, by_one = tests.T @ (x_next - x) / count, tests.T @ rewards / count, tests.mean(axis=0)
+    gram = by_values.T @ by_values
+    ridge = 1e-6 * np.trace(gram) / len(gram)
+    solved = np.linalg.solve(gram + ridge * np.eye(len(gram)), by_values.T)
+    left = np.eye(len(by_one)) - by_values @ solved
+    one, other = left @ by_one, left @ by_rewards
+    rate = float(one @ other / (one @ one))
+    residuals = rewards - rate - (x_next - x) @ solved @ (by_rewards - rate * by_one)
+    lengths = np.asarray([count] if log.lengths is None else log.lengths)
+    sums = np.add.reduceat(tests * residuals[:, None], np.append(0, np.cumsum(lengths)[:-1])) / count
+    drawn = np.random.default_rng(seed).normal(size=(300, len(sums))) @ sums @ left.T
+    most, least = float(np.quantile((drawn**2).sum(axis=1), 0.95)), float(other @ other - rate * (one @ other))
+    if most < least:
+        return Answer(rate)
+    return _answer(rate, math.sqrt((most - least) / float(one @ one)))
+
+
+CONTESTANTS: dict[str, Callable[[Rehearsal], Answer]] = {
+    "A disagreement": disagreement,
+    "A kinds": kinds,
+    "A hull": hull,
+    "B world": world,
+    "C rehearsal": partial(rehearsed, guard=True),
+    "C no guard": partial(rehearsed, guard=False),
+    "D doubly robust": doubly_robust,
+}
+
+
+def board(folders: Iterable[Path], beside: Iterable[Path] = ()) -> Scoreboard:
+    """All contestants, and every candidate alone, on what was collected; and what boards of the suite have of the same logs."""
+    files = [file for folder in folders for file in sorted(folder.glob("*.npz"))]
+    rows = [row for file in files for row in _rows(file)]
+    asked = {(row.system, row.cell, row.log) for row in rows}
+    earlier = [row for folder in beside for row in Scoreboard.read(folder).rows]
+    return Scoreboard.of(
+        [*rows, *(row for row in earlier if row.part == "main" and (row.system, row.cell, row.log) in asked)]
+    )
 
 
 def _rows(file: Path) -> Iterator[Row]:
     name, rows, number, found = read(file)
     kind, cell, known = kind_of(name), replace(BASE, rows=rows), truths(name)
-    target = next(iter(known.targets))
-    answers = {make: contestant(found) for make, contestant in CONTESTANTS.items()}
+    log, system = _log(name, rows, number), kind(BASE.mixing, RELEASE)
+    answers = {title: contestant(found) for title, contestant in CONTESTANTS.items()}
+    answers["D kernel Bellman"] = kernel_bellman(log, system.targets[system.main], seed_of(name, cell, number, 0))
     for candidate, rate, error in zip(found.candidates, found.rates, found.errors):
-        answers[candidate] = _answer(float(rate), Z * float(error))
+        answers[f"only {candidate}"] = _answer(float(rate), Z * float(error))
     for method, answer in answers.items():
         yield Row(
             system=name,
@@ -101,7 +212,7 @@ def _rows(file: Path) -> Iterator[Row]:
             cell=cell,
             part="main",
             log=number,
-            target=target,
+            target=system.main,
             method=method,
             rate=answer.rate,
             low=answer.low,
@@ -110,9 +221,9 @@ def _rows(file: Path) -> Iterator[Row]:
             verdict="none",
             seconds=math.nan,
             megabytes=math.nan,
-            truth=known.targets[target].rate,
+            truth=known.targets[system.main].rate,
             logged=known.logged("medium", "one")[0],
-            scale=known.scale(target, "medium", "one", rows),
+            scale=known.scale(system.main, "medium", "one", rows),
         )
 
 
@@ -156,11 +267,12 @@ def main() -> None:
     collect.add_argument("--out", type=Path, required=True)
     judge = parts.add_parser("judge")
     judge.add_argument("folders", nargs="+", type=Path)
+    judge.add_argument("--beside", nargs="*", type=Path, default=[], help="boards of the suite")
     given = parser.parse_args()
     if given.part == "collect":
         _collect(given)
     else:
-        print(show.text(board(given.folders), 140))
+        print(show.text(board(given.folders, given.beside), 140))
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ def rehearse(
     policy: Any,
     candidates: Any = "auto",
     *,
-    worlds: int = 20,
+    worlds: int | World = 20,
     random_state: int = 0,
     quiet: bool = False,
 ) -> Rehearsal:
@@ -117,7 +117,8 @@ def rehearse(
         policy: the target.
         candidates: "auto": closed forms in maps of several families; a list of names of methods or maps; or a dict from names of
             your own to functions that make an estimator from a seed.
-        worlds: how many, each learned from a bootstrap of the log.
+        worlds: how many, each learned from a bootstrap of the log; or a world that was learned from this log, whose members they
+            are, for several targets.
         random_state: seed of everything random.
         quiet: no progress bar.
 
@@ -136,7 +137,7 @@ def rehearse(
     target = attach(policy, data)
     if target.is_logged:
         raise InputError("policy must be a target. Got 'logged', whose rate the log knows; give a policy to rehearse.")
-    world = World(worlds, random_state=seed, quiet=quiet).fit(data)
+    world = worlds if isinstance(worlds, World) else World(worlds, random_state=seed, quiet=quiet).fit(data)
     with stage("running the policy in the worlds", quiet=quiet):
         truths = world.rate(target)
     found: Residual | None = None

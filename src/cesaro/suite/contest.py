@@ -1,6 +1,6 @@
 """The contest: which construction of an interval holds the truth?
 
-    python -m cesaro.suite.contest collect [--only SYSTEM …] [--rows N] [--logs N] [--workers N] --out FOLDER
+    python -m cesaro.suite.contest collect [--only SYSTEM …] [--rows N] [--logs N] [--targets all] [--workers N] --out FOLDER
     python -m cesaro.suite.contest judge FOLDER … [--beside BOARD …]
 
 `collect` rehearses the suite's own logs, one file each, and goes on where it was interrupted. `judge` asks every contestant about
@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
@@ -34,6 +34,7 @@ from cesaro.suite.scoreboard import Row, Scoreboard
 from cesaro.suite.system import RELEASE
 from cesaro.suite.systems import SYSTEMS, kind_of
 from cesaro.suite.truth import truths
+from cesaro.worlds import World
 
 SCHEMA = "cesaro-contest/1"
 WORLDS = 20
@@ -45,12 +46,17 @@ MEDIAN = math.pi / 2
 # What is collected.
 
 
-def collected(name: str, rows: int, number: int, file: Path) -> None:
-    """Rehearse one log of the base case, the one that the suite asks about."""
+def collected(name: str, rows: int, number: int, targets: str, file: Path) -> None:
+    """Rehearse one log of the base case, the one that the suite asks about, for its main target or for all."""
     system, seed = kind_of(name)(BASE.mixing, RELEASE), seed_of(name, replace(BASE, rows=rows), number, 0)
     log = _log(name, rows, number)
-    found = rehearse(log, system.targets[system.main], worlds=WORLDS, random_state=seed, quiet=True)
-    write_values(file, SCHEMA, {"system": name, "rows": rows, "log": number, **asdict(found)})
+    world = World(WORLDS, random_state=seed, quiet=True).fit(log)
+    asked = system.targets if targets == "all" else {system.main: system.targets[system.main]}
+    found = {
+        target: asdict(rehearse(log, policy, worlds=world, random_state=seed, quiet=True))
+        for target, policy in asked.items()
+    }
+    write_values(file, SCHEMA, {"system": name, "rows": rows, "log": number, "part": targets, "targets": found})
 
 
 def _log(name: str, rows: int, number: int) -> Transitions:
@@ -64,13 +70,30 @@ def _logs(name: str, rows: int, first: int) -> list[Transitions]:
     return logs_of(kind_of(name)(cell.mixing, RELEASE), cell, first, 0)
 
 
-def read(file: Path) -> tuple[str, int, int, Rehearsal]:
-    """System, rows, number of the log, and its rehearsal."""
+class Evidence(NamedTuple):
+    """What was collected of a log and a target; `part` is "all" where there are several targets."""
+
+    system: str
+    rows: int
+    log: int
+    part: str
+    target: str
+    found: Rehearsal
+
+
+def read(file: Path) -> list[Evidence]:
+    """Of every target of a log."""
     kept = read_values(file, SCHEMA)
+    return [
+        Evidence(kept["system"], kept["rows"], kept["log"], kept["part"], target, _rehearsal(found))
+        for target, found in kept["targets"].items()
+    ]
+
+
+def _rehearsal(kept: dict[str, Any]) -> Rehearsal:
     told = kept["residual"]
     own = {field.name: kept[field.name] for field in fields(Rehearsal) if field.name != "residual"}
-    found = Rehearsal(**own, residual=None if told is None else Residual(**told))
-    return kept["system"], kept["rows"], kept["log"], found
+    return Rehearsal(**own, residual=None if told is None else Residual(**told))
 
 
 # Who takes part.
@@ -187,32 +210,30 @@ CONTESTANTS: dict[str, Callable[[Rehearsal], Answer]] = {
 def board(folders: Iterable[Path], beside: Iterable[Path] = ()) -> Scoreboard:
     """All contestants, and every candidate alone, on what was collected; and what boards of the suite have of the same logs."""
     files = [file for folder in folders for file in sorted(folder.glob("*.npz"))]
-    rows = [row for file in files for row in _rows(file)]
-    asked = {(row.system, row.cell, row.log) for row in rows}
+    rows = [row for file in files for one in read(file) for row in _rows(one)]
+    asked = {(row.system, row.cell, row.part, row.log) for row in rows}
     earlier = [row for folder in beside for row in Scoreboard.read(folder).rows]
-    return Scoreboard.of(
-        [*rows, *(row for row in earlier if row.part == "main" and (row.system, row.cell, row.log) in asked)]
-    )
+    return Scoreboard.of([*rows, *(row for row in earlier if (row.system, row.cell, row.part, row.log) in asked)])
 
 
-def _rows(file: Path) -> Iterator[Row]:
-    name, rows, number, found = read(file)
-    kind, cell, known = kind_of(name), replace(BASE, rows=rows), truths(name)
-    log, system = _log(name, rows, number), kind(BASE.mixing, RELEASE)
-    answers = {title: contestant(found) for title, contestant in CONTESTANTS.items()}
-    answers["D kernel Bellman"] = kernel_bellman(log, system.targets[system.main], seed_of(name, cell, number, 0))
-    for candidate, rate, error in zip(found.candidates, found.rates, found.errors):
+def _rows(one: Evidence) -> Iterator[Row]:
+    kind, cell, known = kind_of(one.system), replace(BASE, rows=one.rows), truths(one.system)
+    policy = kind(BASE.mixing, RELEASE).targets[one.target]
+    answers = {title: contestant(one.found) for title, contestant in CONTESTANTS.items()}
+    log, seed = _log(one.system, one.rows, one.log), seed_of(one.system, cell, one.log, 0)
+    answers["D kernel Bellman"] = kernel_bellman(log, policy, seed)
+    for candidate, rate, error in zip(one.found.candidates, one.found.rates, one.found.errors):
         answers[f"only {candidate}"] = _answer(float(rate), Z * float(error))
     for method, answer in answers.items():
         yield Row(
-            system=name,
+            system=one.system,
             side=kind.side,
             kind=kind.kind,
             fault=False,
             cell=cell,
-            part="main",
-            log=number,
-            target=system.main,
+            part=one.part,
+            log=one.log,
+            target=one.target,
             method=method,
             rate=answer.rate,
             low=answer.low,
@@ -221,9 +242,9 @@ def _rows(file: Path) -> Iterator[Row]:
             verdict="none",
             seconds=math.nan,
             megabytes=math.nan,
-            truth=known.targets[system.main].rate,
+            truth=known.targets[one.target].rate,
             logged=known.logged("medium", "one")[0],
-            scale=known.scale(system.main, "medium", "one", rows),
+            scale=known.scale(one.target, "medium", "one", one.rows),
         )
 
 
@@ -237,10 +258,10 @@ def _collect(given: argparse.Namespace) -> None:
     ]
     given.out.mkdir(parents=True, exist_ok=True)
     jobs = [
-        (name, given.rows, number, file)
+        (name, given.rows, number, given.targets, file)
         for number in range(given.first, given.logs)
         for name in names
-        if not (file := given.out / f"{name}_{given.rows}_{number}.npz").exists()
+        if not (file := given.out / f"{name}_{given.rows}_{given.targets}_{number}.npz").exists()
     ]
     for name in names:
         if kind_of(name).side == "exam" and not given.exam:
@@ -261,6 +282,7 @@ def main() -> None:
     collect.add_argument("--only", nargs="*")
     collect.add_argument("--exam", action="store_true")
     collect.add_argument("--rows", type=int, default=BASE.rows)
+    collect.add_argument("--targets", choices=("main", "all"), default="main")
     collect.add_argument("--first", type=int, default=0, help="the first log")
     collect.add_argument("--logs", type=int, default=50, help="logs of each system, counted from 0")
     collect.add_argument("--workers", type=int, default=2)

@@ -31,6 +31,7 @@ LAYERS = [
     "views",
     "evaluation",
     "comparison",
+    "rehearsal",
     "report",
     "simulation",
     "reproduce",

@@ -41,6 +41,10 @@ def test_a_discrete_log() -> None:
     pivots = found.mistakes / found.rehearsed_errors
     assert 0.55 < np.sqrt((pivots**2).mean()) < 1.6  # of χ² with 30 degrees of freedom
     assert found.truths.std(ddof=1) == pytest.approx(found.errors[0], rel=0.5)
+    frame = found.to_frame()
+    assert frame["coverage_in_worlds"][0] == (np.abs(pivots) <= 1.959964).mean()
+    assert frame["error_in_worlds"][0] == pytest.approx(np.sqrt((found.mistakes**2).mean()))
+    assert [line.split()[0] for line in str(found).splitlines()] == ["candidate", "auto", "the"]
 
 
 def test_a_seed_decides() -> None:
@@ -88,6 +92,7 @@ def test_a_candidate_that_fails_is_not_eligible() -> None:
         _discrete(), "constant:1", {"mine": lambda seed: Fussy(), "auto": closed_forms(_discrete())["auto"]}, worlds=2
     )
     assert found.eligible.tolist() == [False, True]
+    assert "no answer in some of them" in str(found)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,102 @@
+"""Contestants against numbers by hand, and evidence that comes back from its files."""
+
+import math
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from cesaro.diagnostics.worlds import Residual
+from cesaro.files import write_values
+from cesaro.rehearsal import Rehearsal
+from cesaro.suite import contest, make, truths
+from cesaro.suite.contest import SCHEMA, Z, board, disagreement, doubly_robust, hull, kinds, read, rehearsed, world
+from cesaro.suite.methods import Answer
+
+FOUND = Rehearsal(
+    candidates=("a", "b", "c"),
+    rates=np.array([1.0, 2.0, 4.0]),
+    errors=np.array([0.3, 0.2, 0.1]),
+    truths=np.array([1.0, 2.0, 3.0, 6.0]),
+    noise=np.zeros(4),
+    rehearsed=np.array([[1.5, 2.0, 3.0], [1.5, 3.0, 4.0], [3.5, 4.0, 1.0], [6.5, 5.0, 8.0]]),
+    rehearsed_errors=np.full((4, 3), 0.5),
+    logged=0.0,
+    own=np.zeros(4),
+    residual=Residual(0.5, 0.2, 100.0, 0.0, 0.0),
+)
+
+
+def _half(answer: Answer) -> float:
+    return (answer.high - answer.low) / 2
+
+
+def test_disagreement_by_hand() -> None:
+    answer = disagreement(FOUND)
+    assert answer.rate == 2.0
+    assert _half(answer) == pytest.approx(Z * math.hypot(0.2, math.sqrt(7 / 3)))  # deviations −4/3, −1/3, 5/3
+
+
+def test_the_world_by_hand() -> None:
+    answer = world(FOUND)
+    assert answer.rate == 2.5
+    spread = math.sqrt(14 / 3)  # deviations −2, −1, 0, 3
+    assert _half(answer) == pytest.approx(student.ppf(0.975, 3) * spread * math.sqrt(1 + math.pi / 8) + 0.3)
+
+
+def test_kinds_lie_between_and_hulls_hold_both() -> None:
+    one, other, between, both = (make(FOUND) for make in (disagreement, world, kinds, hull))
+    assert one.rate < between.rate < other.rate
+    assert abs(between.rate - one.rate) < abs(between.rate - other.rate)  # nearer to what is more precise
+    assert (both.low, both.high) == (min(one.low, other.low), max(one.high, other.high))
+    far = replace(FOUND, truths=FOUND.truths + 100)
+    assert _half(kinds(far)) > 20  # where kinds disagree, the answer says so
+
+
+def test_rehearsal_by_hand() -> None:
+    """In every world a is off by a half, b by 1 and c by 2."""
+    weights = np.array([4.0, 1.0, 1 / 4])
+    weights /= weights.sum()
+    rate = weights @ FOUND.rates
+    error = math.sqrt((weights @ FOUND.errors) ** 2 + weights @ (FOUND.rates - rate) ** 2)
+    plain, guarded = rehearsed(FOUND, guard=False), rehearsed(FOUND, guard=True)
+    assert plain.rate == guarded.rate == pytest.approx(rate)
+    assert _half(plain) >= Z * error - 1e-12
+    assert _half(guarded) - _half(plain) == pytest.approx(0.5 + Z * 0.2)
+    wild = replace(FOUND, rehearsed=FOUND.rehearsed + 50)  # in worlds nobody was right
+    assert _half(rehearsed(wild, guard=False)) > 5 * _half(plain)
+    silent = np.where(np.arange(3) == 2, np.nan, FOUND.rehearsed)
+    assert 1.0 < rehearsed(replace(FOUND, rehearsed=silent), guard=False).rate < 2.0  # c is not eligible
+
+
+def test_the_correction_by_hand() -> None:
+    answer = doubly_robust(FOUND)
+    assert answer.rate == 3.0
+    assert _half(answer) == pytest.approx(Z * math.hypot(0.2, math.sqrt(14 / 3) / 2))
+
+
+def test_evidence_comes_back_and_is_judged(tmp_path: Path) -> None:
+    """A file as `collect` writes it; the kernel's set is of the log itself, and holds a truth that its features can express."""
+    name = "linear-quadratic-1"
+    main = make(name).main
+    kept = {"system": name, "rows": 5_000, "log": 3, "part": "main", "targets": {main: asdict(FOUND)}}
+    write_values(tmp_path / "log.npz", SCHEMA, kept)
+    (one,) = read(tmp_path / "log.npz")
+    assert (one.system, one.rows, one.log, one.target) == (name, 5_000, 3, main)
+    np.testing.assert_array_equal(one.found.rehearsed, FOUND.rehearsed)
+    assert one.found.residual == FOUND.residual
+    found = {row.method: row for row in board([tmp_path]).rows}
+    assert found["A disagreement"].rate == 2.0
+    assert found["only c"].half_width * found["only c"].scale == pytest.approx(Z * 0.1)
+    kernel, truth = found["D kernel Bellman"], truths(name).targets[main].rate
+    assert kernel.truth == truth
+    assert kernel.low < truth < kernel.high
+    assert abs(kernel.error) < 0.2
+
+
+def test_exam_systems_are_not_collected_by_accident(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("sys.argv", ["contest", "collect", "--only", "dosing", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match="exam system"):
+        contest.main()

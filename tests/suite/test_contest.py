@@ -12,7 +12,19 @@ from cesaro.diagnostics.worlds import Residual
 from cesaro.files import write_values
 from cesaro.rehearsal import Rehearsal
 from cesaro.suite import contest, make, truths
-from cesaro.suite.contest import SCHEMA, Z, board, disagreement, doubly_robust, hull, kinds, read, rehearsed, world
+from cesaro.suite.contest import (
+    SCHEMA,
+    Z,
+    averaged,
+    board,
+    disagreement,
+    doubly_robust,
+    hull,
+    kinds,
+    read,
+    rehearsed,
+    world,
+)
 from cesaro.suite.methods import Answer
 
 FOUND = Rehearsal(
@@ -39,6 +51,15 @@ def test_disagreement_by_hand() -> None:
     assert _half(answer) == pytest.approx(Z * math.hypot(0.2, math.sqrt(7 / 3)))  # deviations −4/3, −1/3, 5/3
 
 
+def test_the_average_by_hand() -> None:
+    """Weights 4, 9 and 36 of 49."""
+    answer = averaged(FOUND)
+    rate = (4 * 1.0 + 9 * 2.0 + 36 * 4.0) / 49
+    assert answer.rate == pytest.approx(rate)
+    spread = (4 * (1 - rate) ** 2 + 9 * (2 - rate) ** 2 + 36 * (4 - rate) ** 2) / 49
+    assert _half(answer) == pytest.approx(Z * math.hypot((4 * 0.3 + 9 * 0.2 + 36 * 0.1) / 49, math.sqrt(spread)))
+
+
 def test_the_world_by_hand() -> None:
     answer = world(FOUND)
     assert answer.rate == 2.5
@@ -47,9 +68,12 @@ def test_the_world_by_hand() -> None:
 
 
 def test_kinds_lie_between_and_hulls_hold_both() -> None:
-    one, other, between, both = (make(FOUND) for make in (disagreement, world, kinds, hull))
-    assert one.rate < between.rate < other.rate
-    assert abs(between.rate - one.rate) < abs(between.rate - other.rate)  # nearer to what is more precise
+    one, other, between, both = (make(FOUND) for make in (averaged, world, kinds, hull))
+    share = other.standard_error**2 / (one.standard_error**2 + other.standard_error**2)
+    assert between.rate == pytest.approx(share * one.rate + (1 - share) * other.rate)
+    within = (share * one.standard_error) ** 2 + ((1 - share) * other.standard_error) ** 2
+    apart = share * (1 - share) * (one.rate - other.rate) ** 2
+    assert _half(between) == pytest.approx(Z * math.sqrt(within + apart))
     assert (both.low, both.high) == (min(one.low, other.low), max(one.high, other.high))
     far = replace(FOUND, truths=FOUND.truths + 100)
     assert _half(kinds(far)) > 20  # where kinds disagree, the answer says so
@@ -88,7 +112,7 @@ def test_evidence_comes_back_and_is_judged(tmp_path: Path) -> None:
     np.testing.assert_array_equal(one.found.rehearsed, FOUND.rehearsed)
     assert one.found.residual == FOUND.residual
     found = {row.method: row for row in board([tmp_path]).rows}
-    assert found["A disagreement"].rate == 2.0
+    assert found["A median"].rate == 2.0
     assert found["only c"].half_width * found["only c"].scale == pytest.approx(Z * 0.1)
     kernel, truth = found["D kernel Bellman"], truths(name).targets[main].rate
     assert kernel.truth == truth

@@ -118,18 +118,31 @@ def world(found: Rehearsal) -> Answer:
     return _answer(float(np.median(found.truths)), float(student.ppf(0.975, count - 1)) * error + proven)
 
 
+def averaged(found: Rehearsal) -> Answer:
+    """A: candidates averaged by their precision; their spread enters beside their standard errors, which do not average out."""
+    able = np.isfinite(found.rates) & (found.errors > 0)
+    rate, within, between = _pooled(found.rates[able], found.errors[able])
+    return _answer(rate, Z * math.hypot(within, between))
+
+
 def kinds(found: Rehearsal) -> Answer:
-    """A between kinds: A and B, weighed by their precision; what is between them enters the interval."""
-    one, other = disagreement(found), world(found)
-    share = other.standard_error**2 / (one.standard_error**2 + other.standard_error**2)
-    rate = share * one.rate + (1 - share) * other.rate
-    within = (share * one.standard_error) ** 2 + ((1 - share) * other.standard_error) ** 2
-    return _answer(rate, Z * math.sqrt(within + share * (1 - share) * (one.rate - other.rate) ** 2))
+    """A between kinds: that average and B, again by precision; what is between them enters the interval."""
+    one, other = averaged(found), world(found)
+    errors = np.array([one.standard_error, other.standard_error])
+    rate, _, between = _pooled(np.array([one.rate, other.rate]), errors)
+    return _answer(rate, Z * math.hypot(1 / math.sqrt(float((errors**-2.0).sum())), between))
+
+
+def _pooled(rates: Array, errors: Array) -> tuple[float, float, float]:
+    """The average by precision, the average of standard errors, and the deviation around it."""
+    weights = errors**-2.0 / (errors**-2.0).sum()
+    rate = float(weights @ rates)
+    return rate, float(weights @ errors), math.sqrt(float(weights @ (rates - rate) ** 2))
 
 
 def hull(found: Rehearsal) -> Answer:
     """A between kinds: all that A or B holds."""
-    one, other = disagreement(found), world(found)
+    one, other = averaged(found), world(found)
     low, high = min(one.low, other.low), max(one.high, other.high)
     return _answer((low + high) / 2, (high - low) / 2)
 
@@ -197,7 +210,8 @@ def kernel_bellman(log: Log, policy: Any, seed: int) -> Answer:
 
 
 CONTESTANTS: dict[str, Callable[[Rehearsal], Answer]] = {
-    "A disagreement": disagreement,
+    "A median": disagreement,
+    "A average": averaged,
     "A kinds": kinds,
     "A hull": hull,
     "B world": world,

@@ -25,6 +25,7 @@ from cesaro.suite.contest import (
     rehearsed,
     world,
 )
+from cesaro.suite.design import BASE
 from cesaro.suite.methods import Answer
 
 FOUND = Rehearsal(
@@ -105,10 +106,10 @@ def test_evidence_comes_back_and_is_judged(tmp_path: Path) -> None:
     """A file as `collect` writes it; the kernel's set is of the log itself, and holds a truth that its features can express."""
     name = "linear-quadratic-1"
     main = make(name).main
-    kept = {"system": name, "rows": 5_000, "log": 3, "part": "main", "targets": {main: asdict(FOUND)}}
+    kept = {"system": name, **asdict(BASE), "log": 3, "part": "main", "targets": {main: asdict(FOUND)}}
     write_values(tmp_path / "log.npz", SCHEMA, kept)
     (one,) = read(tmp_path / "log.npz")
-    assert (one.system, one.rows, one.log, one.target) == (name, 5_000, 3, main)
+    assert (one.system, one.cell, one.log, one.target) == (name, BASE, 3, main)
     np.testing.assert_array_equal(one.found.rehearsed, FOUND.rehearsed)
     assert one.found.residual == FOUND.residual
     found = {row.method: row for row in board([tmp_path]).rows}

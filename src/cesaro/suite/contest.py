@@ -1,17 +1,18 @@
 """The contest: which construction of an interval holds the truth?
 
-    python -m cesaro.suite.contest collect [--only SYSTEM …] [--rows N] [--logs N] [--targets all] [--workers N] --out FOLDER
+    python -m cesaro.suite.contest collect [--only SYSTEM …] [--rows N] [--shift S …] [--logs N] [--workers N] --out FOLDER
     python -m cesaro.suite.contest judge FOLDER … [--beside BOARD …]
 
-`collect` rehearses the suite's own logs, one file each, and goes on where it was interrupted. `judge` asks every contestant about
-what was collected, which takes seconds, and prints the suite's scores. Exam systems are collected with `--exam`, once.
+`collect` rehearses the suite's own logs of a kind, one file each, and goes on where it was interrupted. `judge` asks every
+contestant about what was collected, which takes seconds, and prints the suite's scores. Exam systems are collected with `--exam`,
+once.
 """
 
 import argparse
 import math
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ from cesaro.passes.prepare import Prepared
 from cesaro.progress import progress
 from cesaro.rehearsal import Rehearsal, rehearse
 from cesaro.suite import design, show
-from cesaro.suite.design import BASE
+from cesaro.suite.design import Cell
 from cesaro.suite.methods import Answer
 from cesaro.suite.run import logs_of, seed_of
 from cesaro.suite.scoreboard import Row, Scoreboard
@@ -46,27 +47,26 @@ MEDIAN = math.pi / 2
 # What is collected.
 
 
-def collected(name: str, rows: int, number: int, targets: str, file: Path) -> None:
-    """Rehearse one log of the base case, the one that the suite asks about, for its main target or for all."""
-    system, seed = kind_of(name)(BASE.mixing, RELEASE), seed_of(name, replace(BASE, rows=rows), number, 0)
-    log = _log(name, rows, number)
+def collected(name: str, cell: Cell, number: int, targets: str, file: Path) -> None:
+    """Rehearse one log, the one that the suite asks about, for its main target or for all."""
+    system, seed = kind_of(name)(cell.mixing, RELEASE), seed_of(name, cell, number, 0)
+    log = _log(name, cell, number)
     world = World(WORLDS, random_state=seed, quiet=True).fit(log)
     asked = system.targets if targets == "all" else {system.main: system.targets[system.main]}
     found = {
         target: asdict(rehearse(log, policy, worlds=world, random_state=seed, quiet=True))
         for target, policy in asked.items()
     }
-    write_values(file, SCHEMA, {"system": name, "rows": rows, "log": number, "part": targets, "targets": found})
+    write_values(file, SCHEMA, {"system": name, **asdict(cell), "log": number, "part": targets, "targets": found})
 
 
-def _log(name: str, rows: int, number: int) -> Transitions:
-    size = design.chunk(replace(BASE, rows=rows))
-    return _logs(name, rows, number // size * size)[number % size]
+def _log(name: str, cell: Cell, number: int) -> Transitions:
+    size = design.chunk(cell)
+    return _logs(name, cell, number // size * size)[number % size]
 
 
 @lru_cache(4)
-def _logs(name: str, rows: int, first: int) -> list[Transitions]:
-    cell = replace(BASE, rows=rows)
+def _logs(name: str, cell: Cell, first: int) -> list[Transitions]:
     return logs_of(kind_of(name)(cell.mixing, RELEASE), cell, first, 0)
 
 
@@ -74,7 +74,7 @@ class Evidence(NamedTuple):
     """What was collected of a log and a target; `part` is "all" where there are several targets."""
 
     system: str
-    rows: int
+    cell: Cell
     log: int
     part: str
     target: str
@@ -84,8 +84,9 @@ class Evidence(NamedTuple):
 def read(file: Path) -> list[Evidence]:
     """Of every target of a log."""
     kept = read_values(file, SCHEMA)
+    cell = Cell(**{field.name: kept[field.name] for field in fields(Cell)})
     return [
-        Evidence(kept["system"], kept["rows"], kept["log"], kept["part"], target, _rehearsal(found))
+        Evidence(kept["system"], cell, kept["log"], kept["part"], target, _rehearsal(found))
         for target, found in kept["targets"].items()
     ]
 
@@ -231,10 +232,10 @@ def board(folders: Iterable[Path], beside: Iterable[Path] = ()) -> Scoreboard:
 
 
 def _rows(one: Evidence) -> Iterator[Row]:
-    kind, cell, known = kind_of(one.system), replace(BASE, rows=one.rows), truths(one.system)
-    policy = kind(BASE.mixing, RELEASE).targets[one.target]
+    kind, cell, known = kind_of(one.system), one.cell, truths(one.system, one.cell.mixing)
+    policy = kind(cell.mixing, RELEASE).targets[one.target]
     answers = {title: contestant(one.found) for title, contestant in CONTESTANTS.items()}
-    log, seed = _log(one.system, one.rows, one.log), seed_of(one.system, cell, one.log, 0)
+    log, seed = _log(one.system, cell, one.log), seed_of(one.system, cell, one.log, 0)
     answers["D kernel Bellman"] = kernel_bellman(log, policy, seed)
     for candidate, rate, error in zip(one.found.candidates, one.found.rates, one.found.errors):
         answers[f"only {candidate}"] = _answer(float(rate), Z * float(error))
@@ -257,8 +258,8 @@ def _rows(one: Evidence) -> Iterator[Row]:
             seconds=math.nan,
             megabytes=math.nan,
             truth=known.targets[one.target].rate,
-            logged=known.logged("medium", "one")[0],
-            scale=known.scale(one.target, "medium", "one", one.rows),
+            logged=known.logged(cell.shift, cell.behavior)[0],
+            scale=known.scale(one.target, cell.shift, cell.behavior, cell.rows),
         )
 
 
@@ -271,11 +272,12 @@ def _collect(given: argparse.Namespace) -> None:
         and kind_of(name).side == ("exam" if given.exam else "development")
     ]
     given.out.mkdir(parents=True, exist_ok=True)
+    cell = Cell(**{field.name: getattr(given, field.name) for field in fields(Cell)})
     jobs = [
-        (name, given.rows, number, given.targets, file)
+        (name, cell, number, given.targets, file)
         for number in range(given.first, given.logs)
         for name in names
-        if not (file := given.out / f"{name}_{given.rows}_{given.targets}_{number}.npz").exists()
+        if not (file := given.out / f"{name}_{cell.key}_{given.targets}_{number}.npz").exists()
     ]
     for name in names:
         if kind_of(name).side == "exam" and not given.exam:
@@ -295,7 +297,8 @@ def main() -> None:
     collect = parts.add_parser("collect")
     collect.add_argument("--only", nargs="*")
     collect.add_argument("--exam", action="store_true")
-    collect.add_argument("--rows", type=int, default=BASE.rows)
+    for field in fields(Cell):
+        collect.add_argument(f"--{field.name}", type=type(field.default), default=field.default)
     collect.add_argument("--targets", choices=("main", "all"), default="main")
     collect.add_argument("--first", type=int, default=0, help="the first log")
     collect.add_argument("--logs", type=int, default=50, help="logs of each system, counted from 0")

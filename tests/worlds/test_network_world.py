@@ -229,6 +229,7 @@ class _Killed(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed in each of the three trainings, or right before it ends; the same weights come out, bit for bit."""
     monkeypatch.setattr(training, "MOST_STEPS", 600)

@@ -251,6 +251,20 @@ class Transitions(Log):
         transitions.stamps = stamps
         return transitions
 
+    @classmethod
+    def _like(cls, observations: Values, actions: Values, rewards: Array, trajectory: Rows) -> "Transitions":
+        """Rows that have the names and kinds of columns of another log; `trajectory` has ids, `[n]`."""
+        columns: dict[str, Any] = {}
+        kinds: dict[str, str] = {}
+        state, action = (_put_values(columns, kinds, values) for values in (observations, actions))
+        reward, ids = _free(columns, "reward"), _free(columns, "trajectory")
+        columns |= {reward: rewards, ids: trajectory}
+        roles = Roles(state, action, reward, trajectory=ids)
+        made = cls.__new__(cls)
+        settings = check_settings("Transitions", 0, None, None, None)
+        made._set(assemble(ArraySource("Transitions", columns), roles, kinds, settings, ()))
+        return made
+
     def _set(self, whole: Whole) -> None:
         self.name = whole.name
         self._whole, self._parts = whole, whole.parts
@@ -401,6 +415,27 @@ def _put(columns: dict[str, Any], role: str, values: Any, like: Any = None) -> C
             raise InputError(f'observations must not have a column "{prefix}{name}" beside "{name}"; rename it.')
         columns[prefix + name] = by_name[name]
     return Chosen(tuple(prefix + name for name in names), "several")
+
+
+def _put_values(columns: dict[str, Any], kinds: dict[str, str], values: Values) -> Chosen:
+    """Register the columns of one role under their names, or under others where another role has these."""
+    arrays = [column.labels() if isinstance(column, Categories) else column for column in values.columns]
+    if values.form == "vector" and len(values.names) > 1:
+        arrays = list(np.asarray(arrays[0]).T)
+    names = []
+    for name, array in zip(values.names, arrays):
+        names.append(_free(columns, name))
+        columns[names[-1]] = array
+        kinds[names[-1]] = "category" if values.is_discrete or np.asarray(array).dtype == object else "number"
+    if values.form == "named":
+        return Chosen(tuple(names), "several")
+    return Chosen(tuple(names), "single" if len(names) == 1 else "prefixed")
+
+
+def _free(columns: Mapping[str, Any], name: str) -> str:
+    while name in columns:
+        name += "_"
+    return name
 
 
 def _states(log: Log) -> NDArray[np.int64] | None:

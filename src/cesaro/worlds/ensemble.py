@@ -119,7 +119,7 @@ class Ensemble:
 
     def near(self, inputs: Float32, member: Codes, chance: Array) -> Codes:
         """Places in the pool of residuals, each near its inputs `[n, d]` and of its member `[n]`, by uniform numbers `[n]`."""
-        leaf = self.tree.apply(inputs)
+        leaf = self.tree.apply(_with_one(inputs))
         start, end = self.starts[member, leaf], self.ends[member, leaf]
         return self.order[start + (chance * (end - start)).astype(np.int64)]
 
@@ -151,10 +151,16 @@ def fit(rows: Rows, sizes: tuple[int, ...], bag: Bags, *, training: Training, ke
     return Ensemble(networks, count, sizes, residuals, pool, tree, order, starts, ends, explained, losses, steps)
 
 
+def _with_one(inputs: Float32) -> Float32:
+    """Inputs, or a column of zeros where there are none: scikit-learn's trees need one."""
+    return inputs if inputs.shape[1] else np.zeros((len(inputs), 1), np.float32)
+
+
 def _explained(numbers: Float32, residuals: Float32, known: NDArray[np.bool_]) -> Array:
     """The share of each column's variance, `[k]`."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(1 - (residuals**2).mean(axis=0) / np.nanvar(np.where(known, numbers, np.nan), axis=0))
+        left = np.where(known, residuals**2, 0.0).sum(axis=0) / known.sum(axis=0)
+        return np.asarray(1 - left / np.nanvar(np.where(known, numbers, np.nan), axis=0))
 
 
 def _without_error(networks: Any, inputs: Float32, residuals: Float32, times: float) -> Float32:
@@ -176,6 +182,7 @@ def _leaves(inputs: Float32, residuals: Float32, times: NDArray[np.int32]) -> tu
     """A tree that tells where residuals are large, and which rows of the pool lie in its leaves, for each member."""
     from sklearn.tree import DecisionTreeRegressor
 
+    inputs = _with_one(inputs)
     few = np.arange(0, len(inputs), -(-len(inputs) // TREE_ROWS))
     sizes = np.zeros((len(few), 1))
     if residuals.shape[1]:

@@ -109,7 +109,7 @@ class WorldRate(Estimator):
         self._count(run_pass(InfluencePass(plan, None), prepared, running))
         target = prepared.policy
         assert target is not None
-        world = World(self.members, self.widths, self.batch_size, seed, run.checkpoint, run.quiet).fit(opened)
+        world = World(self.members, self.widths, self.batch_size, seed, run.quiet, run.checkpoint).fit(opened)
         _check_actions(opened, target)
         with stage("running the policy in the world", quiet=run.quiet):
             rates = world.rate(target)

@@ -165,12 +165,13 @@ class NetworkWorld:
 
 def fit_networks(
     rows: Block,
+    begins: Codes,
     *,
     members: int,
     training: Training,
     kept: Kept,
 ) -> NetworkWorld:
-    """Learn a world from rows of a log; `kept` has the progress of its trainings, in their order."""
+    """Learn a world from rows of a log, with some of which trajectories begin; `kept` has the progress of its trainings."""
     columns = Columns.of(rows.observations)
     now, following = columns.split(rows.observations), columns.split(rows.next_observations)
     space, actions = Space.of(columns, now, following), Actions.of(rows.actions)
@@ -202,7 +203,6 @@ def fit_networks(
     learned = Rows(inputs, numbers, labels.astype(np.int64), known, weights.astype(np.float32))
     model = ensemble.fit(learned, tuple(sizes), bag, training=training, kept=kept)
     clone = _clone(taken, actions, joined(states), bag, weights, training, kept)
-    begins = np.flatnonzero(~rows.follows)
     starts = begins if len(begins) else np.arange(1)
     return NetworkWorld(
         space=space,

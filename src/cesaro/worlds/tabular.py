@@ -138,16 +138,20 @@ class TabularWorld:
             place = np.searchsorted(sums[1:], before + rng.random(len(own)) * (end - before), side="right")
             following[own] = chances.indices[np.minimum(place, chances.indptr[pairs[own] + 1] - 1)]
             rewards[own] = mean[pairs[own]]
-        order, first, count = self._rows_of_pairs
-        row = order[first[pairs] + (rng.random(len(pairs)) * count[pairs]).astype(np.int64)]
+        order, sums, first = self._rows_of_pairs
+        low, high = sums[first[pairs]], sums[first[pairs + 1]]
+        place = np.searchsorted(sums[1:], low + rng.random(len(pairs)) * (high - low), side="right")
+        row = order[np.clip(place, first[pairs], first[pairs + 1] - 1)]
         rewards += self.rewards[row] - self._mean[pairs]
         never = np.zeros(len(pairs), np.bool_)
         return Step(Particles(state.member, following), rewards, never, never)
 
     @cached_property
-    def _rows_of_pairs(self) -> tuple[Codes, Codes, Codes]:
+    def _rows_of_pairs(self) -> tuple[Codes, Array, Codes]:
+        """Rows by pair, their weights added up from zero on, and where each pair begins, `[S · A + 1]`."""
+        order = np.argsort(self.pairs, kind="stable")
         count = np.bincount(self.pairs, minlength=len(self.logged))
-        return np.argsort(self.pairs, kind="stable"), np.concatenate([[0], np.cumsum(count)[:-1]]), count
+        return order, np.append(0.0, np.cumsum(self.weights[order])), np.append(0, np.cumsum(count))
 
     @cached_property
     def _weight(self) -> Array:

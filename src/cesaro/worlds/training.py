@@ -97,14 +97,20 @@ class Kept:
         self._number, self._written = -1, time.monotonic()
         if path is not None and path.exists():
             found = files.read_values(path, SCHEMA, remedy=_AFRESH).get("trainings")
-            self._trainings = found if isinstance(found, list) else []
+            if not isinstance(found, list) or not all(
+                isinstance(one, dict) and {*one} >= {"identity", "leaves"} for one in found
+            ):
+                raise InputError(f"The checkpoint '{path}' holds no progress of a world; {_AFRESH}.")
+            self._trainings = found
 
     def begin(self, start: Progress, *depends_on: Any) -> Progress:
         """Where the next training stands: at its start, or where the file has it."""
         self._number += 1
         if self.path is None:
             return start
-        told = fingerprint([__version__, jax.__version__, jax.default_backend(), *depends_on])
+        versions = (__version__, jax.__version__, optax.__version__)
+        settings = (jax.default_backend(), jax.config.jax_enable_x64, jax.config.jax_default_prng_impl)  # type: ignore[attr-defined]
+        told = fingerprint([versions, settings, *depends_on])
         if self._number == len(self._trainings):
             self._trainings.append({"identity": told, "leaves": None})
         found = self._trainings[self._number]
@@ -115,7 +121,10 @@ class Kept:
             )
         if found["leaves"] is None:
             return start
-        progress: Progress = jax.tree.unflatten(jax.tree.structure(start), found["leaves"])
+        leaves, expected = found["leaves"], jax.tree.leaves(start)
+        if not isinstance(leaves, list) or [np.shape(leaf) for leaf in leaves] != [np.shape(leaf) for leaf in expected]:
+            raise InputError(f"The checkpoint '{self.path}' holds no progress of this world; {_AFRESH}.")
+        progress: Progress = jax.tree.unflatten(jax.tree.structure(start), leaves)
         return progress
 
     def keep(self, progress: Progress) -> None:

@@ -44,8 +44,8 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         widths: units of the hidden layers.
         batch_size: rows of one step of training.
         random_state: seed of everything random.
-        checkpoint: a file to keep the progress of training in; the same fit goes on from it, bit for bit.
         quiet: no progress bar.
+        checkpoint: a file to keep the progress of training in; the same fit goes on from it, bit for bit.
 
     Attributes:
         process_: what was learned.
@@ -69,26 +69,31 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         widths: tuple[int, ...] = (64, 64),
         batch_size: int = 256,
         random_state: int = 0,
-        checkpoint: str | os.PathLike[str] | None = None,
         quiet: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.members = members
         self.widths = widths
         self.batch_size = batch_size
         self.random_state = random_state
-        self.checkpoint = checkpoint
         self.quiet = quiet
+        self.checkpoint = checkpoint
 
     def fit(self, log: Log, policy: Any = None) -> Self:
         """Learn the process of a log; `policy` is not used."""
         if not isinstance(log, Log):
             raise InputError(f"log must be a Log or Transitions. Got {type(log).__name__}; see cesaro.read.")
         members = checks.count("members", self.members, low=2, high=1_000)
-        seed = checks.count("random_state", self.random_state, low=0)
+        seed = checks.count("random_state", self.random_state, low=0, high=2**32 - 1)
+        given: Any = self.widths
+        if not isinstance(given, tuple | list) or not given:
+            raise InputError(f"widths must be a tuple of whole numbers ≥ 1, such as (64, 64). Got {self.widths!r}.")
+        if not isinstance(self.checkpoint, str | os.PathLike | None):
+            raise InputError(f"checkpoint must be a path or None. Got {self.checkpoint!r}.")
         widths = tuple(checks.count("widths", width, high=100_000) for width in self.widths)
         batch = checks.count("batch_size", self.batch_size, high=1_000_000)
         opened = log.opened(quiet=self.quiet)
-        rows = _rows(opened, seed)
+        rows, begins = _rows(opened, seed)
         self.log_ = opened
         self.notes_: tuple[str, ...] = ()
         states = opened.states() if rows.actions.is_discrete else None
@@ -102,7 +107,8 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
             from cesaro.worlds.training import Kept, Training
         with holding(self.checkpoint), stage("learning the world", quiet=self.quiet):
             kept = Kept(None if self.checkpoint is None else Path(self.checkpoint))
-            self.process_ = fit_networks(rows, members=members, training=Training(widths, batch, seed), kept=kept)
+            training = Training(widths, batch, seed)
+            self.process_ = fit_networks(rows, begins, members=members, training=training, kept=kept)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -180,26 +186,13 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         by_trajectory = np.arange(steps * count).reshape(steps, count).T.ravel()
         observations = joined_values(seen).take(by_trajectory)
         actions = taken.reshape(steps * count, *taken.shape[2:])[by_trajectory]
-        like = self.log_.part(np.arange(1))
+        like = self.log_.part(np.arange(1)).actions
         levels = self.log_.action_levels
-        if levels is not None:
-            actions = levels[actions]
-        elif like.actions.form == "lone":
-            actions = actions[:, 0]
-        plain = observations.plain()
-        names = list(plain) if isinstance(plain, dict) else ["observation"]
-        kinds = {
-            name: "category" if isinstance(column, Categories) else "number"
-            for name, column in zip(names, like.observations.columns)
-        }
-        kinds["action"] = "number" if levels is None else "category"
-        return Transitions(
-            plain,
-            actions,
-            earned.T.ravel(),
-            trajectory=np.repeat(np.arange(count), steps),
-            kinds=kinds,
-        )
+        column: Any = actions if levels is None else Categories(actions, levels)
+        if levels is None and like.form == "lone":
+            column = actions[:, 0]
+        ids = np.repeat(np.arange(count), steps)
+        return Transitions._like(observations, Values(like.form, like.names, (column,)), earned.T.ravel(), ids)
 
     def report(self) -> dict[str, Any]:
         """How well the world fits, on rows that networks did not learn from."""
@@ -227,16 +220,21 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         }
 
 
-def _rows(log: Log, seed: int) -> Block:
-    """All rows; of a long log so many blocks of consecutive ones, which do not go on from each other."""
+def _rows(log: Log, seed: int) -> tuple[Block, NDArray[np.int64]]:
+    """All rows, and those with which trajectories begin; of a long log so many blocks of consecutive rows.
+
+    A block goes on from the one before only where nothing lies between them.
+    """
     if len(log) <= MOST_ROWS:
-        return log.part(np.arange(len(log)))
+        rows = log.part(np.arange(len(log)))
+        return rows, np.flatnonzero(~rows.follows)
     rng = np.random.default_rng([seed, 10])
     starts = np.sort(rng.choice(len(log) // BLOCK, MOST_ROWS // BLOCK, replace=False)) * BLOCK
-    found = log.part((starts[:, None] + np.arange(BLOCK)).ravel())
-    follows = found.follows.copy()
-    follows[::BLOCK] = False
-    return replace(found, follows=follows)
+    rows = log.part((starts[:, None] + np.arange(BLOCK)).ravel())
+    follows = rows.follows.copy()
+    begins = np.flatnonzero(~follows & (np.arange(len(rows)) % BLOCK > 0))
+    follows[::BLOCK] &= np.diff(starts, prepend=-1) == BLOCK
+    return replace(rows, follows=follows), begins
 
 
 def _sample(target: Attached, observations: Values, rng: np.random.Generator) -> Any:

@@ -7,7 +7,7 @@ import pytest
 
 import cesaro as cs
 from cesaro.errors import InputError
-from cesaro.rehearsal import closed_forms, count_features
+from cesaro.rehearsal import _shape, closed_forms, count_features
 from cesaro.worlds import networks, process, training
 
 
@@ -92,7 +92,51 @@ def test_a_candidate_that_fails_is_not_eligible() -> None:
         _discrete(), "constant:1", {"mine": lambda seed: Fussy(), "auto": closed_forms(_discrete())["auto"]}, worlds=2
     )
     assert found.eligible.tolist() == [False, True]
-    assert "no answer in some of them" in str(found)
+    assert "not everywhere an answer with a standard error. Only this log will do." in str(found)
+    assert found.notes == ("Only this log will do.", "")
+
+
+def test_an_estimator_that_breaks_does_not_end_the_others() -> None:
+    class Broken:
+        def fit(self, log: Any, policy: Any) -> None:
+            raise ValueError("no luck")
+
+    candidates = {"mine": lambda seed: Broken(), "auto": closed_forms(_discrete())["auto"]}
+    found = cs.rehearse(_discrete(200), "constant:1", candidates, worlds=2, quiet=True)
+    assert found.notes == ("ValueError: no luck", "")
+    assert found.eligible.tolist() == [False, True]
+
+
+def test_weights_and_names_of_the_log_come_back() -> None:
+    """Rows that earn 1 weigh three times what those that earn 0 do; a lone column is told by its name."""
+    rng = np.random.default_rng(0)
+    won = rng.random(4_000) < 0.5
+    table = {"place": rng.choice(["a", "b"], 4_000), "heater": rng.choice(["on", "off"], 4_000)}
+    table |= {"earned": won.astype(float), "count": np.where(won, 3.0, 1.0)}
+    log = cs.read(table, observation="place", action="heater", reward="earned", weight="count")
+    found = cs.rehearse(log, "rule:on if place == 'a' else off", worlds=4, quiet=True)
+    assert found.notes == ("",)
+    assert found.logged == pytest.approx(0.75, abs=0.03)
+    assert found.truths == pytest.approx(0.75, abs=0.06)
+    assert found.own == pytest.approx(0.75, abs=0.05)
+    assert found.rehearsed[:, 0] == pytest.approx(found.truths, abs=0.06)
+
+
+def test_a_world_serves_several_targets() -> None:
+    log = _discrete(600)
+    world = cs.World(3, quiet=True).fit(log)
+    one, other = (cs.rehearse(log, target, worlds=world, quiet=True) for target in ("constant:0", "constant:1"))
+    np.testing.assert_array_equal(one.own, other.own)
+    assert (one.truths != other.truths).all()
+    with pytest.raises(InputError, match="fitted on this log"):
+        cs.rehearse(_discrete(500), "constant:1", worlds=world, quiet=True)
+
+
+def test_long_logs_are_rehearsed_in_parts() -> None:
+    rng = np.random.default_rng(0)
+    log = cs.Transitions(rng.integers(0, 2, 12_001), rng.integers(0, 2, 12_001), rng.normal(size=12_001))
+    assert _shape(log) == (2, 5_001)
+    assert _shape(_numbers()) == (12, 100)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +145,11 @@ def test_a_candidate_that_fails_is_not_eligible() -> None:
         ({"policy": "logged"}, "policy must be a target"),
         ({"candidates": 3}, "candidates must be 'auto', names, or a dict"),
         ({"candidates": []}, "at least one name"),
-        ({"candidates": {"mine": 1}}, "a function that makes an estimator"),
-        ({"worlds": 1}, "members must be"),
+        ({"candidates": {"mine": 1}}, "a function from a seed to an estimator"),
+        ({"candidates": {"mine": cs.DiffLSTD}}, "for a class: {'name': lambda seed: Class"),
+        ({"candidates": ["polynominal:2"]}, "did you mean polynomial"),
+        ({"candidates": ["diff-gq9"]}, "features must be one of"),
+        ({"worlds": 1}, "worlds must be"),
         ({"random_state": -1}, "random_state must be"),
         ({"log": 3}, "log must be a Log"),
     ],

@@ -17,6 +17,7 @@ from cesaro.diagnostics.worlds import Residual
 from cesaro.errors import CesaroError, InputError
 from cesaro.estimators import DiffLSTD, registry
 from cesaro.evaluation import as_log
+from cesaro.features import build
 from cesaro.policies import attach
 from cesaro.progress import progress, stage
 from cesaro.worlds import World
@@ -25,6 +26,8 @@ from cesaro.worlds.tabular import TabularWorld
 # Maps of different families; one with more features than this, over all actions, takes minutes, and is left out.
 MAPS = ("polynomial:2", "polynomial:3", "fourier:50", "fourier:200", "auto")
 MOST_FEATURES = 1_000
+# Rows of a simulated log, and of one trajectory of it, at most.
+MOST_ROWS, LONGEST = 100_000, 5_000
 QUANTILE = NormalDist().inv_cdf(0.975)
 
 # From a seed to something with `fit(log, policy)`, and then `reward_rate_` and `standard_error_`.
@@ -71,6 +74,7 @@ class Rehearsal:
 
     Attributes:
         candidates: their names.
+        notes: why a candidate had no answer, where that happened first; empty for the others.
         rates, errors: of the log itself, with standard errors, `[candidates]`; nan where there is no answer.
         truths, noise: what the target earns in every world, with the error of its simulation, `[worlds]`.
         rehearsed, rehearsed_errors: of the simulated logs, `[worlds, candidates]`.
@@ -79,6 +83,7 @@ class Rehearsal:
     """
 
     candidates: tuple[str, ...]
+    notes: tuple[str, ...]
     rates: Array
     errors: Array
     truths: Array
@@ -91,8 +96,9 @@ class Rehearsal:
 
     @property
     def eligible(self) -> Any:
-        """Which candidates answered on the log and in every world, `[candidates]`."""
-        return np.isfinite(self.rates) & np.isfinite(self.rehearsed).all(axis=0)
+        """Which candidates answered on the log and in every world, with standard errors, `[candidates]`."""
+        own = np.isfinite(self.rates) & np.isfinite(self.errors)
+        return own & (np.isfinite(self.rehearsed) & np.isfinite(self.rehearsed_errors)).all(axis=0)
 
     @property
     def mistakes(self) -> Array:
@@ -117,6 +123,7 @@ class Rehearsal:
                 "bias_in_worlds": float(mistakes[:, place].mean()),
                 "coverage_in_worlds": float((np.abs(mistakes[:, place]) <= QUANTILE * errors[:, place]).mean()),
                 "eligible": bool(self.eligible[place]),
+                "note": self.notes[place],
             }
             for place, name in enumerate(self.candidates)
         ]
@@ -125,7 +132,9 @@ class Rehearsal:
         lines = [f"{'candidate':14s}{'rate':>10s}{'± s.e.':>10s}   in {len(self.truths)} worlds: error, bias, coverage"]
         for row in self._table():
             told = f"{row['error_in_worlds']:.4g}, {row['bias_in_worlds']:+.4g}, {row['coverage_in_worlds']:.0%}"
-            said = told if row["eligible"] else "no answer in some of them"
+            said = (
+                told if row["eligible"] else f"not everywhere an answer with a standard error. {row['note']}".rstrip()
+            )
             lines.append(f"{row['candidate']:14s}{row['rate']:10.4g}{row['standard_error']:10.4g}   {said}")
         middle, spread = float(np.median(self.truths)), float(self.truths.std(ddof=1))
         lines.append(f"{'the worlds':14s}{middle:10.4g}{spread:10.4g}   their own rates: median, and spread")
@@ -143,8 +152,8 @@ def rehearse(
 ) -> Rehearsal:
     """Learn worlds from a log, in which everything is known, and look how candidates do there.
 
-    In every world a log of the same shape is simulated, by the log's own behavior as it was learned; candidates are asked about
-    the target, and the target is run to see who was right.
+    In every world a log of the same shape is simulated (at most 100,000 rows, in trajectories of at most 5,000), by the log's own
+    behavior as it was learned; candidates are asked about the target, and the target is run to see who was right.
 
     Args:
         log: as in `evaluate`.
@@ -166,12 +175,12 @@ def rehearse(
         True
     """
     data = as_log(log).opened(quiet=quiet)
-    seed = checks.count("random_state", random_state, low=0)
+    seed = checks.count("random_state", random_state, low=0, high=2**31)
     asked = _candidates(candidates, data)
     target = attach(policy, data)
     if target.is_logged:
         raise InputError("policy must be a target. Got 'logged', whose rate the log knows; give a policy to rehearse.")
-    world = worlds if isinstance(worlds, World) else World(worlds, random_state=seed, quiet=quiet).fit(data)
+    world = _world(worlds, data, seed, quiet)
     with stage("running the policy in the worlds", quiet=quiet):
         truths = world.rate(target)
     found: Residual | None = None
@@ -180,25 +189,27 @@ def rehearse(
 
         with stage("comparing the worlds with held-out rows", quiet=quiet):
             found = residual(world, target, seed)
-    lengths = np.asarray([len(data)] if data.lengths is None else data.lengths)
     with stage("simulating logs", quiet=quiet):
-        rows = 1 + round(float(lengths.mean()))  # the last of a trajectory only says where it led
-        logs = world.simulate_each("logged", len(lengths), rows, np.random.default_rng([seed, 17]))
-    answers = []
+        logs = world.simulate_each("logged", *_shape(data), np.random.default_rng([seed, 17]))
+    answers, notes = [], dict.fromkeys(asked, "")
     with progress("rehearsing", total=len(logs) + 1, quiet=quiet) as advance:
         for number, one in enumerate([data, *logs]):
-            answers.append([_ask(make, one, policy, seed + number) for make in asked.values()])
+            answers.append([_ask(name, make, one, policy, seed + number, notes) for name, make in asked.items()])
             advance()
-    given = np.array(answers)
+    given, rows = (
+        np.array(answers),
+        data.part(np.arange(len(data))) if len(data) <= MOST_ROWS else data.sample(seed).rows,
+    )
     return Rehearsal(
         candidates=tuple(asked),
+        notes=tuple(notes.values()),
         rates=given[0, :, 0],
         errors=given[0, :, 1],
         truths=truths.by_member,
         noise=truths.errors,
         rehearsed=given[1:, :, 0],
         rehearsed_errors=given[1:, :, 1],
-        logged=float(world.process_.rewards.mean()),
+        logged=float(np.average(rows.rewards, weights=rows.weights)),
         own=np.array([one.rewards.mean() for one in logs]),
         residual=found,
     )
@@ -210,21 +221,51 @@ def _candidates(given: Any, log: Log) -> dict[str, Candidate]:
     if isinstance(given, Mapping):
         found = {str(name): make for name, make in given.items()}
     else:
-        names = [given] if isinstance(given, str) else given
-        if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        names = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
+        if not all(isinstance(name, str) for name in names):
             raise InputError(f"candidates must be 'auto', names, or a dict from names to functions. Got {given!r}.")
+        for name in names:
+            if name not in registry.METHODS:
+                build(name, log, random_state=0)  # refuses what is no map
         found = {name: _named(name) for name in names}
-    if not found or not all(callable(make) for make in found.values()):
-        raise InputError(f"candidates must be at least one name, or a function that makes an estimator. Got {given!r}.")
+    if not found or not all(callable(make) and not isinstance(make, type) for make in found.values()):
+        raise InputError(
+            f"candidates must be at least one name, or a function from a seed to an estimator. Got {given!r}; for a class: "
+            "{'name': lambda seed: Class(...)}."
+        )
     return found
 
 
-def _ask(make: Candidate, log: Log, policy: Any, seed: int) -> tuple[float, float]:
-    """Rate and standard error; nan where it refuses."""
+def _world(given: Any, log: Log, seed: int, quiet: bool) -> World:
+    if not isinstance(given, World):
+        return World(checks.count("worlds", given, low=2, high=1_000), random_state=seed, quiet=quiet).fit(log)
+    fitted = getattr(given, "log_", None)
+    if fitted is None or len(fitted) != len(log) or fitted.schema != log.schema:
+        raise InputError(
+            "worlds must be a number, or a World that was fitted on this log. Got one that was not; fit it first."
+        )
+    return given
+
+
+def _shape(log: Log) -> tuple[int, int]:
+    """Trajectories and rows of each, of a simulated log: as many as there are, up to limits that keep it in minutes."""
+    lengths = np.asarray([len(log)] if log.lengths is None else log.lengths)
+    rows, length = min(int(lengths.sum()), MOST_ROWS), min(round(float(lengths.mean())), LONGEST)
+    return max(1, round(rows / length)), length + 1  # the last row of a trajectory only says where it led
+
+
+def _ask(name: str, make: Candidate, log: Log, policy: Any, seed: int, notes: dict[str, str]) -> tuple[float, float]:
+    """Rate and standard error; nan where it refuses or fails, and why in `notes`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            fitted = make(seed).fit(log, policy)
-        except CesaroError:
-            return math.nan, math.nan
-    return float(fitted.reward_rate_), float(getattr(fitted, "standard_error_", math.nan))
+            estimator = make(seed)
+            estimator.fit(log, policy)
+            return float(estimator.reward_rate_), float(getattr(estimator, "standard_error_", math.nan))
+        except MemoryError:
+            raise
+        except CesaroError as error:
+            notes[name] = notes[name] or str(error)
+        except Exception as error:  # of an estimator of one's own
+            notes[name] = notes[name] or f"{type(error).__name__}: {error}"
+    return math.nan, math.nan

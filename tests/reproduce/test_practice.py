@@ -51,7 +51,7 @@ SMALL: dict[str, Any] = {
     "steps": 64,
     "batch_size": 16,
     "seeds": 2,
-    "members": 2,
+    "members": 3,
     "world_widths": (8,),
 }
 
@@ -228,7 +228,7 @@ def test_pieces_hold_what_the_estimators_give(small: tuple[Result, Path]) -> Non
 def test_every_method_answers_with_every_seed(small: tuple[Result, Path]) -> None:
     result = small[0]
     for e in result.estimates:
-        expected = {"linear": 1, "fourier:8": 2}.get(e.method.name, 2)
+        expected = {"linear": 1, WORLD: 3}.get(e.method.name, 2)
         assert np.isfinite(e.rates).sum() == len(e.rates) == expected, (e.subject, e.method, e.note)
         assert e.low <= e.value <= e.high
         assert math.isfinite(e.moved) == (e.method.name in (SGQ, GQ1, FQE))
@@ -245,7 +245,7 @@ def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
         assert float(row["median"]) == pytest.approx(np.median(e.rates), rel=1e-5)
         assert float(row["error"]) == pytest.approx(np.median(e.rates) - e.truth.rate, rel=1e-3, abs=1e-5)
     seeds = read(out / "seeds.csv")
-    assert len(seeds) == sum(len(e.rates) for e in result.estimates) == 2 * (1 + 6 * 2)
+    assert len(seeds) == sum(len(e.rates) for e in result.estimates) == 2 * (1 + 5 * 2 + 3)
     assert [row["method"] for row in read(out / "methods.csv")] == [m.label for m in methods(result.config)]
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["summary"] == json.loads(json.dumps(result.summary()))

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import t as student
 
 from cesaro.diagnostics.worlds import Residual
+from cesaro.errors import InputError
 from cesaro.files import write_values
 from cesaro.rehearsal import Rehearsal
 from cesaro.suite import contest, make, truths
@@ -17,10 +18,10 @@ from cesaro.suite.contest import (
     Z,
     averaged,
     board,
-    disagreement,
     doubly_robust,
     hull,
     kinds,
+    median,
     read,
     rehearsed,
     world,
@@ -30,6 +31,7 @@ from cesaro.suite.methods import Answer
 
 FOUND = Rehearsal(
     candidates=("a", "b", "c"),
+    notes=("", "", ""),
     rates=np.array([1.0, 2.0, 4.0]),
     errors=np.array([0.3, 0.2, 0.1]),
     truths=np.array([1.0, 2.0, 3.0, 6.0]),
@@ -46,8 +48,8 @@ def _half(answer: Answer) -> float:
     return (answer.high - answer.low) / 2
 
 
-def test_disagreement_by_hand() -> None:
-    answer = disagreement(FOUND)
+def test_the_median_by_hand() -> None:
+    answer = median(FOUND)
     assert answer.rate == 2.0
     assert _half(answer) == pytest.approx(Z * math.hypot(0.2, math.sqrt(7 / 3)))  # deviations −4/3, −1/3, 5/3
 
@@ -80,6 +82,32 @@ def test_kinds_lie_between_and_hulls_hold_both() -> None:
     assert _half(kinds(far)) > 20  # where kinds disagree, the answer says so
 
 
+def test_pivots_are_of_weights_from_other_worlds() -> None:
+    """Two candidates that are right in one world each: weighed by the other three worlds, each is worst where it counts."""
+    mistakes = np.array([[0.1, 2.0], [1.0, 1.0], [1.0, 1.0], [2.0, 0.1]])
+    found = replace(
+        FOUND,
+        candidates=("a", "b"),
+        rates=np.array([1.0, 1.0]),
+        errors=np.array([0.5, 0.5]),
+        truths=np.zeros(4),
+        rehearsed=mistakes,
+        rehearsed_errors=np.full((4, 2), 0.5),
+    )
+    pivots = []
+    for world_ in range(4):
+        others = np.delete(mistakes, world_, axis=0)
+        weights = 1 / (others**2).mean(axis=0)
+        weights /= weights.sum()
+        rate = weights @ mistakes[world_]
+        pivots.append(abs(rate) / math.sqrt(0.25 + weights @ (mistakes[world_] - rate) ** 2))
+    assert max(pivots) > Z * 1.01  # and so decides
+    assert _half(rehearsed(found, guard=False)) == pytest.approx(max(pivots) * 0.5)
+    silent = found.rehearsed_errors.copy()
+    silent[2, 0] = np.nan
+    assert replace(found, rehearsed_errors=silent).eligible.tolist() == [False, True]
+
+
 def test_rehearsal_by_hand() -> None:
     """In every world a is off by a half, b by 1 and c by 2."""
     weights = np.array([4.0, 1.0, 1 / 4])
@@ -106,10 +134,12 @@ def test_evidence_comes_back_and_is_judged(tmp_path: Path) -> None:
     """A file as `collect` writes it; the kernel's set is of the log itself, and holds a truth that its features can express."""
     name = "linear-quadratic-1"
     main = make(name).main
-    kept = {"system": name, **asdict(BASE), "log": 3, "part": "main", "targets": {main: asdict(FOUND)}}
+    about = {"system": name, **asdict(BASE), "part": "main", **contest._made()}
+    kept = {**about, "log": 3, "targets": {main: asdict(FOUND)}}
     write_values(tmp_path / "log.npz", SCHEMA, kept)
     (one,) = read(tmp_path / "log.npz")
     assert (one.system, one.cell, one.log, one.target) == (name, BASE, 3, main)
+    assert one.found is not None
     np.testing.assert_array_equal(one.found.rehearsed, FOUND.rehearsed)
     assert one.found.residual == FOUND.residual
     found = {row.method: row for row in board([tmp_path]).rows}
@@ -119,9 +149,19 @@ def test_evidence_comes_back_and_is_judged(tmp_path: Path) -> None:
     assert kernel.truth == truth
     assert kernel.low < truth < kernel.high
     assert abs(kernel.error) < 0.2
+    write_values(tmp_path / "refused.npz", SCHEMA, {**about, "log": 4, "targets": {main: None}})
+    score = board([tmp_path]).score("A kinds", name)
+    assert score is not None
+    assert (score.logs, score.answered) == (2, 0.5)  # a refusal counts
+    write_values(tmp_path / "other.npz", SCHEMA, {**kept, "worlds": 3})
+    with pytest.raises(InputError, match="number of worlds; collect it again"):
+        board([tmp_path])
 
 
 def test_exam_systems_are_not_collected_by_accident(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("sys.argv", ["contest", "collect", "--only", "dosing", "--out", str(tmp_path)])
     with pytest.raises(SystemExit, match="exam system"):
+        contest.main()
+    monkeypatch.setattr("sys.argv", ["contest", "collect", "--only", "garnet-20", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match="a system with numbers"):
         contest.main()

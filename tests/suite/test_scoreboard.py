@@ -198,6 +198,9 @@ def test_other_boards_are_shown_beside(tmp_path: Path) -> None:
     kept = [[row.rate for row in one.rows if row.method == "linear"] for one in (board, first)]
     assert kept[0] == pytest.approx(kept[1], rel=1e-5)
     assert "--beside" in json.loads((tmp_path / "both" / "manifest.json").read_text())["command"]
+    again = cs.suite.score("log", **where, beside=tmp_path / "first")
+    assert again.rows[0].method == "log"  # what was asked for comes first
+    assert len(again.rows) == len(first.rows)
     with pytest.raises(InputError, match=r"board of the same logs.*seed is 0; here it is 1"):
         cs.suite.score("log", **where, seed=1, beside=[tmp_path / "first"])
     with pytest.raises(InputError, match=r"beside must be a folder of a finished scoreboard.*nowhere"):

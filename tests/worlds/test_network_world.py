@@ -10,6 +10,7 @@ import pytest
 
 import cesaro as cs
 from cesaro.errors import InputError
+from cesaro.files import write_values
 from cesaro.worlds import networks, training
 from cesaro.worlds import world as world_module
 from cesaro.worlds.space import Advance, Columns, Space
@@ -71,12 +72,15 @@ def test_columns_are_taken_apart_and_put_together() -> None:
 
 
 def test_blocks_of_a_long_log_do_not_go_on_from_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world_module, "MOST_ROWS", 400)
+    monkeypatch.setattr(world_module, "MOST_ROWS", 1_000)
     monkeypatch.setattr(world_module, "BLOCK", 100)
-    log = _plant(2_000)
-    rows = world_module._rows(log, 0)
-    assert len(rows) == 400
-    assert not rows.follows[::100].any()
+    log = _plant(2_000, trajectories=1)
+    rows, begins = world_module._rows(log, 3)
+    assert len(rows) == 1_000
+    assert len(begins) == 0  # that a block begins is no start
+    cuts = np.flatnonzero(~rows.follows)
+    assert set(cuts) < set(range(0, 1_000, 100))  # some of these blocks lie next to each other in the log
+    assert not networks._restarts(rows).any()
     inside = np.flatnonzero(rows.follows)
     now, later = rows.observations.take(inside), rows.next_observations.take(inside - 1)
     assert now.equals(later).all()
@@ -144,6 +148,12 @@ def test_what_a_world_cannot_learn_from_is_refused() -> None:
         cs.World(quiet=True).fit([1, 2])  # type: ignore[arg-type]
     with pytest.raises(InputError, match="members must be an integer ≥ 2"):
         cs.World(1).fit(_plant(400))
+    with pytest.raises(InputError, match="widths must be a tuple of whole numbers"):
+        cs.World(widths=64).fit(_plant(400))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="checkpoint must be a path or None"):
+        cs.World(checkpoint=3).fit(_plant(400))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="random_state must be"):
+        cs.World(random_state=2**70).fit(_plant(400))
     with pytest.raises(InputError, match="has no setting widht"):
         cs.evaluate(_plant(400), _still, method="world", widht=3, quiet=True)
 
@@ -265,6 +275,9 @@ def test_training_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(InputError, match="belongs to another world"):
         made(checkpoint=file).fit(_plant(1_000, seed=1))
     assert file.read_bytes() == before
+    write_values(file, training.SCHEMA, {"trainings": [1]})
+    with pytest.raises(InputError, match="holds no progress of a world"):
+        made(checkpoint=file).fit(log)
     file.write_bytes(b"no archive")
     with pytest.raises(InputError, match=r"world\.npz"):
         made(checkpoint=file).fit(log)

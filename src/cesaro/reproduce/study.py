@@ -40,6 +40,7 @@ _FILES_OF_0_1 = {
 # Whole numbers among settings are sizes: of work; of what is computed side by side; of the sides of matrices.
 MOST = 100_000_000
 _MOST = {
+    1_000: ("members",),
     100_000: ("runs", "logs", "problems", "seeds", "map_seeds", "trajectories", "pendulums", "agents", "resamples"),
     10_000: (
         "sizes",
@@ -49,7 +50,6 @@ _MOST = {
         "width",
         "widths",
         "world_widths",
-        "members",
         "grid",
         "maps",
         "degrees",

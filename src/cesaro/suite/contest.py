@@ -4,8 +4,8 @@
     python -m cesaro.suite.contest judge FOLDER … [--beside BOARD …]
 
 `collect` rehearses the suite's own logs of a kind, one file each, and goes on where it was interrupted. `judge` asks every
-contestant about what was collected, which takes seconds, and prints the suite's scores. Exam systems are collected with `--exam`,
-once.
+contestant about what was collected, which takes a minute, and prints the suite's scores. Exam systems are collected once, with
+`--exam`.
 """
 
 import argparse
@@ -20,9 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
+from cesaro import __version__
 from cesaro.checks import Array
 from cesaro.data import Log, Transitions
 from cesaro.diagnostics.worlds import Residual
+from cesaro.errors import InputError
 from cesaro.files import read_values, write_values
 from cesaro.passes.prepare import Prepared
 from cesaro.progress import progress
@@ -32,16 +34,17 @@ from cesaro.suite.design import Cell
 from cesaro.suite.methods import Answer
 from cesaro.suite.run import logs_of, seed_of
 from cesaro.suite.scoreboard import Row, Scoreboard
-from cesaro.suite.system import RELEASE
+from cesaro.suite.system import BEHAVIORS, RELEASE, SHIFTS
 from cesaro.suite.systems import SYSTEMS, kind_of
 from cesaro.suite.truth import truths
 from cesaro.worlds import World
+from cesaro.worlds.estimator import MEDIAN
 
-SCHEMA = "cesaro-contest/1"
+SCHEMA = "cesaro-contest/2"
 WORLDS = 20
 Z = 1.96
-# The variance of a median of n numbers is so many times that of their mean.
-MEDIAN = math.pi / 2
+# Trajectories that tests of the kernel need; of fewer, as many blocks of rows serve.
+GROUPS = 10
 
 
 # What is collected.
@@ -53,11 +56,22 @@ def collected(name: str, cell: Cell, number: int, targets: str, file: Path) -> N
     log = _log(name, cell, number)
     world = World(WORLDS, random_state=seed, quiet=True).fit(log)
     asked = system.targets if targets == "all" else {system.main: system.targets[system.main]}
-    found = {
-        target: asdict(rehearse(log, policy, worlds=world, random_state=seed, quiet=True))
-        for target, policy in asked.items()
-    }
-    write_values(file, SCHEMA, {"system": name, **asdict(cell), "log": number, "part": targets, "targets": found})
+    found = {target: _rehearsed(log, policy, world, seed) for target, policy in asked.items()}
+    about = {"system": name, **asdict(cell), "log": number, "part": targets, **_made()}
+    write_values(file, SCHEMA, {**about, "targets": found})
+
+
+def _made() -> dict[str, Any]:
+    """What evidence depends on beside the log: files that differ in it are not judged together."""
+    return {"cesaro": __version__, "release": RELEASE, "worlds": WORLDS}
+
+
+def _rehearsed(log: Transitions, policy: Any, world: World, seed: int) -> dict[str, Any] | None:
+    """None: worlds refuse the target."""
+    try:
+        return asdict(rehearse(log, policy, worlds=world, random_state=seed, quiet=True))
+    except InputError:
+        return None
 
 
 def _log(name: str, cell: Cell, number: int) -> Transitions:
@@ -71,22 +85,28 @@ def _logs(name: str, cell: Cell, first: int) -> list[Transitions]:
 
 
 class Evidence(NamedTuple):
-    """What was collected of a log and a target; `part` is "all" where there are several targets."""
+    """What was collected of a log and a target; `part` is "all" where there are several, and `found` is None if worlds refuse."""
 
     system: str
     cell: Cell
     log: int
     part: str
     target: str
-    found: Rehearsal
+    found: Rehearsal | None
 
 
 def read(file: Path) -> list[Evidence]:
-    """Of every target of a log."""
-    kept = read_values(file, SCHEMA)
+    """The evidence on every target of a log.
+
+    Raises:
+        InputError: it was collected in another way than evidence is now.
+    """
+    kept = read_values(file, SCHEMA, remedy="delete it, and collect again")
+    if any(kept.get(name) != value for name, value in _made().items()):
+        raise InputError(f"'{file}' was collected by another version, release or number of worlds; collect it again.")
     cell = Cell(**{field.name: kept[field.name] for field in fields(Cell)})
     return [
-        Evidence(kept["system"], cell, kept["log"], kept["part"], target, _rehearsal(found))
+        Evidence(kept["system"], cell, kept["log"], kept["part"], target, found and _rehearsal(found))
         for target, found in kept["targets"].items()
     ]
 
@@ -104,7 +124,7 @@ def _answer(rate: float, half: float) -> Answer:
     return Answer(rate, rate - half, rate + half, half / Z)
 
 
-def disagreement(found: Rehearsal) -> Answer:
+def median(found: Rehearsal) -> Answer:
     """A: the median of candidates; their spread enters beside the median of their standard errors."""
     rates, errors = found.rates[np.isfinite(found.rates)], found.errors[np.isfinite(found.errors)]
     return _answer(float(np.median(rates)), Z * math.hypot(float(np.median(errors)), float(rates.std(ddof=1))))
@@ -115,7 +135,10 @@ def world(found: Rehearsal) -> Answer:
     residual = found.residual
     proven = 0.0 if residual is None else max(0.0, abs(residual.value) - residual.standard_error)
     count = len(found.truths)
-    error = float(found.truths.std(ddof=1)) * math.sqrt(1 + MEDIAN / count)
+    error = math.hypot(
+        float(found.truths.std(ddof=1)) * math.sqrt(1 + MEDIAN / count),
+        math.sqrt(float((found.noise**2).mean()) / count),
+    )
     return _answer(float(np.median(found.truths)), float(student.ppf(0.975, count - 1)) * error + proven)
 
 
@@ -170,7 +193,7 @@ def rehearsed(found: Rehearsal, *, guard: bool) -> Answer:
         pivots.append(abs(rate - found.truths[number]) / error)
     place = min(worlds, math.ceil(0.95 * (worlds + 1))) - 1
     rate, error = weighed(squares, found.rates, found.errors)
-    half = max(Z, float(np.sort(pivots)[place])) * error
+    half = float(np.maximum(Z, np.sort(pivots)[place])) * error
     if guard and found.residual is not None:
         half += abs(found.residual.value) + Z * found.residual.standard_error
     return _answer(rate, half)
@@ -201,7 +224,9 @@ def kernel_bellman(log: Log, policy: Any, seed: int) -> Answer:
     one, other = left @ by_one, left @ by_rewards
     rate = float(one @ other / (one @ one))
     residuals = rewards - rate - (x_next - x) @ solved @ (by_rewards - rate * by_one)
-    lengths = np.asarray([count] if log.lengths is None else log.lengths)
+    lengths = np.asarray([] if log.lengths is None else log.lengths)
+    if len(lengths) < GROUPS:
+        lengths = np.diff(np.linspace(0, count, 2 * GROUPS + 1).astype(np.int64))
     sums = np.add.reduceat(tests * residuals[:, None], np.append(0, np.cumsum(lengths)[:-1])) / count
     drawn = np.random.default_rng(seed).normal(size=(300, len(sums))) @ sums @ left.T
     most, least = float(np.quantile((drawn**2).sum(axis=1), 0.95)), float(other @ other - rate * (one @ other))
@@ -211,7 +236,7 @@ def kernel_bellman(log: Log, policy: Any, seed: int) -> Answer:
 
 
 CONTESTANTS: dict[str, Callable[[Rehearsal], Answer]] = {
-    "A median": disagreement,
+    "A median": median,
     "A average": averaged,
     "A kinds": kinds,
     "A hull": hull,
@@ -234,10 +259,12 @@ def board(folders: Iterable[Path], beside: Iterable[Path] = ()) -> Scoreboard:
 def _rows(one: Evidence) -> Iterator[Row]:
     kind, cell, known = kind_of(one.system), one.cell, truths(one.system, one.cell.mixing)
     policy = kind(cell.mixing, RELEASE).targets[one.target]
-    answers = {title: contestant(one.found) for title, contestant in CONTESTANTS.items()}
+    found = one.found
+    refused = Answer(math.nan, verdict="refused", note="Worlds refuse the target.")
+    answers = {title: refused if found is None else contestant(found) for title, contestant in CONTESTANTS.items()}
     log, seed = _log(one.system, cell, one.log), seed_of(one.system, cell, one.log, 0)
     answers["D kernel Bellman"] = kernel_bellman(log, policy, seed)
-    for candidate, rate, error in zip(one.found.candidates, one.found.rates, one.found.errors):
+    for candidate, rate, error in () if found is None else zip(found.candidates, found.rates, found.errors):
         answers[f"only {candidate}"] = _answer(float(rate), Z * float(error))
     for method, answer in answers.items():
         yield Row(
@@ -254,7 +281,8 @@ def _rows(one: Evidence) -> Iterator[Row]:
             low=answer.low,
             high=answer.high,
             standard_error=answer.standard_error,
-            verdict="none",
+            verdict=answer.verdict,
+            note=answer.note,
             seconds=math.nan,
             megabytes=math.nan,
             truth=known.targets[one.target].rate,
@@ -271,6 +299,13 @@ def _collect(given: argparse.Namespace) -> None:
         and not kind_of(name).fault
         and kind_of(name).side == ("exam" if given.exam else "development")
     ]
+    for name in names:
+        if kind_of(name).side == "exam" and not given.exam:
+            raise SystemExit(f"{name} is an exam system: --exam says that nothing is left to choose.")
+        if kind_of(name).kind != "continuous" or kind_of(name).fault:
+            raise SystemExit(f"{name} must be a system with numbers and a right answer, as the contest is about these.")
+    if given.first >= given.logs:
+        raise SystemExit(f"--first must be below --logs, which counts from 0. Got {given.first} and {given.logs}.")
     given.out.mkdir(parents=True, exist_ok=True)
     cell = Cell(**{field.name: getattr(given, field.name) for field in fields(Cell)})
     jobs = [
@@ -279,9 +314,6 @@ def _collect(given: argparse.Namespace) -> None:
         for name in names
         if not (file := given.out / f"{name}_{cell.key}_{given.targets}_{number}.npz").exists()
     ]
-    for name in names:
-        if kind_of(name).side == "exam" and not given.exam:
-            raise SystemExit(f"{name} is an exam system: --exam says that nothing is left to choose.")
     with (
         progress("logs", total=len(jobs)) as advance,
         ProcessPoolExecutor(given.workers) as pool,
@@ -298,7 +330,8 @@ def main() -> None:
     collect.add_argument("--only", nargs="*")
     collect.add_argument("--exam", action="store_true")
     for field in fields(Cell):
-        collect.add_argument(f"--{field.name}", type=type(field.default), default=field.default)
+        some = {"shift": [*SHIFTS], "behavior": [*BEHAVIORS], "mixing": ["usual", "slow"]}.get(field.name)
+        collect.add_argument(f"--{field.name}", type=type(field.default), default=field.default, choices=some)
     collect.add_argument("--targets", choices=("main", "all"), default="main")
     collect.add_argument("--first", type=int, default=0, help="the first log")
     collect.add_argument("--logs", type=int, default=50, help="logs of each system, counted from 0")

@@ -56,7 +56,7 @@ def score(
     only: Iterable[str] | None = None,
     exam: bool = False,
     quick: bool = False,
-    beside: Iterable[str | Path] = (),
+    beside: str | Path | Iterable[str | Path] = (),
     out: str | Path | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -79,7 +79,8 @@ def score(
     """
     asked = _asked(estimators)
     names = _systems(only, exam)
-    config = Config(tuple(names), tuple(asked), quick, seed, beside=tuple(map(str, beside)))
+    folders = [beside] if isinstance(beside, str | Path) else beside
+    config = Config(tuple(names), tuple(asked), quick, seed, beside=tuple(dict.fromkeys(map(str, folders))))
     earlier = [row for folder in config.beside for row in _earlier(Path(folder), config)]
     count = cores() if workers is None else workers
     study.check_workers(count)
@@ -153,6 +154,17 @@ def _systems(only: Iterable[str] | None, exam: bool) -> list[str]:
     return list(names)
 
 
+def _together(rows: list[Row], earlier: list[Row]) -> list[Row]:
+    """Rows, and earlier ones about the same logs; of several about one log by one method the first."""
+    logs = {(row.system, row.cell, row.part, row.log) for row in rows}
+    found = {
+        (row.method, row.system, row.cell, row.part, row.log, row.target): row
+        for row in reversed(earlier)
+        if (row.system, row.cell, row.part, row.log) in logs
+    }
+    return [*rows, *reversed(found.values())]
+
+
 def _run(
     config: Config,
     asked: Mapping[str, Method],
@@ -168,7 +180,7 @@ def _run(
         jobs = _jobs(config, asked)
         label = f"{len(config.systems)} systems, {len(asked)} methods"
         pieces = study.compute(work, jobs, label=label, workers=workers, quiet=quiet, processes=True)
-        board = Scoreboard.of([*earlier, *_rows(config, asked, pieces)])
+        board = Scoreboard.of(_together(list(_rows(config, asked, pieces)), earlier))
         show.write(board, work)
         manifest = study.manifest("suite", asdict(config), seed=config.seed, options={}, summary=board.summary())
         work.finish({**manifest, "command": command(config)})
@@ -179,7 +191,7 @@ def _code() -> str:
     """A digest of this package's sources: answers of other systems, designs or methods are not taken for these."""
     digest = hashlib.sha256()
     for file in sorted(Path(__file__).parent.rglob("*.py")):
-        if file.name not in ("show.py", "scoreboard.py"):
+        if file.name not in ("show.py", "scoreboard.py", "contest.py"):
             digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
 

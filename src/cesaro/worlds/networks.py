@@ -199,7 +199,7 @@ def fit_networks(
     if is_jump.any():
         known[is_jump, :-1] = False
         labels, sizes = np.concatenate([labels, is_jump[:, None]], axis=1), [*sizes, 2]
-    numbers = np.where(known, (changes - shift) / scale, 0.0).astype(np.float32)
+    numbers = np.where(known, (changes - shift) / np.where(scale > 0, scale, 1.0), 0.0).astype(np.float32)
     learned = Rows(inputs, numbers, labels.astype(np.int64), known, weights.astype(np.float32))
     model = ensemble.fit(learned, tuple(sizes), bag, training=training, kept=kept)
     clone = _clone(taken, actions, joined(states), bag, weights, training, kept)
@@ -224,10 +224,10 @@ def fit_networks(
 
 
 def _standard(changes: Array, rows: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Means and deviations of the changes that are no jumps; of rewards over all rows."""
+    """Means and deviations of the changes that are no jumps; of rewards over all rows. What never varies has none."""
     shift, scale = changes[rows].mean(axis=0), changes[rows].std(axis=0)
     shift[-1], scale[-1] = changes[:, -1].mean(), changes[:, -1].std()
-    return shift, np.where(scale > 0, scale, 1.0)
+    return shift, scale
 
 
 def _restarts(rows: Block) -> NDArray[np.bool_]:

@@ -102,6 +102,20 @@ def simulation(world: cs.World) -> str:
     )
 
 
+def rehearsal() -> str:
+    """Candidates in twenty worlds of a shorter log, once these are learned."""
+    log = a_log(5_000)
+    start = time.perf_counter()
+    world = cs.World(20, quiet=True).fit(log)
+    learned = time.perf_counter()
+    maps = ["linear", "polynomial:2", "polynomial:3", "fourier:50", "fourier:200", "auto"]
+    cs.rehearse(log, lambda x: -0.2 * x[:, :1], maps, worlds=world, quiet=True)
+    return (
+        f"rehearsal, 5,000 rows: 20 worlds learned in {learned - start:.1f} s; 6 closed forms in each, and the target run "
+        f"there, {time.perf_counter() - learned:.1f} s (aim 60 s)"
+    )
+
+
 def main() -> None:
     log = a_log(ROWS)
     start = time.perf_counter()
@@ -116,7 +130,8 @@ def main() -> None:
         f"again {again:.1f} s (aim 20 s)"
     )
     print(training())
-    print(simulation(world))
+    print(simulation(world), flush=True)
+    print(rehearsal())
 
 
 if __name__ == "__main__":

@@ -56,6 +56,7 @@ def test_the_page_runs(page: str, tmp_path: Path) -> None:
     _compared(_run(ROOT / page, tmp_path))
 
 
+@pytest.mark.slow
 def test_the_readme_runs_and_prints_its_three_numbers(tmp_path: Path) -> None:
     """The rate, its standard error and the truth."""
     assert _compared(_run(ROOT / "README.md", tmp_path)) >= 3

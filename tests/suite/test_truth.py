@@ -37,7 +37,7 @@ def test_stored_rates_are_those_of_the_system_as_it_is(name: str, mixing: str) -
 
 
 @pytest.mark.parametrize("name", RIGHT)
-@pytest.mark.parametrize("mixing", ["usual", "slow"])
+@pytest.mark.parametrize("mixing", ["usual", pytest.param("slow", marks=pytest.mark.slow)])
 def test_closed_forms_agree_with_simulations(name: str, mixing: str) -> None:
     """About 300 comparisons; one of |z| > 4.9 comes by chance once in 3,000 releases."""
     found, system = truths(name, mixing), _made(name, mixing)

@@ -95,6 +95,7 @@ def test_only_what_advances_by_itself_does_so() -> None:
     assert Advance.of(rng.random(500), rng.random(500)) is None
 
 
+@pytest.mark.slow
 def test_a_simulated_log_has_the_columns_of_the_real_one(world: Any) -> None:
     log, made = _plant(), world.simulate(_still, 30, 100, np.random.default_rng(0))
     seen = made.observations.plain()
@@ -111,6 +112,7 @@ def test_a_simulated_log_has_the_columns_of_the_real_one(world: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_moments_of_the_log_come_back(world: Any) -> None:
     """Means within a tenth of a deviation, deviations within 15 %; autocorrelations of x within 0.1."""
     log, made = _plant(), world.simulate("logged", 40, 150, np.random.default_rng(1))
@@ -124,6 +126,7 @@ def test_moments_of_the_log_come_back(world: Any) -> None:
     assert world.rate("logged").rate == pytest.approx(float(log.rewards.mean()), abs=0.15)
 
 
+@pytest.mark.slow
 def test_the_rate_of_another_policy(world: Any) -> None:
     """Without actions x has less variance; a long simulation of the plant itself says what that earns."""
     rng, x, mood, earned = np.random.default_rng(5), np.zeros(4_000), np.zeros(4_000, np.int64), 0.0

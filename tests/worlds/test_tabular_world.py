@@ -38,6 +38,7 @@ def _policy(table: np.ndarray) -> Any:
     return cs.policies.Finite([0, 1, 2], lambda states: table[states], name="target")
 
 
+@pytest.mark.slow
 def test_the_rate_converges_to_the_exact_one() -> None:
     """Root mean square errors over 24 logs fall like one over the root of rows: slope −0.5, ± 0.15 (4 standard errors)."""
     mdp, table = _garnet(), _target()

@@ -93,6 +93,7 @@ def test_stability_and_limit_of_a_method_of_ones_own(dual_ridge: Build) -> None:
         problem.stability(dual_ridge)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_runs_of_a_method_of_ones_own(dual_ridge: Build, file: Path, tmp_path: Path) -> None:
     data = rows()
     found = learner(dual_ridge).fit(data)

@@ -326,6 +326,7 @@ def test_parameters_and_repetition() -> None:
     np.testing.assert_allclose(rounded.seed_rates_, first, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_batches() -> None:
     """Four transitions per update: a larger step is stable, and as many updates are less noisy."""
     data = misfit("diff-gq2")
@@ -347,6 +348,7 @@ def test_too_many_features_of_a_log() -> None:
         Learned(quiet=True).fit(log, "uniform")
 
 
+@pytest.mark.slow
 def test_many_features_have_no_standard_error() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 1_100)) / 30

@@ -115,6 +115,7 @@ def test_a_sorted_log(streamed: cs.Log) -> None:
     assert found.standard_error_ == pytest.approx(np.hypot(exact.standard_error_, found.learning_error_), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_order_of_the_log_would_mislead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without random row groups runs end where the last rows are; the distance from the known limit is counted in."""
     monkeypatch.setattr(rows, "MAX_NUMBERS", ROWS)

@@ -309,6 +309,7 @@ def test_replay_with_minibatches_and_a_short_window(method: str) -> None:
         assert_replayed(result, i, j, replayed, per_step, 40, 30)
 
 
+@pytest.mark.slow
 def test_replay_from_transitions() -> None:
     """Rows of data instead of a known problem: the same stream, the rows as they stand."""
     rng = np.random.default_rng(0)
@@ -362,6 +363,7 @@ def test_the_stream_of_a_seed_is_one_sequence() -> None:
             assert (reference[:, one] != reference[:, other]).mean() > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["diff-gq1", "diff-gq2"])
 def test_a_longer_run_begins_with_the_shorter_one(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the budget nor the spacing of records nor how far ahead samples are drawn changes a run."""

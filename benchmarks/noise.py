@@ -41,9 +41,8 @@ def with_noise(model: Ensemble, inputs: Any, times: Any, kind: str) -> Ensemble:
             own = model.residuals[rows]
             residuals[rows] = rng.multivariate_normal(own.mean(axis=0), np.atleast_2d(np.cov(own.T)), len(rows))
         return replace(model, residuals=residuals)
-    before, ensemble.LEAF_SHARE = ensemble.LEAF_SHARE, SHARES[kind]
-    tree, order, starts, ends = ensemble._leaves(inputs[model.rows], residuals, times[:, model.rows])
-    ensemble.LEAF_SHARE = before
+    found = ensemble.leaves_of(inputs[model.rows], residuals, times[:, model.rows], SHARES[kind])
+    tree, order, starts, ends = found
     return replace(model, tree=tree, order=order, starts=starts, ends=ends)
 
 

@@ -28,7 +28,8 @@ MAPS = ("polynomial:2", "polynomial:3", "fourier:50", "fourier:200", "auto")
 MOST_FEATURES = 1_000
 # Rows of a simulated log, and of one trajectory of it, at most.
 MOST_ROWS, LONGEST = 100_000, 5_000
-QUANTILE = NormalDist().inv_cdf(0.975)
+CONFIDENCE = 0.95
+QUANTILE = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 
 # From a seed to something with `fit(log, policy)`, and then `reward_rate_` and `standard_error_`.
 Candidate: TypeAlias = Callable[[int], Any]

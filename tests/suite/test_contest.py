@@ -11,11 +11,10 @@ from scipy.stats import t as student
 from cesaro.diagnostics.worlds import Residual
 from cesaro.errors import InputError
 from cesaro.files import write_values
-from cesaro.rehearsal import Rehearsal
+from cesaro.rehearsal import QUANTILE, Rehearsal
 from cesaro.suite import contest, make, truths
 from cesaro.suite.contest import (
     SCHEMA,
-    Z,
     averaged,
     board,
     doubly_robust,
@@ -51,7 +50,7 @@ def _half(answer: Answer) -> float:
 def test_the_median_by_hand() -> None:
     answer = median(FOUND)
     assert answer.rate == 2.0
-    assert _half(answer) == pytest.approx(Z * math.hypot(0.2, math.sqrt(7 / 3)))  # deviations −4/3, −1/3, 5/3
+    assert _half(answer) == pytest.approx(QUANTILE * math.hypot(0.2, math.sqrt(14 / 9)))  # deviations −4/3, −1/3, 5/3
 
 
 def test_the_average_by_hand() -> None:
@@ -60,7 +59,7 @@ def test_the_average_by_hand() -> None:
     rate = (4 * 1.0 + 9 * 2.0 + 36 * 4.0) / 49
     assert answer.rate == pytest.approx(rate)
     spread = (4 * (1 - rate) ** 2 + 9 * (2 - rate) ** 2 + 36 * (4 - rate) ** 2) / 49
-    assert _half(answer) == pytest.approx(Z * math.hypot((4 * 0.3 + 9 * 0.2 + 36 * 0.1) / 49, math.sqrt(spread)))
+    assert _half(answer) == pytest.approx(QUANTILE * math.hypot((4 * 0.3 + 9 * 0.2 + 36 * 0.1) / 49, math.sqrt(spread)))
 
 
 def test_the_world_by_hand() -> None:
@@ -76,7 +75,7 @@ def test_kinds_lie_between_and_hulls_hold_both() -> None:
     assert between.rate == pytest.approx(share * one.rate + (1 - share) * other.rate)
     within = (share * one.standard_error) ** 2 + ((1 - share) * other.standard_error) ** 2
     apart = share * (1 - share) * (one.rate - other.rate) ** 2
-    assert _half(between) == pytest.approx(Z * math.sqrt(within + apart))
+    assert _half(between) == pytest.approx(QUANTILE * math.sqrt(within + apart))
     assert (both.low, both.high) == (min(one.low, other.low), max(one.high, other.high))
     far = replace(FOUND, truths=FOUND.truths + 100)
     assert _half(kinds(far)) > 20  # where kinds disagree, the answer says so
@@ -101,7 +100,7 @@ def test_pivots_are_of_weights_from_other_worlds() -> None:
         weights /= weights.sum()
         rate = weights @ mistakes[world_]
         pivots.append(abs(rate) / math.sqrt(0.25 + weights @ (mistakes[world_] - rate) ** 2))
-    assert max(pivots) > Z * 1.01  # and so decides
+    assert max(pivots) > QUANTILE * 1.01  # and so decides
     assert _half(rehearsed(found, guard=False)) == pytest.approx(max(pivots) * 0.5)
     silent = found.rehearsed_errors.copy()
     silent[2, 0] = np.nan
@@ -116,8 +115,8 @@ def test_rehearsal_by_hand() -> None:
     error = math.sqrt((weights @ FOUND.errors) ** 2 + weights @ (FOUND.rates - rate) ** 2)
     plain, guarded = rehearsed(FOUND, guard=False), rehearsed(FOUND, guard=True)
     assert plain.rate == guarded.rate == pytest.approx(rate)
-    assert _half(plain) >= Z * error - 1e-12
-    assert _half(guarded) - _half(plain) == pytest.approx(0.5 + Z * 0.2)
+    assert _half(plain) >= QUANTILE * error - 1e-12
+    assert _half(guarded) - _half(plain) == pytest.approx(0.5 + QUANTILE * 0.2)
     wild = replace(FOUND, rehearsed=FOUND.rehearsed + 50)  # in worlds nobody was right
     assert _half(rehearsed(wild, guard=False)) > 5 * _half(plain)
     silent = np.where(np.arange(3) == 2, np.nan, FOUND.rehearsed)
@@ -127,7 +126,7 @@ def test_rehearsal_by_hand() -> None:
 def test_the_correction_by_hand() -> None:
     answer = doubly_robust(FOUND)
     assert answer.rate == 3.0
-    assert _half(answer) == pytest.approx(Z * math.hypot(0.2, math.sqrt(14 / 3) / 2))
+    assert _half(answer) == pytest.approx(QUANTILE * math.hypot(0.2, math.sqrt(14 / 3) / 2))
 
 
 def test_evidence_comes_back_and_is_judged(tmp_path: Path) -> None:
@@ -144,7 +143,7 @@ def test_evidence_comes_back_and_is_judged(tmp_path: Path) -> None:
     assert one.found.residual == FOUND.residual
     found = {row.method: row for row in board([tmp_path]).rows}
     assert found["A median"].rate == 2.0
-    assert found["only c"].half_width * found["only c"].scale == pytest.approx(Z * 0.1)
+    assert found["only c"].half_width * found["only c"].scale == pytest.approx(QUANTILE * 0.1)
     kernel, truth = found["D kernel Bellman"], truths(name).targets[main].rate
     assert kernel.truth == truth
     assert kernel.low < truth < kernel.high

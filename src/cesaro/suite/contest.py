@@ -28,21 +28,19 @@ from cesaro.errors import InputError
 from cesaro.files import read_values, write_values
 from cesaro.passes.prepare import Prepared
 from cesaro.progress import progress
-from cesaro.rehearsal import Rehearsal, rehearse
+from cesaro.rehearsal import QUANTILE, Rehearsal, rehearse
 from cesaro.suite import design, show
 from cesaro.suite.design import Cell
-from cesaro.suite.methods import Answer
-from cesaro.suite.run import logs_of, seed_of
+from cesaro.suite.methods import Answer, disagreement
+from cesaro.suite.run import about, logs_of, seed_of, together
 from cesaro.suite.scoreboard import Row, Scoreboard
 from cesaro.suite.system import BEHAVIORS, RELEASE, SHIFTS
 from cesaro.suite.systems import SYSTEMS, kind_of
-from cesaro.suite.truth import truths
 from cesaro.worlds import World
 from cesaro.worlds.estimator import MEDIAN
 
 SCHEMA = "cesaro-contest/2"
 WORLDS = 20
-Z = 1.96
 # Trajectories that tests of the kernel need; of fewer, as many blocks of rows serve.
 GROUPS = 10
 
@@ -121,13 +119,12 @@ def _rehearsal(kept: dict[str, Any]) -> Rehearsal:
 
 
 def _answer(rate: float, half: float) -> Answer:
-    return Answer(rate, rate - half, rate + half, half / Z)
+    return Answer(rate, rate - half, rate + half, half / QUANTILE)
 
 
 def median(found: Rehearsal) -> Answer:
     """A: the median of candidates; their spread enters beside the median of their standard errors."""
-    rates, errors = found.rates[np.isfinite(found.rates)], found.errors[np.isfinite(found.errors)]
-    return _answer(float(np.median(rates)), Z * math.hypot(float(np.median(errors)), float(rates.std(ddof=1))))
+    return disagreement(Answer(rate, standard_error=error) for rate, error in zip(found.rates, found.errors))
 
 
 def world(found: Rehearsal) -> Answer:
@@ -146,7 +143,7 @@ def averaged(found: Rehearsal) -> Answer:
     """A: candidates averaged by their precision; their spread enters beside their standard errors, which do not average out."""
     able = np.isfinite(found.rates) & (found.errors > 0)
     rate, within, between = _pooled(found.rates[able], found.errors[able])
-    return _answer(rate, Z * math.hypot(within, between))
+    return _answer(rate, QUANTILE * math.hypot(within, between))
 
 
 def kinds(found: Rehearsal) -> Answer:
@@ -154,7 +151,7 @@ def kinds(found: Rehearsal) -> Answer:
     one, other = averaged(found), world(found)
     errors = np.array([one.standard_error, other.standard_error])
     rate, _, between = _pooled(np.array([one.rate, other.rate]), errors)
-    return _answer(rate, Z * math.hypot(1 / math.sqrt(float((errors**-2.0).sum())), between))
+    return _answer(rate, QUANTILE * math.hypot(1 / math.sqrt(float((errors**-2.0).sum())), between))
 
 
 def _pooled(rates: Array, errors: Array) -> tuple[float, float, float]:
@@ -193,9 +190,9 @@ def rehearsed(found: Rehearsal, *, guard: bool) -> Answer:
         pivots.append(abs(rate - found.truths[number]) / error)
     place = min(worlds, math.ceil(0.95 * (worlds + 1))) - 1
     rate, error = weighed(squares, found.rates, found.errors)
-    half = float(np.maximum(Z, np.sort(pivots)[place])) * error
+    half = float(np.maximum(QUANTILE, np.sort(pivots)[place])) * error
     if guard and found.residual is not None:
-        half += abs(found.residual.value) + Z * found.residual.standard_error
+        half += abs(found.residual.value) + QUANTILE * found.residual.standard_error
     return _answer(rate, half)
 
 
@@ -203,7 +200,7 @@ def doubly_robust(found: Rehearsal) -> Answer:
     """D: the world's rate, corrected by what held-out rows say, with a ratio that no candidate has."""
     assert found.residual is not None
     error = math.hypot(found.residual.standard_error, float(found.truths.std(ddof=1)) / math.sqrt(len(found.truths)))
-    return _answer(float(np.median(found.truths)) + found.residual.value, Z * error)
+    return _answer(float(np.median(found.truths)) + found.residual.value, QUANTILE * error)
 
 
 def kernel_bellman(log: Log, policy: Any, seed: int) -> Answer:
@@ -251,13 +248,12 @@ def board(folders: Iterable[Path], beside: Iterable[Path] = ()) -> Scoreboard:
     """All contestants, and every candidate alone, on what was collected; and what boards of the suite have of the same logs."""
     files = [file for folder in folders for file in sorted(folder.glob("*.npz"))]
     rows = [row for file in files for one in read(file) for row in _rows(one)]
-    asked = {(row.system, row.cell, row.part, row.log) for row in rows}
     earlier = [row for folder in beside for row in Scoreboard.read(folder).rows]
-    return Scoreboard.of([*rows, *(row for row in earlier if (row.system, row.cell, row.part, row.log) in asked)])
+    return Scoreboard.of(together(rows, earlier))
 
 
 def _rows(one: Evidence) -> Iterator[Row]:
-    kind, cell, known = kind_of(one.system), one.cell, truths(one.system, one.cell.mixing)
+    kind, cell = kind_of(one.system), one.cell
     policy = kind(cell.mixing, RELEASE).targets[one.target]
     found = one.found
     refused = Answer(math.nan, verdict="refused", note="Worlds refuse the target.")
@@ -265,29 +261,16 @@ def _rows(one: Evidence) -> Iterator[Row]:
     log, seed = _log(one.system, cell, one.log), seed_of(one.system, cell, one.log, 0)
     answers["D kernel Bellman"] = kernel_bellman(log, policy, seed)
     for candidate, rate, error in () if found is None else zip(found.candidates, found.rates, found.errors):
-        answers[f"only {candidate}"] = _answer(float(rate), Z * float(error))
+        answers[f"only {candidate}"] = _answer(float(rate), QUANTILE * float(error))
     for method, answer in answers.items():
         yield Row(
-            system=one.system,
-            side=kind.side,
-            kind=kind.kind,
-            fault=False,
-            cell=cell,
+            **about(kind, cell, one.target, RELEASE),
             part=one.part,
             log=one.log,
-            target=one.target,
             method=method,
-            rate=answer.rate,
-            low=answer.low,
-            high=answer.high,
-            standard_error=answer.standard_error,
-            verdict=answer.verdict,
-            note=answer.note,
+            **answer._asdict(),
             seconds=math.nan,
             megabytes=math.nan,
-            truth=known.targets[one.target].rate,
-            logged=known.logged(cell.shift, cell.behavior)[0],
-            scale=known.scale(one.target, cell.shift, cell.behavior, cell.rows),
         )
 
 

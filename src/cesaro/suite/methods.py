@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +20,8 @@ from cesaro.estimators import DiffLSTD, registry
 from cesaro.evaluation import evaluate
 from cesaro.fingerprints import fingerprint
 from cesaro.policies import Policy, python_file
-from cesaro.rehearsal import MOST_FEATURES, count_features
+from cesaro.rehearsal import CONFIDENCE, MOST_FEATURES, QUANTILE, count_features
 
-CONFIDENCE = 0.95
 KINDS = ("discrete", "continuous", "robot")
 _NUMBERS = KINDS[1:]
 VERDICTS = ("ok", "caution", "bad", "refused", "none", "skipped")
@@ -33,7 +31,6 @@ MAPS = ("linear", "polynomial:2", "polynomial:3", "splines", "fourier:50", "four
 TOGETHER = ("polynomial:2", "polynomial:3", "fourier:200", "default")
 # Settings of networks: one for all systems, as somebody who tunes nothing would take.
 WIDTHS, STEPS, BATCH, STEP_SIZE, TRACKING, DISCOUNT = (64, 64), 20_000, 256, 1e-3, 0.005, 0.99
-_QUANTILE = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 
 
 class Answer(NamedTuple):
@@ -200,7 +197,7 @@ def disagreement(answers: Iterable[Answer]) -> Answer:
     rates = np.array([answer.rate for answer in found])
     rate = float(np.median(rates))
     error = math.hypot(float(np.nanmedian([answer.standard_error for answer in found])), float(rates.std()))
-    return Answer(rate, rate - _QUANTILE * error, rate + _QUANTILE * error, error)
+    return Answer(rate, rate - QUANTILE * error, rate + QUANTILE * error, error)
 
 
 def _not_asked(log: Log, policy: Policy, seed: int) -> Answer:

@@ -154,7 +154,7 @@ def _systems(only: Iterable[str] | None, exam: bool) -> list[str]:
     return list(names)
 
 
-def _together(rows: list[Row], earlier: list[Row]) -> list[Row]:
+def together(rows: list[Row], earlier: list[Row]) -> list[Row]:
     """Rows, and earlier ones about the same logs; of several about one log by one method the first."""
     logs = {(row.system, row.cell, row.part, row.log) for row in rows}
     found = {
@@ -180,7 +180,7 @@ def _run(
         jobs = _jobs(config, asked)
         label = f"{len(config.systems)} systems, {len(asked)} methods"
         pieces = study.compute(work, jobs, label=label, workers=workers, quiet=quiet, processes=True)
-        board = Scoreboard.of(_together(list(_rows(config, asked, pieces)), earlier))
+        board = Scoreboard.of(together(list(_rows(config, asked, pieces)), earlier))
         show.write(board, work)
         manifest = study.manifest("suite", asdict(config), seed=config.seed, options={}, summary=board.summary())
         work.finish({**manifest, "command": command(config)})
@@ -286,7 +286,7 @@ def _rows(config: Config, asked: Mapping[str, Method], pieces: Mapping[str, Arra
         kind = kind_of(name)
         for part in design.parts(kind, config.quick):
             targets = list(kind(part.cell.mixing, config.release).targets)[: None if part.targets == "all" else 1]
-            known = {target: _known(kind, part, target, config.release) for target in targets}
+            known = {target: about(kind, part.cell, target, config.release) for target in targets}
             for method in asked.values():
                 for first, count in design.chunks(kind, part, method):
                     answers, notes = _answers(name, part, method, first, count, pieces)
@@ -295,14 +295,8 @@ def _rows(config: Config, asked: Mapping[str, Method], pieces: Mapping[str, Arra
                         verdict = VERDICTS[int(found.pop("verdict"))]
                         if verdict != "skipped":
                             yield Row(
-                                system=name,
-                                side=kind.side,
-                                kind=kind.kind,
-                                fault=bool(kind.fault),
-                                cell=part.cell,
                                 part=part.targets,
                                 log=first + k,
-                                target=targets[t],
                                 method=method.name,
                                 verdict=verdict,
                                 note=str(notes[t, k]),
@@ -311,12 +305,14 @@ def _rows(config: Config, asked: Mapping[str, Method], pieces: Mapping[str, Arra
                             )
 
 
-def _known(kind: type[System], part: Part, target: str, release: str) -> dict[str, Any]:
-    """What a row holds of the truth."""
+def about(kind: type[System], cell: Cell, target: str, release: str) -> dict[str, Any]:
+    """What a row holds of its system, its log and the truth."""
+    place = {"system": kind.name, "side": kind.side, "kind": kind.kind, "fault": bool(kind.fault)}
+    place |= {"cell": cell, "target": target}
     if kind.fault:
-        return {"truth": math.nan, "logged": math.nan, "scale": math.nan}
-    cell, known = part.cell, truths(kind.name, part.cell.mixing, release)
-    return {
+        return place | {"truth": math.nan, "logged": math.nan, "scale": math.nan}
+    known = truths(kind.name, cell.mixing, release)
+    return place | {
         "truth": known.targets[target].rate,
         "logged": known.logged(cell.shift, cell.behavior)[0],
         "scale": known.scale(target, cell.shift, cell.behavior, cell.rows),

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import beta, spearmanr
 
+from cesaro.rehearsal import CONFIDENCE
 from cesaro.suite.design import BASE, LARGE, Cell
-from cesaro.suite.methods import CONFIDENCE, KINDS
+from cesaro.suite.methods import KINDS
 
 # An answer with verdict ok is false if it errs by more than this part of the scale.
 WRONG = 0.1

@@ -147,7 +147,7 @@ def fit(rows: Rows, sizes: tuple[int, ...], bag: Bags, *, training: Training, ke
     residuals = np.where(rows.known[pool], residuals, 0.0).astype(np.float32)
     explained = _explained(rows.numbers[pool], residuals, rows.known[pool])
     residuals *= _without_error(networks, rows.inputs[pool[:LOOKED_AT]], residuals, float(times[pool].mean()))
-    tree, order, starts, ends = _leaves(rows.inputs[pool], residuals, bag.times[:, pool])
+    tree, order, starts, ends = leaves_of(rows.inputs[pool], residuals, bag.times[:, pool])
     return Ensemble(networks, count, sizes, residuals, pool, tree, order, starts, ends, explained, losses, steps)
 
 
@@ -178,7 +178,9 @@ def _without_error(networks: Any, inputs: Float32, residuals: Float32, times: fl
     return np.asarray(np.sqrt(np.clip(1 - between * (1 + 1 / times) / size, LEAST_NOISE, 1.0)), np.float32)
 
 
-def _leaves(inputs: Float32, residuals: Float32, times: NDArray[np.int32]) -> tuple[Any, Codes, Codes, Codes]:
+def leaves_of(
+    inputs: Float32, residuals: Float32, times: NDArray[np.int32], share: float = LEAF_SHARE
+) -> tuple[Any, Codes, Codes, Codes]:
     """A tree that tells where residuals are large, and which rows of the pool lie in its leaves, for each member."""
     from sklearn.tree import DecisionTreeRegressor
 
@@ -187,7 +189,7 @@ def _leaves(inputs: Float32, residuals: Float32, times: NDArray[np.int32]) -> tu
     sizes = np.zeros((len(few), 1))
     if residuals.shape[1]:
         sizes = np.minimum(residuals[few] ** 2 / np.maximum((residuals[few] ** 2).mean(axis=0), 1e-12), WINSOR)
-    least = max(LEAF_ROWS, int(LEAF_SHARE * len(few)))
+    least = max(LEAF_ROWS, int(share * len(few)))
     tree = DecisionTreeRegressor(min_samples_leaf=least, max_leaf_nodes=LEAVES, random_state=0).fit(inputs[few], sizes)
     leaf, nodes = tree.apply(inputs), np.arange(tree.tree_.node_count)
     by_leaf, before = np.argsort(leaf, kind="stable"), 0

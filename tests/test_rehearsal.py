@@ -67,7 +67,7 @@ def test_a_log_with_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.rates[0] == pytest.approx(truth, abs=5 * found.errors[0])
     assert found.rehearsed.shape == (4, 2)
     assert found.truths == pytest.approx(truth, abs=0.05)
-    assert found.own == pytest.approx(found.logged, rel=0.3)
+    assert found.own == pytest.approx(found.logged, rel=0.5)
     assert found.residual is not None
 
 

@@ -176,7 +176,7 @@ def rehearse(
         True
     """
     data = as_log(log).opened(quiet=quiet)
-    seed = checks.count("random_state", random_state, low=0, high=2**31)
+    seed = checks.count("random_state", random_state, low=0, high=2**32 - 1)
     asked = _candidates(candidates, data)
     target = attach(policy, data)
     if target.is_logged:
@@ -195,7 +195,9 @@ def rehearse(
     answers, notes = [], dict.fromkeys(asked, "")
     with progress("rehearsing", total=len(logs) + 1, quiet=quiet) as advance:
         for number, one in enumerate([data, *logs]):
-            answers.append([_ask(name, make, one, policy, seed + number, notes) for name, make in asked.items()])
+            answers.append(
+                [_ask(name, make, one, policy, (seed + number) % 2**32, notes) for name, make in asked.items()]
+            )
             advance()
     given, rows = (
         np.array(answers),

@@ -138,7 +138,7 @@ def test_evidence_comes_back_and_is_judged(tmp_path: Path) -> None:
     write_values(tmp_path / "log.npz", SCHEMA, kept)
     (one,) = read(tmp_path / "log.npz")
     assert (one.system, one.cell, one.log, one.target) == (name, BASE, 3, main)
-    assert one.found is not None
+    assert not isinstance(one.found, str)
     np.testing.assert_array_equal(one.found.rehearsed, FOUND.rehearsed)
     assert one.found.residual == FOUND.residual
     found = {row.method: row for row in board([tmp_path]).rows}
@@ -148,7 +148,7 @@ def test_evidence_comes_back_and_is_judged(tmp_path: Path) -> None:
     assert kernel.truth == truth
     assert kernel.low < truth < kernel.high
     assert abs(kernel.error) < 0.2
-    write_values(tmp_path / "refused.npz", SCHEMA, {**about, "log": 4, "targets": {main: None}})
+    write_values(tmp_path / "refused.npz", SCHEMA, {**about, "log": 4, "targets": {main: {"refused": "No."}}})
     score = board([tmp_path]).score("A kinds", name)
     assert score is not None
     assert (score.logs, score.answered) == (2, 0.5)  # a refusal counts

@@ -39,7 +39,7 @@ from cesaro.suite.systems import SYSTEMS, kind_of
 from cesaro.worlds import World
 from cesaro.worlds.estimator import MEDIAN
 
-SCHEMA = "cesaro-contest/2"
+SCHEMA = "cesaro-contest/3"
 WORLDS = 20
 # Trajectories that tests of the kernel need; of fewer, as many blocks of rows serve.
 GROUPS = 10
@@ -64,12 +64,12 @@ def _made() -> dict[str, Any]:
     return {"cesaro": __version__, "release": RELEASE, "worlds": WORLDS}
 
 
-def _rehearsed(log: Transitions, policy: Any, world: World, seed: int) -> dict[str, Any] | None:
-    """None: worlds refuse the target."""
+def _rehearsed(log: Transitions, policy: Any, world: World, seed: int) -> dict[str, Any]:
+    """All of it, or why there is none."""
     try:
         return asdict(rehearse(log, policy, worlds=world, random_state=seed, quiet=True))
-    except InputError:
-        return None
+    except InputError as error:
+        return {"refused": str(error)}
 
 
 def _log(name: str, cell: Cell, number: int) -> Transitions:
@@ -83,14 +83,14 @@ def _logs(name: str, cell: Cell, first: int) -> list[Transitions]:
 
 
 class Evidence(NamedTuple):
-    """What was collected of a log and a target; `part` is "all" where there are several, and `found` is None if worlds refuse."""
+    """What was collected of a log and a target; `part` is "all" where there are several, and `found` may be why there is none."""
 
     system: str
     cell: Cell
     log: int
     part: str
     target: str
-    found: Rehearsal | None
+    found: Rehearsal | str
 
 
 def read(file: Path) -> list[Evidence]:
@@ -104,7 +104,7 @@ def read(file: Path) -> list[Evidence]:
         raise InputError(f"'{file}' was collected by another version, release or number of worlds; collect it again.")
     cell = Cell(**{field.name: kept[field.name] for field in fields(Cell)})
     return [
-        Evidence(kept["system"], cell, kept["log"], kept["part"], target, found and _rehearsal(found))
+        Evidence(kept["system"], cell, kept["log"], kept["part"], target, found.get("refused") or _rehearsal(found))
         for target, found in kept["targets"].items()
     ]
 
@@ -256,11 +256,13 @@ def _rows(one: Evidence) -> Iterator[Row]:
     kind, cell = kind_of(one.system), one.cell
     policy = kind(cell.mixing, RELEASE).targets[one.target]
     found = one.found
-    refused = Answer(math.nan, verdict="refused", note="Worlds refuse the target.")
-    answers = {title: refused if found is None else contestant(found) for title, contestant in CONTESTANTS.items()}
+    refused = Answer(math.nan, verdict="refused", note=found if isinstance(found, str) else "")
+    answers = {
+        title: refused if isinstance(found, str) else contestant(found) for title, contestant in CONTESTANTS.items()
+    }
     log, seed = _log(one.system, cell, one.log), seed_of(one.system, cell, one.log, 0)
     answers["D kernel Bellman"] = kernel_bellman(log, policy, seed)
-    for candidate, rate, error in () if found is None else zip(found.candidates, found.rates, found.errors):
+    for candidate, rate, error in () if isinstance(found, str) else zip(found.candidates, found.rates, found.errors):
         answers[f"only {candidate}"] = _answer(float(rate), QUANTILE * float(error))
     for method, answer in answers.items():
         yield Row(

@@ -32,8 +32,8 @@ class Bags(NamedTuple):
     """Rows of each member, and rows that it never sees.
 
     Attributes:
-        own: `[members, n]`.
-        held_out: `[members, m]`.
+        own: `[members, rows]`.
+        held_out: some of them, `[members, m]`.
         is_held_out: `[members, rows]`.
         times: how often each row was drawn, `[members, rows]`.
     """
@@ -61,7 +61,7 @@ def bags(groups: Codes, members: int, rng: np.random.Generator) -> Bags:
         own.append(rng.permutation(np.concatenate([parts[k] for k in drawn])))
         out.append(rng.permutation(np.concatenate([parts[k] for k in np.setdiff1d(np.arange(len(parts)), drawn)])))
     times = np.stack([np.bincount(rows, minlength=len(groups)) for rows in own]).astype(np.int32)
-    size, looked_at = max(map(len, own)), min(LOOKED_AT, max(map(len, out)))
+    size, looked_at = len(groups), min(LOOKED_AT, max(1, len(groups) // 3))  # programs are compiled for these numbers
     return Bags(
         np.stack([np.resize(rows, size) for rows in own]),
         np.stack([np.resize(rows, looked_at) for rows in out]),

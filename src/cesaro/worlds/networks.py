@@ -23,6 +23,10 @@ from cesaro.worlds.training import Float32, Kept, Rows, Training, outputs_of, tr
 
 # A step is a jump if it leaves what others do by more than so many robust deviations; at most so many steps are jumps.
 JUMP, MOST_JUMPS, LEAST_JUMPS = 12.0, 0.25, 10
+# It leads to a start if its mean square distance from starts is at most so many times theirs, of which it takes so many.
+LIKE_STARTS, LEAST_STARTS = 4.0, 10
+# The part of jumps that come at any time is one of so many.
+PARTS = 11
 # Steps of the glance that finds jumps.
 GLANCE = 1_000
 # Groups of rows that a bootstrap needs.
@@ -76,6 +80,8 @@ class NetworkWorld:
         follows: whether a row goes on from the one before.
         shift, scale: of changes and rewards, which networks see standardized.
         is_jump: which rows are jumps.
+        chances: of a jump in any state, as a time limit gives, by member, `[members]`.
+        untold: the part of jumps that come so; of the others networks tell when.
         starts: rows with which trajectories begin.
         groups: of rows, over which the bootstrap went.
     """
@@ -92,6 +98,8 @@ class NetworkWorld:
     shift: Array
     scale: Array
     is_jump: NDArray[np.bool_]
+    chances: Array
+    untold: float
     starts: Codes
     groups: Codes
     bag: Bags
@@ -145,7 +153,8 @@ class NetworkWorld:
             codes[:, column] = one.next(state.codes[:, column].astype(np.float64)).astype(np.int64)
         is_jump = np.zeros(len(inputs), np.bool_)
         if self.has_jumps:
-            jumped = np.flatnonzero(labels[:, -1])
+            told = _jump_chances(outputs)
+            jumped = np.flatnonzero(rng.random(len(inputs)) < told + self.untold * (self.chances[member] - told))
             is_jump[jumped] = True
             to = rng.choice(np.flatnonzero(self.is_jump), size=len(jumped))
             following[jumped], codes[jumped] = self.following.numbers[to], self.following.codes[to]
@@ -185,11 +194,12 @@ def fit_networks(
     labels = following.codes[:, space.free_labels]
     sizes = [len(space.columns.levels[j]) for j in space.free_labels]
     is_restart = _restarts(rows)
-    is_jump = (
-        _jumps(inputs, changes, labels, tuple(sizes), weights, bag, training, kept)
-        | ~_regular(space, now, following)
-        | is_restart
-    )
+    starts = _starts(rows, begins, is_restart)
+    is_jump = _jumps(inputs, changes, labels, tuple(sizes), weights, bag, training, kept)
+    back = is_jump & _like_starts(space, now.numbers[starts], following.numbers)
+    if back.sum() >= LEAST_JUMPS:  # others are large noise, such as a robot's contacts
+        is_jump = back
+    is_jump |= ~_regular(space, now, following) | is_restart
     if not is_restart.any() and not (
         LEAST_JUMPS <= is_jump.sum() <= MOST_JUMPS * len(rows) and _lead_somewhere(space, now, following, is_jump)
     ):
@@ -203,7 +213,7 @@ def fit_networks(
     learned = Rows(inputs, numbers, labels.astype(np.int64), known, weights.astype(np.float32))
     model = ensemble.fit(learned, tuple(sizes), bag, training=training, kept=kept)
     clone = _clone(taken, actions, joined(states), bag, weights, training, kept)
-    starts = begins if len(begins) else np.arange(1)
+    chances = np.array([np.average(is_jump, weights=times * weights) for times in bag.times])
     return NetworkWorld(
         space=space,
         actions=actions,
@@ -217,6 +227,8 @@ def fit_networks(
         shift=shift,
         scale=scale,
         is_jump=is_jump,
+        chances=chances,
+        untold=_untold(model, learned, is_jump, chances, bag) if is_jump.any() else 1.0,
         starts=starts,
         groups=groups,
         bag=bag,
@@ -237,6 +249,24 @@ def _restarts(rows: Block) -> NDArray[np.bool_]:
         first, later = rows.observations.take(slice(1, None)), rows.next_observations.take(slice(0, -1))
         found[:-1] = ~rows.follows[1:] & first.equals(later)
     return found
+
+
+def _starts(rows: Block, begins: Codes, is_restart: NDArray[np.bool_]) -> Codes:
+    """Rows with which trajectories or episodes begin; where trajectories are known, what comes after a gap is no start."""
+    if rows.trajectory is not None and len(begins):
+        is_new = np.diff(rows.trajectory, prepend=rows.trajectory[0] - 1) != 0
+        is_new[1:] |= is_restart[:-1]
+        begins = begins[is_new[begins]]
+    return begins if len(begins) else np.arange(1)
+
+
+def _like_starts(space: Space, starts: Array, following: Array) -> NDArray[np.bool_]:
+    """Which states are as near to the starts as these are to each other, `[n]`; all of them if starts are few."""
+    if len(starts) < LEAST_STARTS or not len(space.free):
+        return np.ones(len(following), np.bool_)
+    scale = np.maximum(starts.std(axis=0, ddof=1), 1e-3 * space.scale)[space.free]
+    apart = ((following - starts.mean(axis=0))[:, space.free] / scale) ** 2
+    return np.asarray(apart.mean(axis=1) <= LIKE_STARTS)
 
 
 def _regular(space: Space, now: State, following: State) -> NDArray[np.bool_]:
@@ -276,6 +306,27 @@ def _jumps(
     errors = (around / spread)[:, :-1] - told[:, : numbers.shape[1] - 1]
     usual = np.maximum(1.4826 * np.median(np.abs(errors), axis=0), 0.05)
     return np.asarray((np.abs(errors) > JUMP * usual).any(axis=1))
+
+
+def _jump_chances(outputs: Float32) -> Array:
+    """By networks whose last label is whether a step is a jump, `[n, out]` to `[n]`."""
+    return np.asarray(1 / (1 + np.exp(np.clip(outputs[:, -2] - outputs[:, -1], -50, 50))))
+
+
+def _untold(model: Ensemble, rows: Rows, is_jump: NDArray[np.bool_], chances: Array, bag: Bags) -> float:
+    """The part of jumps that come in any state: what makes those of held-out rows most likely.
+
+    Without it, networks whose few jumps came elsewhere would leave a robot on its back for ever.
+    """
+    parts, loss = np.linspace(0, 1, PARTS), np.zeros(PARTS)
+    for member, chance in enumerate(chances):
+        held = np.flatnonzero(bag.is_held_out[member])
+        one = jax.tree.map(lambda leaf, m=member: leaf[m : m + 1], model.networks)
+        told = _jump_chances(np.asarray(outputs_of(one, rows.inputs[held][None]), np.float64)[0])
+        for place, part in enumerate(parts):
+            mixed = np.clip(told + part * (chance - told), 1e-12, 1 - 1e-12)
+            loss[place] -= np.log(np.where(is_jump[held], mixed, 1 - mixed)).mean()
+    return float(parts[loss.argmin()])
 
 
 def _lead_somewhere(space: Space, now: State, following: State, is_jump: NDArray[np.bool_]) -> bool:

@@ -192,20 +192,18 @@ def rehearse(
             found = residual(world, target, seed)
     with stage("simulating logs", quiet=quiet):
         logs = world.simulate_each("logged", *_shape(data), np.random.default_rng([seed, 17]))
-    answers, notes = [], dict.fromkeys(asked, "")
+    answers = []
     with progress("rehearsing", total=len(logs) + 1, quiet=quiet) as advance:
         for number, one in enumerate([data, *logs]):
-            answers.append(
-                [_ask(name, make, one, policy, (seed + number) % 2**32, notes) for name, make in asked.items()]
-            )
+            answers.append([ask(make, one, policy, (seed + number) % 2**32) for make in asked.values()])
             advance()
-    given, rows = (
-        np.array(answers),
-        data.part(np.arange(len(data))) if len(data) <= MOST_ROWS else data.sample(seed).rows,
-    )
+    given = np.array([[answer[:2] for answer in by_log] for by_log in answers])
+    rows = data.part(np.arange(len(data))) if len(data) <= MOST_ROWS else data.sample(seed).rows
     return Rehearsal(
         candidates=tuple(asked),
-        notes=tuple(notes.values()),
+        notes=tuple(
+            next(filter(None, told), "") for told in zip(*([answer[2] for answer in by_log] for by_log in answers))
+        ),
         rates=given[0, :, 0],
         errors=given[0, :, 1],
         truths=truths.by_member,
@@ -257,18 +255,17 @@ def _shape(log: Log) -> tuple[int, int]:
     return max(1, round(rows / length)), length + 1  # the last row of a trajectory only says where it led
 
 
-def _ask(name: str, make: Candidate, log: Log, policy: Any, seed: int, notes: dict[str, str]) -> tuple[float, float]:
-    """Rate and standard error; nan where it refuses or fails, and why in `notes`."""
+def ask(make: Candidate, log: Log, policy: Any, seed: int) -> tuple[float, float, str]:
+    """Rate, standard error and an empty note; nan where it refuses or fails, and why."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             estimator = make(seed)
             estimator.fit(log, policy)
-            return float(estimator.reward_rate_), float(getattr(estimator, "standard_error_", math.nan))
+            return float(estimator.reward_rate_), float(getattr(estimator, "standard_error_", math.nan)), ""
         except MemoryError:
             raise
         except CesaroError as error:
-            notes[name] = notes[name] or str(error)
+            return math.nan, math.nan, str(error)
         except Exception as error:  # of an estimator of one's own
-            notes[name] = notes[name] or f"{type(error).__name__}: {error}"
-    return math.nan, math.nan
+            return math.nan, math.nan, f"{type(error).__name__}: {error}"

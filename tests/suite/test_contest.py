@@ -2,7 +2,9 @@
 
 import math
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from cesaro.rehearsal import QUANTILE, Rehearsal
 from cesaro.suite import contest, make, truths
 from cesaro.suite.contest import (
     SCHEMA,
+    Evidence,
     averaged,
     board,
     doubly_robust,
@@ -41,6 +44,25 @@ FOUND = Rehearsal(
     own=np.zeros(4),
     residual=Residual(0.5, 0.2, 100.0, 0.0, 0.0),
 )
+ONE = Evidence(
+    "linear-quadratic-1",
+    BASE,
+    0,
+    "main",
+    "main",
+    {
+        name: contest._answer(rate, QUANTILE * error)
+        for name, rate, error in zip(FOUND.candidates, FOUND.rates.tolist(), FOUND.errors.tolist())
+    }
+    | {"last layer": Answer(3.0, standard_error=0.5), "neural diff-sgq": Answer(7.0)},
+    FOUND,
+)
+
+ANSWERS = {name: answer._asdict() for name, answer in ONE.answers.items()}
+
+
+def _with(**changes: Any) -> Evidence:
+    return ONE._replace(rehearsal=replace(FOUND, **changes))
 
 
 def _half(answer: Answer) -> float:
@@ -48,14 +70,14 @@ def _half(answer: Answer) -> float:
 
 
 def test_the_median_by_hand() -> None:
-    answer = median(FOUND)
+    answer = median(ONE)
     assert answer.rate == 2.0
     assert _half(answer) == pytest.approx(QUANTILE * math.hypot(0.2, math.sqrt(14 / 9)))  # deviations −4/3, −1/3, 5/3
 
 
 def test_the_average_by_hand() -> None:
     """Weights 4, 9 and 36 of 49."""
-    answer = averaged(FOUND)
+    answer = averaged(ONE)
     rate = (4 * 1.0 + 9 * 2.0 + 36 * 4.0) / 49
     assert answer.rate == pytest.approx(rate)
     spread = (4 * (1 - rate) ** 2 + 9 * (2 - rate) ** 2 + 36 * (4 - rate) ** 2) / 49
@@ -63,29 +85,39 @@ def test_the_average_by_hand() -> None:
 
 
 def test_the_world_by_hand() -> None:
-    answer = world(FOUND)
+    answer = world(ONE)
     assert answer.rate == 2.5
     spread = math.sqrt(14 / 3)  # deviations −2, −1, 0, 3
     assert _half(answer) == pytest.approx(student.ppf(0.975, 3) * spread * math.sqrt(1 + math.pi / 8) + 0.3)
 
 
 def test_kinds_lie_between_and_hulls_hold_both() -> None:
-    one, other, between, both = (make(FOUND) for make in (averaged, world, kinds, hull))
+    one, other, between, both = (make(ONE) for make in (averaged, world, kinds, hull))
     share = other.standard_error**2 / (one.standard_error**2 + other.standard_error**2)
     assert between.rate == pytest.approx(share * one.rate + (1 - share) * other.rate)
     within = (share * one.standard_error) ** 2 + ((1 - share) * other.standard_error) ** 2
     apart = share * (1 - share) * (one.rate - other.rate) ** 2
     assert _half(between) == pytest.approx(QUANTILE * math.sqrt(within + apart))
     assert (both.low, both.high) == (min(one.low, other.low), max(one.high, other.high))
-    far = replace(FOUND, truths=FOUND.truths + 100)
+    far = _with(truths=FOUND.truths + 100)
     assert _half(kinds(far)) > 20  # where kinds disagree, the answer says so
+    weights = np.array([one.standard_error, other.standard_error, 0.5]) ** -2.0
+    assert kinds(ONE, networks=True).rate == pytest.approx(weights @ [one.rate, other.rate, 3.0] / weights.sum())
+
+
+def test_without_a_world_closed_forms_speak_alone() -> None:
+    alone = ONE._replace(rehearsal=None, refused="No.")
+    assert kinds(alone).rate == averaged(ONE).rate
+    assert hull(alone).high == pytest.approx(averaged(ONE).high)
+    for contestant in (world, doubly_robust, partial(rehearsed, guard=True)):
+        assert contestant(alone).verdict == "refused"
+    assert kinds(alone._replace(answers={})).verdict == "refused"
 
 
 def test_pivots_are_of_weights_from_other_worlds() -> None:
     """Two candidates that are right in one world each: weighed by the other three worlds, each is worst where it counts."""
     mistakes = np.array([[0.1, 2.0], [1.0, 1.0], [1.0, 1.0], [2.0, 0.1]])
-    found = replace(
-        FOUND,
+    found = _with(
         candidates=("a", "b"),
         rates=np.array([1.0, 1.0]),
         errors=np.array([0.5, 0.5]),
@@ -102,9 +134,10 @@ def test_pivots_are_of_weights_from_other_worlds() -> None:
         pivots.append(abs(rate) / math.sqrt(0.25 + weights @ (mistakes[world_] - rate) ** 2))
     assert max(pivots) > QUANTILE * 1.01  # and so decides
     assert _half(rehearsed(found, guard=False)) == pytest.approx(max(pivots) * 0.5)
-    silent = found.rehearsed_errors.copy()
+    assert found.rehearsal is not None
+    silent = found.rehearsal.rehearsed_errors.copy()
     silent[2, 0] = np.nan
-    assert replace(found, rehearsed_errors=silent).eligible.tolist() == [False, True]
+    assert replace(found.rehearsal, rehearsed_errors=silent).eligible.tolist() == [False, True]
 
 
 def test_rehearsal_by_hand() -> None:
@@ -113,18 +146,18 @@ def test_rehearsal_by_hand() -> None:
     weights /= weights.sum()
     rate = weights @ FOUND.rates
     error = math.sqrt((weights @ FOUND.errors) ** 2 + weights @ (FOUND.rates - rate) ** 2)
-    plain, guarded = rehearsed(FOUND, guard=False), rehearsed(FOUND, guard=True)
+    plain, guarded = rehearsed(ONE, guard=False), rehearsed(ONE, guard=True)
     assert plain.rate == guarded.rate == pytest.approx(rate)
     assert _half(plain) >= QUANTILE * error - 1e-12
     assert _half(guarded) - _half(plain) == pytest.approx(0.5 + QUANTILE * 0.2)
-    wild = replace(FOUND, rehearsed=FOUND.rehearsed + 50)  # in worlds nobody was right
+    wild = _with(rehearsed=FOUND.rehearsed + 50)  # in worlds nobody was right
     assert _half(rehearsed(wild, guard=False)) > 5 * _half(plain)
     silent = np.where(np.arange(3) == 2, np.nan, FOUND.rehearsed)
-    assert 1.0 < rehearsed(replace(FOUND, rehearsed=silent), guard=False).rate < 2.0  # c is not eligible
+    assert 1.0 < rehearsed(_with(rehearsed=silent), guard=False).rate < 2.0  # c is not eligible
 
 
 def test_the_correction_by_hand() -> None:
-    answer = doubly_robust(FOUND)
+    answer = doubly_robust(ONE)
     assert answer.rate == 3.0
     assert _half(answer) == pytest.approx(QUANTILE * math.hypot(0.2, math.sqrt(14 / 3) / 2))
 
@@ -134,13 +167,14 @@ def test_evidence_comes_back_and_is_judged(tmp_path: Path) -> None:
     name = "linear-quadratic-1"
     main = make(name).main
     about = {"system": name, **asdict(BASE), "part": "main", **contest._made()}
-    kept = {**about, "log": 3, "targets": {main: asdict(FOUND)}}
+    kept = {**about, "log": 3, "targets": {main: {"answers": ANSWERS, "rehearsal": asdict(FOUND)}}}
     write_values(tmp_path / "log.npz", SCHEMA, kept)
     (one,) = read(tmp_path / "log.npz")
     assert (one.system, one.cell, one.log, one.target) == (name, BASE, 3, main)
-    assert not isinstance(one.found, str)
-    np.testing.assert_array_equal(one.found.rehearsed, FOUND.rehearsed)
-    assert one.found.residual == FOUND.residual
+    assert one.rehearsal is not None
+    np.testing.assert_array_equal(one.rehearsal.rehearsed, FOUND.rehearsed)
+    assert one.rehearsal.residual == FOUND.residual
+    assert one.answers["c"] == ONE.answers["c"]
     found = {row.method: row for row in board([tmp_path]).rows}
     assert found["A median"].rate == 2.0
     assert found["only c"].half_width * found["only c"].scale == pytest.approx(QUANTILE * 0.1)
@@ -148,8 +182,10 @@ def test_evidence_comes_back_and_is_judged(tmp_path: Path) -> None:
     assert kernel.truth == truth
     assert kernel.low < truth < kernel.high
     assert abs(kernel.error) < 0.2
-    write_values(tmp_path / "refused.npz", SCHEMA, {**about, "log": 4, "targets": {main: {"refused": "No."}}})
-    score = board([tmp_path]).score("A kinds", name)
+    write_values(
+        tmp_path / "refused.npz", SCHEMA, {**about, "log": 4, "targets": {main: {"answers": ANSWERS, "refused": "No."}}}
+    )
+    score = board([tmp_path]).score("B world", name)
     assert score is not None
     assert (score.logs, score.answered) == (2, 0.5)  # a refusal counts
     write_values(tmp_path / "other.npz", SCHEMA, {**kept, "worlds": 3})

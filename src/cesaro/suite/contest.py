@@ -10,7 +10,7 @@ contestant about what was collected, which takes a minute, and prints the suite'
 
 import argparse
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, fields
 from functools import lru_cache, partial
@@ -28,10 +28,10 @@ from cesaro.errors import InputError
 from cesaro.files import read_values, write_values
 from cesaro.passes.prepare import Prepared
 from cesaro.progress import progress
-from cesaro.rehearsal import QUANTILE, Rehearsal, rehearse
+from cesaro.rehearsal import QUANTILE, Candidate, Rehearsal, ask, closed_forms, rehearse
 from cesaro.suite import design, show
 from cesaro.suite.design import Cell
-from cesaro.suite.methods import Answer, disagreement
+from cesaro.suite.methods import Answer, disagreement, methods
 from cesaro.suite.run import about, logs_of, seed_of, together
 from cesaro.suite.scoreboard import Row, Scoreboard
 from cesaro.suite.system import BEHAVIORS, RELEASE, SHIFTS
@@ -39,8 +39,10 @@ from cesaro.suite.systems import SYSTEMS, kind_of
 from cesaro.worlds import World
 from cesaro.worlds.estimator import MEDIAN
 
-SCHEMA = "cesaro-contest/3"
+SCHEMA = "cesaro-contest/4"
 WORLDS = 20
+# Methods of the suite that are asked about the log itself, beside closed forms: today's default, and networks.
+BESIDE = ("default", "neural diff-sgq", "last layer", "fitted q")
 # Trajectories that tests of the kernel need; of fewer, as many blocks of rows serve.
 GROUPS = 10
 
@@ -54,7 +56,7 @@ def collected(name: str, cell: Cell, number: int, targets: str, file: Path) -> N
     log = _log(name, cell, number)
     world = World(WORLDS, random_state=seed, quiet=True).fit(log)
     asked = system.targets if targets == "all" else {system.main: system.targets[system.main]}
-    found = {target: _rehearsed(log, policy, world, seed) for target, policy in asked.items()}
+    found = {target: _found(log, policy, world, seed) for target, policy in asked.items()}
     about = {"system": name, **asdict(cell), "log": number, "part": targets, **_made()}
     write_values(file, SCHEMA, {**about, "targets": found})
 
@@ -64,12 +66,21 @@ def _made() -> dict[str, Any]:
     return {"cesaro": __version__, "release": RELEASE, "worlds": WORLDS}
 
 
-def _rehearsed(log: Transitions, policy: Any, world: World, seed: int) -> dict[str, Any]:
-    """All of it, or why there is none."""
+def _found(log: Transitions, policy: Any, world: World, seed: int) -> dict[str, Any]:
+    """Answers about the log itself, and a rehearsal or why there is none."""
+    known = methods()
+    answers = {name: _asked(make, log, policy, seed) for name, make in closed_forms(log).items()}
+    answers |= {name: known[name](log, policy, seed).answer for name in BESIDE}
+    found = {"answers": {name: answer._asdict() for name, answer in answers.items()}}
     try:
-        return asdict(rehearse(log, policy, worlds=world, random_state=seed, quiet=True))
+        return {**found, "rehearsal": asdict(rehearse(log, policy, worlds=world, random_state=seed, quiet=True))}
     except InputError as error:
-        return {"refused": str(error)}
+        return {**found, "refused": str(error)}
+
+
+def _asked(make: Candidate, log: Log, policy: Any, seed: int) -> Answer:
+    rate, error, note = ask(make, log, policy, seed)
+    return _answer(rate, QUANTILE * error)._replace(note=note)
 
 
 def _log(name: str, cell: Cell, number: int) -> Transitions:
@@ -83,14 +94,31 @@ def _logs(name: str, cell: Cell, first: int) -> list[Transitions]:
 
 
 class Evidence(NamedTuple):
-    """What was collected of a log and a target; `part` is "all" where there are several, and `found` may be why there is none."""
+    """What was collected of a log and a target.
+
+    Attributes:
+        part: "all" where there are several targets.
+        answers: of candidates and of other methods, about the log itself.
+        rehearsal: what worlds say; None where they have no rate, and `refused` says why.
+    """
 
     system: str
     cell: Cell
     log: int
     part: str
     target: str
-    found: Rehearsal | str
+    answers: dict[str, Answer]
+    rehearsal: Rehearsal | None
+    refused: str = ""
+
+    @property
+    def closed_forms(self) -> list[Answer]:
+        """Answers in maps of several families, of those that have one with a standard error."""
+        return [
+            answer
+            for name, answer in self.answers.items()
+            if name not in BESIDE and math.isfinite(answer.rate) and answer.standard_error > 0
+        ]
 
 
 def read(file: Path) -> list[Evidence]:
@@ -104,7 +132,16 @@ def read(file: Path) -> list[Evidence]:
         raise InputError(f"'{file}' was collected by another version, release or number of worlds; collect it again.")
     cell = Cell(**{field.name: kept[field.name] for field in fields(Cell)})
     return [
-        Evidence(kept["system"], cell, kept["log"], kept["part"], target, found.get("refused") or _rehearsal(found))
+        Evidence(
+            kept["system"],
+            cell,
+            kept["log"],
+            kept["part"],
+            target,
+            {name: Answer(**answer) for name, answer in found["answers"].items()},
+            _rehearsal(found["rehearsal"]) if "rehearsal" in found else None,
+            found.get("refused", ""),
+        )
         for target, found in kept["targets"].items()
     ]
 
@@ -118,17 +155,32 @@ def _rehearsal(kept: dict[str, Any]) -> Rehearsal:
 # Who takes part.
 
 
+REFUSED = Answer(math.nan, verdict="refused")
+
+
 def _answer(rate: float, half: float) -> Answer:
     return Answer(rate, rate - half, rate + half, half / QUANTILE)
 
 
-def median(found: Rehearsal) -> Answer:
-    """A: the median of candidates; their spread enters beside the median of their standard errors."""
-    return disagreement(Answer(rate, standard_error=error) for rate, error in zip(found.rates, found.errors))
+def median(one: Evidence) -> Answer:
+    """A: the median of closed forms; their spread enters beside the median of their standard errors."""
+    return disagreement(one.closed_forms)
 
 
-def world(found: Rehearsal) -> Answer:
+def averaged(one: Evidence) -> Answer:
+    """A: closed forms averaged by their precision; their spread enters beside their standard errors, which do not average out."""
+    found = one.closed_forms
+    if not found:
+        return REFUSED
+    rate, within, between = _pooled(found)
+    return _answer(rate, QUANTILE * math.hypot(within, between))
+
+
+def world(one: Evidence) -> Answer:
     """B: the median world, with the spread of worlds and what held-out rows prove."""
+    found = one.rehearsal
+    if found is None:
+        return REFUSED
     residual = found.residual
     proven = 0.0 if residual is None else max(0.0, abs(residual.value) - residual.standard_error)
     count = len(found.truths)
@@ -139,40 +191,42 @@ def world(found: Rehearsal) -> Answer:
     return _answer(float(np.median(found.truths)), float(student.ppf(0.975, count - 1)) * error + proven)
 
 
-def averaged(found: Rehearsal) -> Answer:
-    """A: candidates averaged by their precision; their spread enters beside their standard errors, which do not average out."""
-    able = np.isfinite(found.rates) & (found.errors > 0)
-    rate, within, between = _pooled(found.rates[able], found.errors[able])
-    return _answer(rate, QUANTILE * math.hypot(within, between))
+def kinds(one: Evidence, *, networks: bool = False) -> Answer:
+    """A between kinds: that average and B, and perhaps networks; by precision again, and what is between them enters."""
+    answers = [averaged(one), world(one), *([one.answers["last layer"]] if networks else [])]
+    found = [answer for answer in answers if answer.standard_error > 0]
+    if not found:
+        return REFUSED
+    rate, _, between = _pooled(found)
+    precision = sum(answer.standard_error**-2.0 for answer in found)
+    return _answer(rate, QUANTILE * math.hypot(1 / math.sqrt(precision), between))
 
 
-def kinds(found: Rehearsal) -> Answer:
-    """A between kinds: that average and B, again by precision; what is between them enters the interval."""
-    one, other = averaged(found), world(found)
-    errors = np.array([one.standard_error, other.standard_error])
-    rate, _, between = _pooled(np.array([one.rate, other.rate]), errors)
-    return _answer(rate, QUANTILE * math.hypot(1 / math.sqrt(float((errors**-2.0).sum())), between))
-
-
-def _pooled(rates: Array, errors: Array) -> tuple[float, float, float]:
+def _pooled(answers: Sequence[Answer]) -> tuple[float, float, float]:
     """The average by precision, the average of standard errors, and the deviation around it."""
+    rates, errors = np.array([(answer.rate, answer.standard_error) for answer in answers]).T
     weights = errors**-2.0 / (errors**-2.0).sum()
     rate = float(weights @ rates)
     return rate, float(weights @ errors), math.sqrt(float(weights @ (rates - rate) ** 2))
 
 
-def hull(found: Rehearsal) -> Answer:
+def hull(one: Evidence) -> Answer:
     """A between kinds: all that A or B holds."""
-    one, other = averaged(found), world(found)
-    low, high = min(one.low, other.low), max(one.high, other.high)
+    found = [answer for answer in (averaged(one), world(one)) if math.isfinite(answer.rate)]
+    if not found:
+        return REFUSED
+    low, high = min(answer.low for answer in found), max(answer.high for answer in found)
     return _answer((low + high) / 2, (high - low) / 2)
 
 
-def rehearsed(found: Rehearsal, *, guard: bool) -> Answer:
+def rehearsed(one: Evidence, *, guard: bool) -> Answer:
     """C: candidates weighed by their errors in worlds; pivots of the weighed answer, each by weights of the other worlds.
 
     The guard adds what held-out rows say about an error that all worlds share.
     """
+    found = one.rehearsal
+    if found is None or not found.eligible.any():
+        return REFUSED
     able, squares = found.eligible, found.mistakes**2
     worlds = len(squares)
 
@@ -196,9 +250,11 @@ def rehearsed(found: Rehearsal, *, guard: bool) -> Answer:
     return _answer(rate, half)
 
 
-def doubly_robust(found: Rehearsal) -> Answer:
+def doubly_robust(one: Evidence) -> Answer:
     """D: the world's rate, corrected by what held-out rows say, with a ratio that no candidate has."""
-    assert found.residual is not None
+    found = one.rehearsal
+    if found is None or found.residual is None:
+        return REFUSED
     error = math.hypot(found.residual.standard_error, float(found.truths.std(ddof=1)) / math.sqrt(len(found.truths)))
     return _answer(float(np.median(found.truths)) + found.residual.value, QUANTILE * error)
 
@@ -232,10 +288,11 @@ def kernel_bellman(log: Log, policy: Any, seed: int) -> Answer:
     return _answer(rate, math.sqrt((most - least) / float(one @ one)))
 
 
-CONTESTANTS: dict[str, Callable[[Rehearsal], Answer]] = {
+CONTESTANTS: dict[str, Callable[[Evidence], Answer]] = {
     "A median": median,
     "A average": averaged,
     "A kinds": kinds,
+    "A three kinds": partial(kinds, networks=True),
     "A hull": hull,
     "B world": world,
     "C rehearsal": partial(rehearsed, guard=True),
@@ -255,15 +312,10 @@ def board(folders: Iterable[Path], beside: Iterable[Path] = ()) -> Scoreboard:
 def _rows(one: Evidence) -> Iterator[Row]:
     kind, cell = kind_of(one.system), one.cell
     policy = kind(cell.mixing, RELEASE).targets[one.target]
-    found = one.found
-    refused = Answer(math.nan, verdict="refused", note=found if isinstance(found, str) else "")
-    answers = {
-        title: refused if isinstance(found, str) else contestant(found) for title, contestant in CONTESTANTS.items()
-    }
+    answers = {title: contestant(one) for title, contestant in CONTESTANTS.items()}
     log, seed = _log(one.system, cell, one.log), seed_of(one.system, cell, one.log, 0)
     answers["D kernel Bellman"] = kernel_bellman(log, policy, seed)
-    for candidate, rate, error in () if isinstance(found, str) else zip(found.candidates, found.rates, found.errors):
-        answers[f"only {candidate}"] = _answer(float(rate), QUANTILE * float(error))
+    answers |= {name if name in BESIDE else f"only {name}": answer for name, answer in one.answers.items()}
     for method, answer in answers.items():
         yield Row(
             **about(kind, cell, one.target, RELEASE),

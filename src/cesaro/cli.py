@@ -12,6 +12,7 @@ from cesaro.commands.examples import examples
 from cesaro.commands.inspect import inspect
 from cesaro.commands.sort import sort
 from cesaro.commands.suite import suite
+from cesaro.devices import keep_programs
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 for command in (
@@ -33,6 +34,7 @@ app.add_typer(reproduce.app, name="reproduce")
 def main() -> None:
     """The entry point of the `cesaro` command."""
     os.environ["MPLBACKEND"] = "agg"  # no window is opened, and a name that matplotlib lacks would end its import
+    keep_programs()
     with output.claimed():
         app(prog_name="cesaro")
 

@@ -1,10 +1,25 @@
-"""Whether JAX starts: it believes what the environment says of it, and fails at length where that is wrong."""
+"""JAX on this machine: whether it starts, and where the programs that it compiles are kept.
 
+JAX believes what the environment says of it, and fails at length where that is wrong.
+"""
+
+import hashlib
 import os
+import platform
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
+from pathlib import Path
 
 from cesaro.errors import CesaroError, InputError
+
+# The variable that names another folder for compiled programs, or turns keeping them off.
+CACHE, OFF = "CESARO_CACHE", "off"
+# JAX removes programs that were not used for longest beyond so many bytes.
+LARGEST_CACHE = 512 * 2**20
+# A program whose writing ended in the middle is removed after so many seconds.
+_UNFINISHED = 60.0
 
 _PREFIXES = ("JAX_", "XLA_", "CUDA_VISIBLE_DEVICES")
 _LONGEST = 300
@@ -22,3 +37,43 @@ def starting_jax() -> Iterator[None]:
         said = ", ".join(f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_PREFIXES))
         remedy = f"correct or unset what the environment says of it: {said}" if said else "cesaro doctor may tell why"
         raise InputError(f"JAX does not start ({reason}); {remedy}.") from error
+
+
+def keep_programs() -> Path | None:
+    """Have JAX keep what it compiles for later commands, in the user's cache folder; where it is, or None where nothing is kept.
+
+    It works through the environment, so that JAX need not be imported yet and started processes do the same. A folder that the
+    environment gives to JAX itself is left to JAX.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ or os.environ.get(CACHE) == OFF:
+        return None
+    given = os.environ.get(CACHE) or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cesaro"
+    folder = Path(given) / "programs" / _compatible()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _remove_unfinished(folder)
+    except OSError:  # nobody needs the folder for an answer
+        return None
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(LARGEST_CACHE))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+    return folder
+
+
+def _compatible() -> str:
+    """A name that machines share which can run each other's programs: versions, and what the processor can do."""
+    abilities = platform.processor()
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        abilities = next((line for line in lines if line.startswith(("flags", "Features"))), abilities)
+    said = f"{platform.machine()} {abilities} {version('jaxlib')}"
+    return f"jax-{version('jax')}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """A process that was killed while JAX wrote a program leaves a part of it, without the time of its last use."""
+    for program in folder.glob("*-cache"):
+        used = program.with_name(f"{program.name.removesuffix('-cache')}-atime")
+        if not used.exists() and time.time() - program.stat().st_mtime > _UNFINISHED:
+            program.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ import typer
 from cesaro import __version__
 from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
-from cesaro.devices import starting_jax
+from cesaro.devices import CACHE, OFF, starting_jax
 from cesaro.errors import InputError
 from cesaro.progress import stage
 
@@ -155,6 +155,18 @@ def _device() -> Iterator[Finding]:
             else "learning could use the GPU: pip install 'jax[cuda13]', or 'jax[cuda12]' for older drivers"
         )
     yield Finding("device of JAX", found, advice)
+    yield _programs()
+
+
+def _programs() -> Finding:
+    """Where compiled programs are kept."""
+    folder = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    if folder is None:
+        return Finding("compiled programs", "not kept", f"unset {CACHE} so that commands need not compile again")
+    sizes = [file.stat().st_size for file in Path(folder).glob("*-cache")]
+    return Finding(
+        "compiled programs", f"{len(sizes)} in {folder}, {sum(sizes) / 2**20:.0f} MiB ({CACHE}={OFF} keeps none)"
+    )
 
 
 def _moments_speed() -> Finding:

@@ -72,6 +72,13 @@ def pytest_collection_finish() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
+@pytest.fixture(autouse=True)
+def immediate(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers of the closed form alone, unless a test is about panels: these learn a world, which takes seconds."""
+    if request.node.get_closest_marker("panel") is None:
+        monkeypatch.setattr("cesaro.evaluation.DEFAULT_EFFORT", "none")
+
+
 @pytest.fixture(scope="module")
 def adam_is_allowed() -> Iterator[None]:
     """Optax's Adam raises a float to an integer power, which the tests' strict setting forbids, in every thread."""

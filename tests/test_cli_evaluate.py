@@ -89,7 +89,7 @@ def test_one_json_document_and_nothing_else(log: Path, tmp_path: Path) -> None:
     result = cesaro("evaluate", log, "--policy", "always=constant:go", *COLUMNS, *options)
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    assert found["schema"] == "cesaro-evaluation/1"
+    assert found["schema"] == "cesaro-evaluation/2"
     assert found.keys() == {
         *(
             "schema",
@@ -343,7 +343,7 @@ def test_compare_ranks_and_pairs(log: Path, tmp_path: Path) -> None:
     written = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
     assert all(one["run"].pop("made") for answer in (found, written) for one in answer["evaluations"])
     assert found == written
-    assert found["schema"] == "cesaro-comparison/1"
+    assert found["schema"] == "cesaro-comparison/2"
     assert [entry["policy"] for entry in found["evaluations"]] == ["coin", "always"]
     (difference,) = found["differences"]
     assert (difference["policy"], difference["minus"]) == ("coin", "always")

@@ -28,6 +28,8 @@ LAYERS = [
     "learning",
     "estimators",
     "worlds",
+    "candidates",
+    "panel",
     "views",
     "evaluation",
     "comparison",
@@ -47,6 +49,7 @@ SHOWN = {
         "learning.result.Sweep",
         "evaluation.Evaluation",
         "comparison.Comparison",
+        "rehearsal.Rehearsal",
         "suite.scoreboard.Scoreboard",
     )
     for method in ("plot", "save", "_repr_html_", "__str__")
@@ -74,7 +77,15 @@ def test_every_module_imports_from_above() -> None:
 def test_the_report_computes_nothing() -> None:
     """It takes answers and their views: no log, no policy, no features, no estimator."""
     used = {package_of(found.imported) for found in IMPORTS if package_of(found.importer) == "report"}
-    shown = {"evaluation", "comparison", "views", "diagnostics", "passes", "learning"}  # of the last two, result types
+    shown = {
+        "evaluation",
+        "comparison",
+        "rehearsal",
+        "views",
+        "diagnostics",
+        "passes",
+        "learning",
+    }  # of the last two, result types
     assert used <= shown | {"report", *LAYERS[0].split()}
 
 

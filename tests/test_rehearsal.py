@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import cesaro as cs
+from cesaro.candidates import closed_forms, count_features
 from cesaro.errors import InputError
-from cesaro.rehearsal import _shape, closed_forms, count_features
+from cesaro.rehearsal import _shape
 from cesaro.worlds import networks, process, training
 
 
@@ -38,13 +39,16 @@ def test_a_discrete_log() -> None:
     assert found.rehearsed.shape == (30, 1)
     assert found.residual is None
     assert (found.noise == 0).all()
-    pivots = found.mistakes / found.rehearsed_errors
+    pivots = found.errors / found.rehearsed_standard_errors
     assert 0.55 < np.sqrt((pivots**2).mean()) < 1.6  # of χ² with 30 degrees of freedom
-    assert found.truths.std(ddof=1) == pytest.approx(found.errors[0], rel=0.5)
+    assert found.truths.std(ddof=1) == pytest.approx(found.standard_errors[0], rel=0.5)
     frame = found.to_frame()
     assert frame["coverage_in_worlds"][0] == (np.abs(pivots) <= 1.959964).mean()
-    assert frame["error_in_worlds"][0] == pytest.approx(np.sqrt((found.mistakes**2).mean()))
-    assert [line.split()[0] for line in str(found).splitlines()] == ["candidate", "auto", "the"]
+    assert frame["error_in_worlds"][0] == pytest.approx(np.sqrt((found.errors**2).mean()))
+    assert found.choice == "auto"
+    assert found.summary.startswith("In 30 systems that were learned from this log, the interval of auto held what")
+    assert str(found).startswith(found.summary)
+    assert [line.split()[0] for line in str(found).splitlines()[2:]] == ["candidate", "auto", "the", "the"]
 
 
 def test_a_seed_decides() -> None:
@@ -64,7 +68,7 @@ def test_a_log_with_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "PARTICLES", 60)
     found = cs.rehearse(_numbers(), lambda x: -x, ["polynomial:2", "linear"], worlds=4, quiet=True)
     truth = -0.09 / (1 - 0.2**2)
-    assert found.rates[0] == pytest.approx(truth, abs=5 * found.errors[0])
+    assert found.rates[0] == pytest.approx(truth, abs=5 * found.standard_errors[0])
     assert found.rehearsed.shape == (4, 2)
     assert found.truths == pytest.approx(truth, abs=0.05)
     assert found.own == pytest.approx(found.logged, rel=0.5)

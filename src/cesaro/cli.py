@@ -10,6 +10,7 @@ from cesaro.commands import evaluate, output, reproduce, simulate
 from cesaro.commands.doctor import doctor
 from cesaro.commands.examples import examples
 from cesaro.commands.inspect import inspect
+from cesaro.commands.rehearse import rehearse
 from cesaro.commands.sort import sort
 from cesaro.commands.suite import suite
 from cesaro.devices import keep_programs
@@ -19,6 +20,7 @@ for command in (
     inspect,
     evaluate.evaluate,
     evaluate.compare,
+    rehearse,
     simulate.collect,
     simulate.truth,
     simulate.train_target,

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,23 @@ from cesaro.estimators.run import Run
 from cesaro.evaluation import (
     Evaluation,
     as_log,
+    effort_of,
     evaluate,
     finding_rows,
+    learned_world,
     paired_difference,
     rates_row,
     reject_columns,
     target_series,
     to_frame,
     to_numbers,
+    trusted,
 )
 from cesaro.files import holding
 from cesaro.passes.standard_errors import Estimate
 from cesaro.progress import part
 
-COMPARISON_SCHEMA = "cesaro-comparison/1"
+COMPARISON_SCHEMA = "cesaro-comparison/2"
 
 
 @dataclass(frozen=True)
@@ -210,6 +213,7 @@ def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Compariso
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"policies must have different names. Got {twice[0]!r} twice.")
     reject_columns(settings)
+    effort = effort_of(settings.pop("effort", None), settings.get("method", "auto"), settings.get("features", "auto"))
     data, found = as_log(log), {}
     run = settings.get("run")
     kept = run.checkpoint if isinstance(run, Run) else settings.get("checkpoint")
@@ -220,15 +224,26 @@ def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Compariso
         for place, (name, policy, file) in enumerate(zip(names, policies.values(), files), 1):
             own = {"checkpoint": file} if not isinstance(run, Run) else {"run": replace(run, checkpoint=file)}
             with part(f"policy {place} of {len(names)}"):
-                found[name] = evaluate(data, policy, name=name, **(settings if file is None else {**settings, **own}))
-    differences = {}
-    for a, b in combinations(found, 2):
-        one, other = found[a], found[b]
-        series = target_series(one.estimator), target_series(other.estimator)
-        differences[a, b] = paired_difference(
-            one.estimator, one.target, series[0], other.target, series[1], other.estimator
-        )
-    return Comparison(found, differences)
+                asked = settings if file is None else {**settings, **own}
+                found[name] = evaluate(data, policy, name=name, effort="none", **asked)
+        if effort != "none":
+            world = cache(partial(learned_world, found[names[0]], effort))
+            for place, name in enumerate(names, 1):
+                with part(f"policy {place} of {len(names)}"):
+                    found[name] = trusted(found[name], effort, world)
+    return Comparison(found, {(a, b): _difference(found[a], found[b]) for a, b in combinations(found, 2)})
+
+
+def _difference(one: Evaluation, other: Evaluation) -> Estimate:
+    """Of two policies on one log, paired."""
+    if one.panel is not None and other.panel is not None:
+        return one.panel.minus(other.panel)
+    if one.panel is not None and other.is_logged:
+        return one.difference
+    if other.panel is not None and one.is_logged:
+        return other.difference.negative()
+    series = target_series(one.estimator), target_series(other.estimator)
+    return paired_difference(one.estimator, one.target, series[0], other.target, series[1], other.estimator)
 
 
 def numbered(path: str | os.PathLike[str], place: int | None) -> Path:

@@ -3,7 +3,7 @@
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,33 +12,49 @@ from typing import Any
 import numpy as np
 
 from cesaro import __version__
+from cesaro import panel as panels
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions, Log, read
 from cesaro.diagnostics import Diagnostic, widened, worst
+from cesaro.diagnostics import panel as findings
+from cesaro.diagnostics.maps import AGREEMENT_OF_FEATURES
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import registry
 from cesaro.estimators.base import Estimator
+from cesaro.features import OneHot
 from cesaro.inspection.evidence import are_costs, odd_labels
 from cesaro.lazy import pandas
 from cesaro.linear.methods import METHODS
+from cesaro.panel import CONFIDENCE, Opinion, Panel, ask_panel, rates_allowed
 from cesaro.passes.projection import Projection
 from cesaro.passes.standard_errors import Estimate, check_confidence
+from cesaro.policies import Policy
 from cesaro.policies import policy as as_policy
 from cesaro.progress import stage
 from cesaro.text import GIVE, Sentence, argument
 from cesaro.versions import run_info
 from cesaro.views import Views, views
+from cesaro.worlds import World
 
-SCHEMA = "cesaro-evaluation/1"
+SCHEMA = "cesaro-evaluation/2"
 
 # Relative to the rates, what sums over a log may lose.
 ROUNDING = 1e-12
 # States at which a policy is asked twice: so many show one that draws an action of its own in one of a hundred.
 ASKED_AGAIN = 1_000
 
+# How much is asked beside the closed form, and processes of the world that is learned then.
+EFFORTS = {"none": 0, "quick": 10, "full": 20}
+DEFAULT_EFFORT = "quick"
+
 COVERS = (
     "The interval covers the noise of the log, and the answers of other kinds of features where these differ by more than noise. "
     "It does not cover what none of these features can express."
+)
+COVERS_PANEL = (
+    "The interval aims at the true rate. It covers the noise of the log and how far answers of different kinds are apart: closed "
+    "forms in several families of features, and a process that was learned from the log. It assumes that the columns show the "
+    "state of the system, and it does not cover an error that all of these share."
 )
 COVERS_ALL = (
     "The interval covers the noise of the log. Every logged pair of state and action has a feature of its own, so the features "
@@ -59,6 +75,7 @@ class Evaluation:
     Attributes:
         name: the policy's.
         target: its reward rate.
+        limit: what the closed form in its own features tends to, which `target` is too where nothing else was asked.
         behavior: what the log earned per step.
         difference: target minus behavior, paired where `is_paired`.
         confidence: level of the printed intervals.
@@ -71,10 +88,13 @@ class Evaluation:
         is_logged: whether the policy is what the log did, so that the difference is zero by definition.
         run: when it was made, versions, and the command that repeats it where there was one.
         cost: the column of costs, where rewards are minus its entries (`cesaro.read(…, cost=…)`); None: the log holds rewards.
+        effort: how much was asked beside the closed form.
+        panel: what candidates of several kinds say, from which `target` comes; None where one was asked alone.
     """
 
     name: str
     target: Estimate
+    limit: Estimate
     behavior: Estimate
     difference: Estimate
     confidence: float
@@ -87,6 +107,8 @@ class Evaluation:
     is_logged: bool = False
     run: dict[str, Any] = field(default_factory=dict, repr=False)
     cost: str | None = None
+    effort: str = "none"
+    panel: Panel | None = field(default=None, repr=False)
 
     @property
     def reward_rate(self) -> float:
@@ -98,9 +120,17 @@ class Evaluation:
         """The standard error of the target's rate; NaN where the method has none."""
         return self.target.standard_error
 
-    def interval(self, confidence: float | None = None) -> tuple[float, float]:
-        """The interval of the target's rate, at this confidence or at that of the evaluation."""
-        return self.target.interval(self.confidence if confidence is None else confidence)
+    def interval(self, confidence: float | None = None, *, of: str = "rate") -> tuple[float, float]:
+        """An interval at this confidence, or at that of the evaluation.
+
+        Args:
+            of: "rate": it aims at the true rate, as far as `covers` says; "limit": it is about what the closed form tends to in
+                its features, as if nothing else had been asked.
+        """
+        if of not in ("rate", "limit"):
+            raise InputError(f"of must be 'rate' or 'limit'. Got {of!r}.")
+        estimate = self.target if of == "rate" else self.limit
+        return estimate.interval(self.confidence if confidence is None else confidence)
 
     @property
     def influence(self) -> Array:
@@ -126,6 +156,8 @@ class Evaluation:
             return COVERS_MEAN
         if self.estimator.kind == "world":
             return COVERS_WORLD
+        if self.panel is not None:
+            return COVERS_PANEL
         one_hot = str(self.settings.get("features", "")).startswith("one-hot")
         return COVERS_ALL if one_hot and not self.settings.get("ridge") else COVERS
 
@@ -190,7 +222,10 @@ class Evaluation:
             "unit": self.unit,
             "cost": self.cost,
             "confidence": self.confidence,
+            "effort": self.effort,
             "reward_rate": to_numbers(self.target, self.confidence),
+            "limit": to_numbers(self.limit, self.confidence),
+            "candidates": [] if self.panel is None else [self._opinion(one) for one in self.panel.opinions],
             "behavior_rate": to_numbers(self.behavior, self.confidence),
             "difference": to_numbers(self.difference, self.confidence, p_one_sided=self.difference.p_value()),
             "covers": self.covers,
@@ -201,6 +236,11 @@ class Evaluation:
             "warnings": list(self.warnings),
             "run": to_json(self.run),
         }
+
+    def _opinion(self, opinion: Opinion) -> dict[str, Any]:
+        said = {"name": opinion.name, "kind": opinion.kind, "weight": opinion.weight, "note": opinion.note}
+        numbers = None if opinion.estimate is None else to_numbers(opinion.estimate, self.confidence)
+        return {**said, "reward_rate": numbers}
 
 
 def evaluate(
@@ -214,6 +254,7 @@ def evaluate(
     unit: str | None = None,
     name: str | None = None,
     trust: bool = False,
+    effort: str | None = None,
     quiet: bool = False,
     **settings: Any,
 ) -> Evaluation:
@@ -230,6 +271,9 @@ def evaluate(
         unit: the unit of a reward per step, such as "€ per minute".
         name: what to call the policy.
         trust: load policy files that run code: .joblib, .pkl, .zip.
+        effort: "none": the closed form alone, at once, whose interval is about its limit; "quick": closed forms in several
+            families of features and a learned world are asked as well, so that the interval aims at the true rate; "full": the
+            same with more members of the world. None: "quick" for the default method and features, and "none" for others.
         quiet: no progress bar.
         **settings: passed to the estimator (`ridge`, `dual_features`, `standard_errors`, `approximator`, `run`, …).
 
@@ -243,12 +287,84 @@ def evaluate(
         >>> bool(low < 1 / 3 < high)
         True
     """
+    chosen = effort_of(effort, method, features)
     level = check_confidence(confidence)
     reject_columns(settings)
-    data = as_log(log)
-    target = as_policy(policy, name=name, trust=trust)
     estimator = _estimator(method, features, random_state, quiet, settings)
-    quiet = quiet or estimator._run().quiet
+    answer = _immediate(as_log(log), as_policy(policy, name=name, trust=trust), estimator, level, unit)
+    return answer if chosen == "none" else trusted(answer, chosen)
+
+
+def effort_of(effort: str | None, method: Any = "auto", features: Any = "auto") -> str:
+    """How much is asked: by default a panel, unless one candidate is asked for by its name."""
+    is_default = isinstance(method, str) and method == "auto" and isinstance(features, str) and features == "auto"
+    if effort is None:
+        return DEFAULT_EFFORT if is_default else "none"
+    if effort not in EFFORTS:
+        raise InputError(f"effort must be one of {', '.join(EFFORTS)}. Got {effort!r}.")
+    if effort != "none" and not is_default:
+        raise InputError(
+            Sentence(
+                "{effort} asks candidates of several kinds, and needs the default method and features. Got {method}; leave out "
+                "one of them.",
+                effort=argument("effort", effort),
+                method=argument("features", str(features))
+                if isinstance(method, str) and method == "auto"
+                else argument("method", str(method)),
+            )
+        )
+    return effort
+
+
+def trusted(answer: Evaluation, effort: str, world: Callable[[], World] | None = None) -> Evaluation:
+    """An immediate answer with an interval that aims at the true rate.
+
+    Args:
+        answer: with the default method and features.
+        world: gives a world that was learned from the same log, which several policies share; None: one is learned.
+    """
+    estimator: Any = answer.estimator
+    if answer.is_logged or estimator.facts_.spread == 0:
+        return replace(answer, effort=effort)
+    run = estimator._run()
+    if isinstance(estimator.prepared_.map, OneHot):
+        rates = rates_allowed(estimator, quiet=run.quiet)
+        if rates is None:
+            return replace(answer, effort=effort)
+        found = findings.rare_pairs(estimator.estimate_, rates, CONFIDENCE)
+        return replace(
+            answer,
+            effort=effort,
+            target=widened(answer.target, [found]),
+            difference=widened(answer.difference, [found]),
+            diagnostics=ordered([*answer.diagnostics, found]),
+        )
+    panel = ask_panel(estimator, members=EFFORTS[effort], world=world, run=run)
+    kept = [entry for entry in answer.diagnostics if entry.name != AGREEMENT_OF_FEATURES.name]
+    return replace(
+        answer,
+        effort=effort,
+        panel=panel,
+        target=panel.estimate,
+        difference=panel.against_log,
+        diagnostics=ordered([*kept, *findings.panel(panel.facts)]),
+    )
+
+
+def learned_world(answer: Evaluation, effort: str) -> World:
+    """The world that an answer with this effort asks, for several policies."""
+    estimator: Any = answer.estimator
+    return panels.learned_world(estimator.prepared_.log, estimator.random_state, EFFORTS[effort], estimator._run())
+
+
+def ordered(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Worst first."""
+    return tuple(sorted(diagnostics, key=lambda entry: entry.severity))
+
+
+def _immediate(data: Log, target: Policy, estimator: Any, level: float, unit: str | None) -> Evaluation:
+    """The answer of one estimator."""
+    quiet = estimator._run().quiet
     opened = data.opened(quiet=quiet)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -291,12 +407,13 @@ def evaluate(
     return Evaluation(
         name=target.name,
         target=rate,
+        limit=rate,
         behavior=behavior,
         difference=difference,
         confidence=level,
         unit=unit,
         settings=estimator.summary_(),
-        diagnostics=tuple(sorted(diagnostics, key=lambda entry: entry.severity)),
+        diagnostics=ordered(diagnostics),
         log={
             "name": opened.name,
             "rows": facts.rows,

@@ -1,72 +1,34 @@
 """`rehearse`: would these methods be right on a system like this one? In worlds learned from the log, answers are known."""
 
 import math
-import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from statistics import NormalDist
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cesaro import checks
+from cesaro.candidates import Candidate, ask, closed_forms, named
 from cesaro.checks import Array
 from cesaro.data import Log
-from cesaro.data.values import Categories, Values
 from cesaro.diagnostics.worlds import Residual
-from cesaro.errors import CesaroError, InputError
-from cesaro.estimators import DiffLSTD, registry
-from cesaro.evaluation import as_log
+from cesaro.errors import InputError
+from cesaro.estimators import registry
+from cesaro.evaluation import as_log, to_json
 from cesaro.features import build
+from cesaro.lazy import pandas
+from cesaro.panel import QUANTILE, Pooled, pooled
 from cesaro.policies import attach
 from cesaro.progress import progress, stage
 from cesaro.worlds import World
 from cesaro.worlds.tabular import TabularWorld
 
-# Maps of different families; one with more features than this, over all actions, takes minutes, and is left out.
-MAPS = ("polynomial:2", "polynomial:3", "fourier:50", "fourier:200", "auto")
-MOST_FEATURES = 1_000
 # Rows of a simulated log, and of one trajectory of it, at most.
 MOST_ROWS, LONGEST = 100_000, 5_000
-CONFIDENCE = 0.95
-QUANTILE = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
-
-# From a seed to something with `fit(log, policy)`, and then `reward_rate_` and `standard_error_`.
-Candidate: TypeAlias = Callable[[int], Any]
-
-
-def closed_forms(log: Log) -> dict[str, Candidate]:
-    """Candidates for a log: the closed form in every map that suits it; one for a discrete log, which needs no map."""
-    if log.opened(quiet=True).states() is not None:
-        return {"auto": _closed("auto")}
-    return {name: _closed(name) for name in MAPS if name == "auto" or count_features(name, log) <= MOST_FEATURES}
-
-
-def count_features(features: str, log: Log) -> int:
-    """Features of a map over all actions, roughly."""
-    block = log.part(np.arange(1))
-    inputs = sum(_width(values) for values in (block.observations, block.actions))
-    family, _, size = features.partition(":")
-    sizes = {"linear": inputs, "fourier": int(size or 0), "polynomial": math.comb(inputs + int(size or 0), inputs)}
-    each = sizes.get(family, 0)  # splines choose their number themselves
-    return each * (1 if log.action_levels is None else len(log.action_levels))
-
-
-def _width(values: Values) -> int:
-    """Numbers among some columns."""
-    arrays = [np.asarray(column) for column in values.columns if not isinstance(column, Categories)]
-    return sum(array[0].size for array in arrays)
-
-
-def _closed(features: str) -> Candidate:
-    return lambda seed: DiffLSTD(features, random_state=seed, quiet=True)
-
-
-def _named(name: str) -> Candidate:
-    """A method of the registry, or the closed form in a map."""
-    if name in registry.METHODS:
-        return lambda seed: registry.METHODS[name].estimator(random_state=seed, quiet=True)
-    return _closed(name)
+SCHEMA = "cesaro-rehearsal/1"
+# The row of all candidates in a table.
+TOGETHER = "together"
 
 
 @dataclass(frozen=True)
@@ -76,9 +38,9 @@ class Rehearsal:
     Attributes:
         candidates: their names.
         notes: why a candidate had no answer, where that happened first; empty for the others.
-        rates, errors: of the log itself, with standard errors, `[candidates]`; nan where there is no answer.
+        rates, standard_errors: of the log itself, `[candidates]`; nan where there is no answer.
         truths, noise: what the target earns in every world, with the error of its simulation, `[worlds]`.
-        rehearsed, rehearsed_errors: of the simulated logs, `[worlds, candidates]`.
+        rehearsed, rehearsed_standard_errors: of the simulated logs, `[worlds, candidates]`.
         logged, own: what the log earned per step, and what simulated logs did, `[worlds]`.
         residual: what held-out rows say about the worlds; None for a discrete log.
     """
@@ -86,11 +48,11 @@ class Rehearsal:
     candidates: tuple[str, ...]
     notes: tuple[str, ...]
     rates: Array
-    errors: Array
+    standard_errors: Array
     truths: Array
     noise: Array
     rehearsed: Array
-    rehearsed_errors: Array
+    rehearsed_standard_errors: Array
     logged: float
     own: Array
     residual: Residual | None
@@ -98,40 +60,112 @@ class Rehearsal:
     @property
     def eligible(self) -> Any:
         """Which candidates answered on the log and in every world, with standard errors, `[candidates]`."""
-        own = np.isfinite(self.rates) & np.isfinite(self.errors)
-        return own & (np.isfinite(self.rehearsed) & np.isfinite(self.rehearsed_errors)).all(axis=0)
+        own = np.isfinite(self.rates) & np.isfinite(self.standard_errors)
+        return own & (np.isfinite(self.rehearsed) & np.isfinite(self.rehearsed_standard_errors)).all(axis=0)
 
     @property
-    def mistakes(self) -> Array:
+    def errors(self) -> Array:
         """By how much each was wrong in every world, `[worlds, candidates]`."""
         return self.rehearsed - self.truths[:, None]
 
+    @property
+    def choice(self) -> str:
+        """The eligible candidate with the least root mean square error in the worlds.
+
+        Averaging candidates does better than choosing one: in worlds that it was not chosen by, its error is larger.
+        """
+        if not self.eligible.any():
+            raise InputError("No candidate has an answer with a standard error on the log and in every world.")
+        squares = np.where(self.eligible, (np.nan_to_num(self.errors) ** 2).mean(axis=0), np.inf)
+        return self.candidates[int(squares.argmin())]
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """A row per candidate, and one for all eligible ones together, averaged by precision, with their spread in the interval.
+
+        Each has its answer on the log, and in worlds its root mean square and mean error, and the share of its 95 % intervals
+        that hold what the target earns there.
+        """
+        names = [*self.candidates, *([TOGETHER] if self.eligible.sum() > 1 else [])]
+        return [self._row(name) for name in names]
+
+    def _row(self, name: str) -> dict[str, Any]:
+        if name == TOGETHER:
+            own = self._together(self.rates, self.standard_errors)
+            rate, error, eligible, note = own.value, own.error, True, ""
+        else:
+            place = self.candidates.index(name)
+            rate, error = float(self.rates[place]), float(self.standard_errors[place])
+            eligible, note = bool(self.eligible[place]), self.notes[place]
+        errors, held = self.in_worlds(name)
+        return {
+            "candidate": name,
+            "rate": rate,
+            "standard_error": error,
+            "error_in_worlds": math.sqrt(float(np.mean(errors**2))),
+            "bias_in_worlds": float(errors.mean()),
+            "coverage_in_worlds": float(held.mean()),
+            "eligible": eligible,
+            "note": note,
+        }
+
+    def in_worlds(self, name: str) -> tuple[Array, NDArray[np.bool_]]:
+        """By how much a candidate was wrong in every world, and whether its 95 % interval held what the target earns there."""
+        if name == TOGETHER:
+            each = [self._together(*one) for one in zip(self.rehearsed, self.rehearsed_standard_errors)]
+            errors, deviations = np.array([(one.value, one.error) for one in each]).T
+            errors = errors - self.truths
+        else:
+            place = self.candidates.index(name)
+            errors, deviations = self.errors[:, place], self.rehearsed_standard_errors[:, place]
+        return errors, np.abs(errors) <= QUANTILE * deviations
+
+    def _together(self, rates: Array, errors: Array) -> Pooled:
+        able = self.eligible
+        return pooled(rates[able], errors[able], ["closed form"] * int(able.sum()))
+
+    @property
+    def summary(self) -> str:
+        """Would it have been right on a system like this one?"""
+        last = self.table[-1]
+        if not last["eligible"]:
+            return "No candidate has an answer everywhere, so the rehearsal does not tell."
+        count = len(self.truths)
+        held = round(last["coverage_in_worlds"] * count)
+        scale = abs(float(np.median(self.truths)) - self.logged)
+        whose = "all candidates together" if last["candidate"] == TOGETHER else f"{last['candidate']}"
+        part = f", which is {last['error_in_worlds'] / scale:.0%} of the difference from the log" if scale > 0 else ""
+        return (
+            f"In {count} systems that were learned from this log, the interval of {whose} held what the policy earns there "
+            f"{held} times; the answers were off by {last['error_in_worlds']:.3g} (root mean square){part}."
+        )
+
     def to_frame(self) -> Any:
-        """A pandas frame with a row per candidate: its answer on the log, and in worlds its root mean square and mean errors, and
-        the share of its 95 % intervals that hold what the target earns there."""
-        import pandas
+        """The table as a pandas frame."""
+        return pandas().DataFrame(self.table)
 
-        return pandas.DataFrame(self._table())
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values, with the schema's version."""
+        arrays = ("rehearsed", "rehearsed_standard_errors", "truths", "own")
+        return {
+            "schema": SCHEMA,
+            "summary": self.summary,
+            "logged": self.logged,
+            "table": to_json(self.table),
+            "worlds": {name: to_json(getattr(self, name).tolist()) for name in arrays},
+            "residual": None if self.residual is None else to_json(asdict(self.residual)),
+        }
 
-    def _table(self) -> list[dict[str, Any]]:
-        mistakes, errors = self.mistakes, self.rehearsed_errors
-        return [
-            {
-                "candidate": name,
-                "rate": self.rates[place],
-                "standard_error": self.errors[place],
-                "error_in_worlds": math.sqrt(float(np.mean(mistakes[:, place] ** 2))),
-                "bias_in_worlds": float(mistakes[:, place].mean()),
-                "coverage_in_worlds": float((np.abs(mistakes[:, place]) <= QUANTILE * errors[:, place]).mean()),
-                "eligible": bool(self.eligible[place]),
-                "note": self.notes[place],
-            }
-            for place, name in enumerate(self.candidates)
-        ]
+    def plot(self) -> Any:
+        """A matplotlib figure: by how much each candidate was wrong in every world, and its answer on the log."""
+        from cesaro.report.figure import rehearsal_figure
+
+        return rehearsal_figure(self)
 
     def __str__(self) -> str:
-        lines = [f"{'candidate':14s}{'rate':>10s}{'± s.e.':>10s}   in {len(self.truths)} worlds: error, bias, coverage"]
-        for row in self._table():
+        count, lines = len(self.truths), [self.summary, ""]
+        lines.append(f"{'candidate':14s}{'rate':>10s}{'± s.e.':>10s}   in {count} worlds: error, bias, coverage")
+        for row in self.table:
             told = f"{row['error_in_worlds']:.4g}, {row['bias_in_worlds']:+.4g}, {row['coverage_in_worlds']:.0%}"
             said = (
                 told if row["eligible"] else f"not everywhere an answer with a standard error. {row['note']}".rstrip()
@@ -139,6 +173,12 @@ class Rehearsal:
             lines.append(f"{row['candidate']:14s}{row['rate']:10.4g}{row['standard_error']:10.4g}   {said}")
         middle, spread = float(np.median(self.truths)), float(self.truths.std(ddof=1))
         lines.append(f"{'the worlds':14s}{middle:10.4g}{spread:10.4g}   their own rates: median, and spread")
+        lines.append(f"{'the log':14s}{self.logged:10.4g}{'':10s}   {self.own.mean():.4g} in logs of the worlds")
+        if self.residual is not None:
+            lines.append(
+                f"By held-out rows the worlds are off by {self.residual.value:.3g} ± {2 * self.residual.standard_error:.2g} "
+                "where the policy goes."
+            )
         return "\n".join(lines)
 
 
@@ -172,7 +212,7 @@ def rehearse(
         >>> state = np.cumsum(rng.integers(0, 2, 2000)) % 3
         >>> log = cs.Transitions(state, rng.integers(0, 2, 2000), rewards=(state == 2).astype(float))
         >>> found = cs.rehearse(log, "uniform", worlds=5, quiet=True)
-        >>> bool(abs(found.mistakes).max() < 0.1)
+        >>> bool(abs(found.errors).max() < 0.1)
         True
     """
     data = as_log(log).opened(quiet=quiet)
@@ -205,11 +245,11 @@ def rehearse(
             next(filter(None, told), "") for told in zip(*([answer[2] for answer in by_log] for by_log in answers))
         ),
         rates=given[0, :, 0],
-        errors=given[0, :, 1],
+        standard_errors=given[0, :, 1],
         truths=truths.by_member,
         noise=truths.errors,
         rehearsed=given[1:, :, 0],
-        rehearsed_errors=given[1:, :, 1],
+        rehearsed_standard_errors=given[1:, :, 1],
         logged=float(np.average(rows.rewards, weights=rows.weights)),
         own=np.array([one.rewards.mean() for one in logs]),
         residual=found,
@@ -228,7 +268,7 @@ def _candidates(given: Any, log: Log) -> dict[str, Candidate]:
         for name in names:
             if name not in registry.METHODS:
                 build(name, log, random_state=0)  # refuses what is no map
-        found = {name: _named(name) for name in names}
+        found = {name: named(name) for name in names}
     if not found or not all(callable(make) and not isinstance(make, type) for make in found.values()):
         raise InputError(
             f"candidates must be at least one name, or a function from a seed to an estimator. Got {given!r}; for a class: "
@@ -253,19 +293,3 @@ def _shape(log: Log) -> tuple[int, int]:
     lengths = np.asarray([len(log)] if log.lengths is None else log.lengths)
     rows, length = min(int(lengths.sum()), MOST_ROWS), min(round(float(lengths.mean())), LONGEST)
     return max(1, round(rows / length)), length + 1  # the last row of a trajectory only says where it led
-
-
-def ask(make: Candidate, log: Log, policy: Any, seed: int) -> tuple[float, float, str]:
-    """Rate, standard error and an empty note; nan where it refuses or fails, and why."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            estimator = make(seed)
-            estimator.fit(log, policy)
-            return float(estimator.reward_rate_), float(getattr(estimator, "standard_error_", math.nan)), ""
-        except MemoryError:
-            raise
-        except CesaroError as error:
-            return math.nan, math.nan, str(error)
-        except Exception as error:  # of an estimator of one's own
-            return math.nan, math.nan, f"{type(error).__name__}: {error}"

@@ -13,7 +13,8 @@ from scipy.stats import t as student
 from cesaro.diagnostics.worlds import Residual
 from cesaro.errors import InputError
 from cesaro.files import write_values
-from cesaro.rehearsal import QUANTILE, Rehearsal
+from cesaro.panel import QUANTILE
+from cesaro.rehearsal import Rehearsal
 from cesaro.suite import contest, make, truths
 from cesaro.suite.contest import (
     SCHEMA,
@@ -35,11 +36,11 @@ FOUND = Rehearsal(
     candidates=("a", "b", "c"),
     notes=("", "", ""),
     rates=np.array([1.0, 2.0, 4.0]),
-    errors=np.array([0.3, 0.2, 0.1]),
+    standard_errors=np.array([0.3, 0.2, 0.1]),
     truths=np.array([1.0, 2.0, 3.0, 6.0]),
     noise=np.zeros(4),
     rehearsed=np.array([[1.5, 2.0, 3.0], [1.5, 3.0, 4.0], [3.5, 4.0, 1.0], [6.5, 5.0, 8.0]]),
-    rehearsed_errors=np.full((4, 3), 0.5),
+    rehearsed_standard_errors=np.full((4, 3), 0.5),
     logged=0.0,
     own=np.zeros(4),
     residual=Residual(0.5, 0.2, 100.0, 0.0, 0.0),
@@ -52,7 +53,7 @@ ONE = Evidence(
     "main",
     {
         name: contest._answer(rate, QUANTILE * error)
-        for name, rate, error in zip(FOUND.candidates, FOUND.rates.tolist(), FOUND.errors.tolist())
+        for name, rate, error in zip(FOUND.candidates, FOUND.rates.tolist(), FOUND.standard_errors.tolist())
     }
     | {"last layer": Answer(3.0, standard_error=0.5), "neural diff-sgq": Answer(7.0)},
     FOUND,
@@ -120,10 +121,10 @@ def test_pivots_are_of_weights_from_other_worlds() -> None:
     found = _with(
         candidates=("a", "b"),
         rates=np.array([1.0, 1.0]),
-        errors=np.array([0.5, 0.5]),
+        standard_errors=np.array([0.5, 0.5]),
         truths=np.zeros(4),
         rehearsed=mistakes,
-        rehearsed_errors=np.full((4, 2), 0.5),
+        rehearsed_standard_errors=np.full((4, 2), 0.5),
     )
     pivots = []
     for world_ in range(4):
@@ -135,9 +136,9 @@ def test_pivots_are_of_weights_from_other_worlds() -> None:
     assert max(pivots) > QUANTILE * 1.01  # and so decides
     assert _half(rehearsed(found, guard=False)) == pytest.approx(max(pivots) * 0.5)
     assert found.rehearsal is not None
-    silent = found.rehearsal.rehearsed_errors.copy()
+    silent = found.rehearsal.rehearsed_standard_errors.copy()
     silent[2, 0] = np.nan
-    assert replace(found.rehearsal, rehearsed_errors=silent).eligible.tolist() == [False, True]
+    assert replace(found.rehearsal, rehearsed_standard_errors=silent).eligible.tolist() == [False, True]
 
 
 def test_rehearsal_by_hand() -> None:
@@ -145,7 +146,7 @@ def test_rehearsal_by_hand() -> None:
     weights = np.array([4.0, 1.0, 1 / 4])
     weights /= weights.sum()
     rate = weights @ FOUND.rates
-    error = math.sqrt((weights @ FOUND.errors) ** 2 + weights @ (FOUND.rates - rate) ** 2)
+    error = math.sqrt((weights @ FOUND.standard_errors) ** 2 + weights @ (FOUND.rates - rate) ** 2)
     plain, guarded = rehearsed(ONE, guard=False), rehearsed(ONE, guard=True)
     assert plain.rate == guarded.rate == pytest.approx(rate)
     assert _half(plain) >= QUANTILE * error - 1e-12

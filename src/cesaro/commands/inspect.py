@@ -7,7 +7,7 @@ import typer
 
 from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
-from cesaro.commands.evaluate import (
+from cesaro.commands.options import (
     Action,
     Cost,
     LogPath,

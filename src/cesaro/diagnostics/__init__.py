@@ -1,7 +1,7 @@
 """What could be wrong with an estimate: each finding has a value, a verdict, one sentence and a remedy."""
 
 from cesaro.checks import decomposing
-from cesaro.diagnostics import description, equations, learned, maps, rows, support, worlds
+from cesaro.diagnostics import description, equations, learned, maps, panel, rows, support, worlds
 from cesaro.diagnostics.finding import OTHERS, SEVERITY, Check, Diagnostic, Verdict, widened, worst
 from cesaro.diagnostics.needless import without_needless
 from cesaro.diagnostics.subject import Subject
@@ -26,6 +26,7 @@ SECTIONS: dict[str, tuple[Check, ...]] = {
     "Do the equations have a clear answer?": equations.CHECKS,
     "Does the log reach where the target goes?": support.CHECKS,
     "Would other features say the same?": (maps.AGREEMENT_OF_FEATURES,),
+    "What do answers of several kinds say?": panel.CHECKS,
     "Are the rows as standard errors assume?": rows.CHECKS,
     "Learned methods with linear functions": learned.LINEAR_CHECKS,
     "Networks": learned.NETWORK_CHECKS,

@@ -158,12 +158,7 @@ def world(subject: "Subject") -> Iterator[Diagnostic]:
             f'Of rows that it did not learn from, the world explains {percent(max(0.0, share))} of column "{worst}", its least.',
             "Take more rows, or fewer columns.",
         )
-        yield EDGE.found(
-            found.far,
-            at_most(found.far, FAR_CAUTION, FAR_BAD),
-            f"In {percent(found.far)} of steps a rollout's state, or the target's action, had to be held back near the log.",
-            "Collect data where the target goes, or compare with the closed form.",
-        )
+        yield edge(found)
     if found.logged_jumps > 0:
         times = found.jumps / found.logged_jumps
         yield ENDS.found(
@@ -210,11 +205,26 @@ def _held_out(found: Residual, half: float) -> Iterator[Diagnostic]:
         "the log.",
         "Collect data there, or evaluate a policy closer to the log.",
     )
-    yield HIDDEN.found(
+    yield hidden_state(found)
+
+
+def hidden_state(found: Residual) -> Diagnostic:
+    """Whether the row before tells more of what comes next than the columns of a row."""
+    return HIDDEN.found(
         found.memory,
         at_most(found.memory, MEMORY_CAUTION, MEMORY_BAD),
         f"The row before explains {percent(max(0.0, found.memory))} of a column's variance beyond what the world knows.",
         "The columns may not show all of the state: add columns, or the last values of those that there are.",
+    )
+
+
+def edge(found: WorldFacts) -> Diagnostic:
+    """How often rollouts had to be held back near the log."""
+    return EDGE.found(
+        found.far,
+        at_most(found.far, FAR_CAUTION, FAR_BAD),
+        f"In {percent(found.far)} of steps a rollout's state, or the target's action, had to be held back near the log.",
+        "Collect data where the target goes, or compare with the closed form.",
     )
 
 

@@ -4,11 +4,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from cesaro.comparison import Comparison
 from cesaro.evaluation import Evaluation
 from cesaro.passes.standard_errors import Estimate
-from cesaro.report.style import DIFFERENCE, INK, LOG, NARROW, TARGET, WIDE, clean, drawing, figure, label
-from cesaro.report.words import common_decimals, numbers, outcome, percent, spoken, spoken_differences
+from cesaro.rehearsal import Rehearsal
+from cesaro.report.style import DIFFERENCE, INK, LOG, LOSS, MUTED, NARROW, TARGET, WIDE, clean, drawing, figure, label
+from cesaro.report.words import candidate_name, common_decimals, numbers, outcome, percent, spoken, spoken_differences
 
 _ROW_HEIGHT = 0.55
 
@@ -35,6 +38,56 @@ def comparison_rates(comparison: Comparison, *, wide: bool = True) -> Any:
         rates.append(("the log itself", evaluations[0].behavior, LOG))
     differences = [(f"{a} − {b}", found, DIFFERENCE) for (a, b), found in spoken_differences(comparison).items()]
     return _draw(rates, differences, evaluations[0], wide)
+
+
+def candidates_figure(evaluation: Evaluation) -> Any:
+    """The answer, and below it what each candidate says by itself; the interval of the closed form's limit lies inside."""
+    panel, cost = evaluation.panel, evaluation.cost is not None
+    assert panel is not None
+    shown = spoken(evaluation)
+    said = [(one.name, one.estimate) for one in panel.voting if one.estimate is not None]
+    rows: list[Row] = [
+        ("the answer", shown.target, TARGET),
+        *((candidate_name(name), found.negative() if cost else found, MUTED) for name, found in said),
+    ]
+    with drawing():
+        made = figure(NARROW, 1.0 + 0.45 * len(rows))
+        axes = made.subplots()
+        decimals = common_decimals([shown.target])
+        _panel(axes, rows, shown.confidence, f"{outcome(shown)} in the long run, {shown.unit or 'per step'}", decimals)
+        axes.axvline(shown.behavior.value, color=LOG, linewidth=1, linestyle="--", zorder=0)
+        axes.annotate(
+            "the log",
+            (shown.behavior.value, 1),
+            xycoords=("data", "axes fraction"),
+            color=LOG,
+            fontsize=9,
+            ha="center",
+            va="bottom",
+        )
+        low, high = shown.limit.interval(shown.confidence)
+        axes.plot([low, high], [0.22, 0.22], color=TARGET, linewidth=1, alpha=0.6)
+    return made
+
+
+def rehearsal_figure(rehearsal: Rehearsal) -> Any:
+    """By how much each candidate was wrong in every world; hollow where its interval did not hold what the target earns there."""
+    rows, worlds = rehearsal.table, len(rehearsal.truths)
+    with drawing():
+        made = figure(NARROW, 1.2 + 0.45 * len(rows))
+        axes = made.subplots()
+        for place, row in enumerate(rows):
+            errors, held = rehearsal.in_worlds(row["candidate"])
+            spread = np.linspace(-0.22, 0.22, worlds) + place
+            axes.plot(errors[held], spread[held], "o", color=TARGET, markersize=4, alpha=0.8)
+            axes.plot(errors[~held], spread[~held], "o", markerfacecolor="none", color=LOSS, markersize=4)
+        axes.axvline(0, color=INK, linewidth=0.8, zorder=0)
+        axes.set_ylim(len(rows) - 0.4, -0.7)
+        axes.set_yticks(range(len(rows)), [label(candidate_name(row["candidate"]), 16) for row in rows])
+        axes.set_xlabel("error in the worlds\n(hollow: outside of its interval)")
+        axes.tick_params(axis="y", length=0)
+        clean(axes, grid="x", left=False)
+    return made
 
 
 def _draw(rates: Sequence[Row], differences: Sequence[Row], first: Evaluation, wide: bool) -> Any:

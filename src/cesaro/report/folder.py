@@ -11,6 +11,7 @@ from cesaro.comparison import Comparison
 from cesaro.evaluation import Evaluation
 from cesaro.files import write, write_json
 from cesaro.folders import OutFolder
+from cesaro.rehearsal import Rehearsal
 from cesaro.report.html import comparison_page, comparison_picture, evaluation_page, pictured
 from cesaro.report.pictures import KINDS, pictures, rates_picture
 from cesaro.report.style import save_png
@@ -58,6 +59,24 @@ def write_comparison(comparison: Comparison, folder: ReportFolder) -> list[str]:
     return _write(
         folder, "comparison.json", comparison.to_dict(), comparison_text(comparison, full=True), page, figures
     )
+
+
+class RehearsalFolder(OutFolder):
+    """The folder of one rehearsal."""
+
+    WRITER = "rehearsal"
+    WRITTEN_BY = "rehearse"
+
+
+def write_rehearsal(rehearsal: Rehearsal, folder: RehearsalFolder) -> list[str]:
+    """Write the folder, which is held already; return the names of its files."""
+    names = ["rehearsal.txt", "rehearsal.json", "errors.png"]
+    text, numbers, picture = folder.files(names)
+    write(text, f"{rehearsal}\n".encode(errors="backslashreplace"))
+    write_json(numbers, rehearsal.to_dict())
+    save_png(rehearsal.plot(), picture)
+    folder.rename()
+    return names
 
 
 def _write(

@@ -13,7 +13,7 @@ import numpy as np
 from cesaro.diagnostics.support import Leverages
 from cesaro.errors import InputError
 from cesaro.evaluation import Evaluation
-from cesaro.report.figure import evaluation_rates
+from cesaro.report.figure import candidates_figure, evaluation_rates
 from cesaro.report.style import (
     DIFFERENCE,
     DIVERGING,
@@ -28,10 +28,20 @@ from cesaro.report.style import (
     figure,
     label,
 )
-from cesaro.report.words import decimals_of, headline, numbers, outcome, percent, share_text, sign, spoken
+from cesaro.report.words import (
+    decimals_of,
+    headline,
+    numbers,
+    outcome,
+    panel_sentence,
+    percent,
+    share_text,
+    sign,
+    spoken,
+)
 from cesaro.views import Along, OverTime, Place, Rollouts, Shares, StateTable
 
-KINDS = ("rates", "reward", "values", "gains", "influence", "support", "rollouts", "occupancy")
+KINDS = ("rates", "candidates", "reward", "values", "gains", "influence", "support", "rollouts", "occupancy")
 # Of a learned world alone.
 OF_WORLDS = ("rollouts", "occupancy")
 # Actions of a bar chart or a heat map.
@@ -70,6 +80,8 @@ def _missing(evaluation: Evaluation, kind: str) -> str:
     """Why an evaluation has no picture of this kind."""
     if evaluation.is_logged:
         return "the policy is the log itself"
+    if kind == "candidates":
+        return "one candidate was asked alone"
     if kind in OF_WORLDS and evaluation.estimator.kind != "world":
         return "the method 'world' alone runs the target"
     if kind in ("gains", "influence", "rollouts") and evaluation.estimator.facts_.spread == 0:
@@ -95,6 +107,8 @@ def pictures(evaluation: Evaluation, kinds: tuple[str, ...] = KINDS[1:]) -> list
     """Those of `kinds` that there are."""
     views = evaluation.views
     found: list[Picture] = []
+    if "candidates" in kinds and evaluation.panel is not None:
+        found.append(_candidates(evaluation))
     if "reward" in kinds:
         found.append(_reward(evaluation, views.over_time))
     if "values" in kinds and views.table is not None and np.isfinite(views.table.values).any():
@@ -113,6 +127,17 @@ def pictures(evaluation: Evaluation, kinds: tuple[str, ...] = KINDS[1:]) -> list
     if "occupancy" in kinds and views.occupancy:
         found.append(_occupancy(views.occupancy))
     return found
+
+
+def _candidates(evaluation: Evaluation) -> Picture:
+    return Picture(
+        "candidates",
+        "What each candidate says",
+        f"Points are estimates, lines their {percent(evaluation.confidence)} intervals: the answer, and below it what it is made "
+        "of. The thin line under the answer is the interval about smooth features alone; the dashed line is what the log earned.",
+        panel_sentence(evaluation),
+        candidates_figure(evaluation),
+    )
 
 
 def _order(views: OverTime) -> str:

@@ -14,6 +14,7 @@ from cesaro.evaluation import Evaluation
 from cesaro.passes.standard_errors import Estimate
 from cesaro.report.words import (
     beyond,
+    candidate_name,
     common_decimals,
     comparison_sentences,
     comparison_title,
@@ -64,6 +65,8 @@ def render_evaluation(evaluation: Evaluation, *, full: bool = False) -> Iterable
     _row(rates, "difference", shown.difference, shown.confidence, own, signed=True)
     yield rates
     yield ""
+    if full:
+        yield from _candidates(evaluation)
     yield from _findings([evaluation], full)
     yield from _footer([evaluation])
 
@@ -103,6 +106,29 @@ def render_comparison(comparison: Comparison, *, full: bool = False) -> Iterable
     yield ""
     yield from _findings(listed, full)
     yield from _footer(evaluations)
+
+
+def _candidates(evaluation: Evaluation) -> Iterable[RenderableType]:
+    """What the answer is made of."""
+    if evaluation.panel is None:
+        return
+    table = _table("What each candidate says")
+    table.add_column("", overflow="fold")
+    for column in ("rate", f"{percent(evaluation.confidence)} interval", "weight"):
+        table.add_column(column, justify="right", overflow="fold")
+    table.add_column("", overflow="fold")
+    shown = spoken(evaluation)
+    decimals = decimals_of(shown)
+    for one in evaluation.panel.opinions:
+        name = candidate_name(one.name)
+        if one.estimate is None:
+            table.add_row(_text(name), "", "", "0 %", _text(one.note))
+            continue
+        estimate = one.estimate if evaluation.cost is None else one.estimate.negative()
+        rate, low, high = numbers(estimate, evaluation.confidence, decimals)
+        table.add_row(_text(name), rate, f"{low} … {high}", f"{one.weight:.0%}", "")
+    yield table
+    yield ""
 
 
 def _verdict(evaluation: Evaluation) -> Text:

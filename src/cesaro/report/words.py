@@ -65,6 +65,34 @@ def sentences(evaluation: Evaluation) -> Iterable[str]:
     yield _difference_sentence(evaluation, decimals, verbs)
 
 
+def candidate_name(name: str) -> str:
+    """A candidate of a panel, or of a rehearsal."""
+    family, _, size = name.partition(":")
+    known = {
+        "auto": "smooth features",
+        "world": "learned process",
+        "polynomial": f"polynomials, degree {size}",
+        "fourier": f"{size} waves",
+        "together": "all together",
+    }
+    return known.get(family, name)
+
+
+def panel_sentence(evaluation: Evaluation) -> str:
+    """How far candidates are apart, and whose answers were not used."""
+    panel = evaluation.panel
+    if panel is None:
+        return ""
+    shown = spoken(evaluation)
+    decimals = decimals_of(shown)
+    rates = [sign(evaluation) * one.estimate.value for one in panel.voting if one.estimate is not None]
+    error = shown.target.standard_error
+    low, high = (number(rate, error, decimals, False) for rate in (min(rates), max(rates)))
+    silent = [candidate_name(one.name) for one in panel.opinions if one.weight == 0]
+    rest = f" Without a vote: {', '.join(silent)}." if silent else ""
+    return f"{len(rates)} answers of {len({one.kind for one in panel.voting})} kinds go from {low} to {high}.{rest}"
+
+
 def outcome(evaluation: Evaluation) -> str:
     """What tables and pictures show."""
     return "reward" if evaluation.cost is None else f"cost '{evaluation.cost}'"
@@ -79,9 +107,8 @@ def spoken(evaluation: Evaluation) -> Evaluation:
     """The evaluation with the rates that are shown: costs where the log holds costs."""
     if evaluation.cost is None:
         return evaluation
-    negated = (rate.negative() for rate in (evaluation.target, evaluation.behavior, evaluation.difference))
-    target, behavior, difference = negated
-    return replace(evaluation, target=target, behavior=behavior, difference=difference)
+    negated = {name: getattr(evaluation, name).negative() for name in ("target", "limit", "behavior", "difference")}
+    return replace(evaluation, **negated)
 
 
 def spoken_differences(comparison: Comparison) -> dict[tuple[str, str], Estimate]:

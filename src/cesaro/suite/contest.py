@@ -21,14 +21,16 @@ import numpy as np
 from scipy.stats import t as student
 
 from cesaro import __version__
+from cesaro.candidates import Candidate, ask, closed_forms
 from cesaro.checks import Array
 from cesaro.data import Log, Transitions
 from cesaro.diagnostics.worlds import Residual
 from cesaro.errors import InputError
 from cesaro.files import read_values, write_values
+from cesaro.panel import QUANTILE
 from cesaro.passes.prepare import Prepared
 from cesaro.progress import progress
-from cesaro.rehearsal import QUANTILE, Candidate, Rehearsal, ask, closed_forms, rehearse
+from cesaro.rehearsal import Rehearsal, rehearse
 from cesaro.suite import design, show
 from cesaro.suite.design import Cell
 from cesaro.suite.methods import Answer, disagreement, methods
@@ -39,10 +41,10 @@ from cesaro.suite.systems import SYSTEMS, kind_of
 from cesaro.worlds import World
 from cesaro.worlds.estimator import MEDIAN
 
-SCHEMA = "cesaro-contest/4"
+SCHEMA = "cesaro-contest/5"
 WORLDS = 20
 # Methods of the suite that are asked about the log itself, beside closed forms: today's default, and networks.
-BESIDE = ("default", "neural diff-sgq", "last layer", "fitted q")
+BESIDE = ("default", *(method.name for method in methods().values() if method.group == "network"))
 # Trajectories that tests of the kernel need; of fewer, as many blocks of rows serve.
 GROUPS = 10
 
@@ -227,7 +229,7 @@ def rehearsed(one: Evidence, *, guard: bool) -> Answer:
     found = one.rehearsal
     if found is None or not found.eligible.any():
         return REFUSED
-    able, squares = found.eligible, found.mistakes**2
+    able, squares = found.eligible, found.errors**2
     worlds = len(squares)
 
     def weighed(squares: Array, rates: Array, errors: Array) -> tuple[float, float]:
@@ -240,10 +242,10 @@ def rehearsed(one: Evidence, *, guard: bool) -> Answer:
     pivots = []
     for number in range(worlds):
         others = np.arange(worlds) != number
-        rate, error = weighed(squares[others], found.rehearsed[number], found.rehearsed_errors[number])
+        rate, error = weighed(squares[others], found.rehearsed[number], found.rehearsed_standard_errors[number])
         pivots.append(abs(rate - found.truths[number]) / error)
     place = min(worlds, math.ceil(0.95 * (worlds + 1))) - 1
-    rate, error = weighed(squares, found.rates, found.errors)
+    rate, error = weighed(squares, found.rates, found.standard_errors)
     half = float(np.maximum(QUANTILE, np.sort(pivots)[place])) * error
     if guard and found.residual is not None:
         half += abs(found.residual.value) + QUANTILE * found.residual.standard_error

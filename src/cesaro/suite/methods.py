@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cesaro.candidates import MOST_FEATURES, count_features
 from cesaro.data import Log
 from cesaro.errors import CesaroError, ClusterError, InputError, UserMemoryError
 from cesaro.estimators import DiffLSTD, registry
 from cesaro.evaluation import evaluate
 from cesaro.fingerprints import fingerprint
+from cesaro.panel import CONFIDENCE, QUANTILE
 from cesaro.policies import Policy, python_file
-from cesaro.rehearsal import CONFIDENCE, MOST_FEATURES, QUANTILE, count_features
 
 KINDS = ("discrete", "continuous", "robot")
 _NUMBERS = KINDS[1:]

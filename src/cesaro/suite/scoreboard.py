@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import beta, spearmanr
 
-from cesaro.rehearsal import CONFIDENCE
+from cesaro.panel import CONFIDENCE
 from cesaro.suite.design import BASE, LARGE, Cell
 from cesaro.suite.methods import KINDS
 

@@ -1,7 +1,7 @@
 """`WorldRate`: the rate of a policy in the world that was learned from the log."""
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from cesaro.passes.influence import InfluencePass
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.run import Running, run_pass
 from cesaro.passes.standard_errors import Estimate
+from cesaro.policies import Attached
 from cesaro.progress import stage
 from cesaro.worlds.process import Rates, Rollout
 from cesaro.worlds.residual import residual
@@ -30,6 +31,61 @@ from cesaro.worlds.world import World
 MEDIAN = np.pi / 2
 # Rollouts behind each value, and their steps.
 ROLLOUTS, HORIZON = 20, 200
+
+
+@dataclass(frozen=True)
+class WorldAnswer:
+    """A target in a world, beside what the world says of things that the log knows.
+
+    Attributes:
+        rates: of the target.
+        control: of the log's own behavior; None if that depends on the start.
+        residual: by held-out rows; None for a discrete log, whose world is what it shows.
+        facts: for findings.
+    """
+
+    rates: Rates
+    control: Rates | None
+    residual: Residual | None
+    facts: WorldFacts
+
+    @property
+    def estimate(self) -> Estimate:
+        """The median over members, with the spread of bootstrap members, the error of the simulation and what rows prove."""
+        count, found = len(self.rates.by_member), self.residual
+        error = float(np.hypot(self.rates.spread * np.sqrt(1 + MEDIAN / count), self.rates.error))
+        proven = 0.0 if found is None else max(0.0, abs(found.value) - found.standard_error)
+        return Estimate(self.rates.rate, error, count - 1.0, proven, proven)
+
+
+def ask_world(world: World, target: Attached, seed: int, *, quiet: bool) -> WorldAnswer:
+    """Run a target in a fitted world, and look how far the world can be believed.
+
+    Raises:
+        InputError: the target varies an action that the log does not, or its rate depends on the start.
+    """
+    _check_actions(world.log_, target)
+    with stage("running the policy in the world", quiet=quiet):
+        rates = world.rate(target)
+    with stage("running the log's own behavior in the world", quiet=quiet):
+        control = _control(world)
+    process: Any = world.process_
+    is_table = isinstance(process, TabularWorld)
+    found: Residual | None = None
+    if not is_table:
+        with stage("comparing the world with held-out rows", quiet=quiet):
+            found = residual(world, target, seed)
+    facts = WorldFacts(
+        control=None if control is None else control.rate,
+        control_error=0.0 if control is None else float(np.hypot(control.spread, control.error)),
+        spread=rates.spread,
+        residual=found,
+        explained=None if is_table else dict(world.report()["explained"]),
+        far=rates.far,
+        jumps=rates.jumps,
+        logged_jumps=0.0 if is_table else float(process.is_jump.mean()),
+    )
+    return WorldAnswer(rates, control, found, facts)
 
 
 class WorldRate(Estimator):
@@ -110,20 +166,10 @@ class WorldRate(Estimator):
         target = prepared.policy
         assert target is not None
         world = World(self.members, self.widths, self.batch_size, seed, run.quiet, run.checkpoint).fit(opened)
-        _check_actions(opened, target)
-        with stage("running the policy in the world", quiet=run.quiet):
-            rates = world.rate(target)
-        with stage("running the log's own behavior in the world", quiet=run.quiet):
-            control = _control(world)
-        found: Residual | None = None
-        if not isinstance(world.process_, TabularWorld):
-            with stage("comparing the world with held-out rows", quiet=run.quiet):
-                found = residual(world, target, seed)
-        self.world_, self.rates_, self.control_, self.residual_ = world, rates, control, found
-        count = len(rates.by_member)
-        error = float(np.hypot(rates.spread * np.sqrt(1 + MEDIAN / count), rates.error))
-        proven = 0.0 if found is None else max(0.0, abs(found.value) - found.standard_error)
-        self.estimate_ = Estimate(rates.rate, error, count - 1.0, proven, proven)
+        found = ask_world(world, target, seed, quiet=run.quiet)
+        rates = found.rates
+        self.world_, self.rates_, self.control_, self.residual_ = world, rates, found.control, found.residual
+        self.answer_, self.estimate_ = found, found.estimate
         self._known = None
         self._summary = {
             "method": "world (learned process)",
@@ -139,24 +185,7 @@ class WorldRate(Estimator):
     def subject_(self) -> Subject:
         if self.prepared_.is_logged:
             return super().subject_
-        process: Any = self.world_.process_
-        is_table = isinstance(process, TabularWorld)
-        fits = None if is_table else dict(self.world_.report()["explained"])
-        return replace(
-            super().subject_,
-            world=WorldFacts(
-                control=None if self.control_ is None else self.control_.rate,
-                control_error=0.0
-                if self.control_ is None
-                else float(np.hypot(self.control_.spread, self.control_.error)),
-                spread=self.rates_.spread,
-                residual=self.residual_,
-                explained=fits,
-                far=self.rates_.far,
-                jumps=self.rates_.jumps,
-                logged_jumps=0.0 if is_table else float(process.is_jump.mean()),
-            ),
-        )
+        return replace(super().subject_, world=self.answer_.facts)
 
     @property
     def has_values(self) -> bool:

@@ -76,7 +76,7 @@ class NetworkWorld:
     """A fitted world.
 
     Attributes:
-        now, taken, following, rewards: the rows of the log; jumps lead to next states of theirs.
+        now, taken, following, rewards, weights: the rows of the log; jumps lead to next states of theirs.
         follows: whether a row goes on from the one before.
         shift, scale: of changes and rewards, which networks see standardized.
         is_jump: which rows are jumps.
@@ -94,6 +94,7 @@ class NetworkWorld:
     taken: NDArray[Any]
     following: State
     rewards: Array
+    weights: Array
     follows: NDArray[np.bool_]
     shift: Array
     scale: Array
@@ -223,6 +224,7 @@ def fit_networks(
         taken=taken,
         following=following,
         rewards=rows.rewards,
+        weights=weights,
         follows=rows.follows,
         shift=shift,
         scale=scale,

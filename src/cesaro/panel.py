@@ -1,0 +1,334 @@
+"""A panel: answers of several kinds to one question, and what they say together.
+
+Closed forms in different features extrapolate values; a learned world extrapolates the process. Where they agree, an error would
+have to be common to both; where they do not, the interval reaches as far as they are apart. Which construction holds the truth
+was found by a contest: docs/contest.md.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from cesaro.candidates import MAPS, MOST_FEATURES, count_features
+from cesaro.checks import Array
+from cesaro.data import Log
+from cesaro.devices import starting_jax
+from cesaro.diagnostics.panel import PanelFacts
+from cesaro.diagnostics.worlds import WorldFacts
+from cesaro.errors import EvaluationWarning, InputError
+from cesaro.estimators import DiffLSTD
+from cesaro.estimators.run import Run
+from cesaro.passes.projection import Projection
+from cesaro.passes.standard_errors import Estimate, Sampling
+from cesaro.progress import stage
+from cesaro.worlds import World
+
+if TYPE_CHECKING:
+    from cesaro.worlds.estimator import WorldAnswer
+
+Kind: TypeAlias = Literal["closed form", "world"]
+# Errors that are pooled are those of normal laws whose intervals are as wide at this level.
+CONFIDENCE = 0.95
+QUANTILE = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+# A world whose simulated log misses what the log earned by more than noise, and by more than the interval, has no vote.
+NOISE = 2.0
+# Draws from the posterior of a discrete log's process, and states up to which they take seconds.
+DRAWS, MOST_STATES = 200, 1_000
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What one candidate says.
+
+    Attributes:
+        name: the features of a closed form, or "world".
+        estimate: of the rate; None where there is none, or it has no vote, and then `note` says why.
+        against_log: of the difference from what the log earned, paired.
+        weight: in the panel's answer; all weights add up to one.
+    """
+
+    name: str
+    kind: Kind
+    estimate: Estimate | None
+    against_log: Estimate | None = None
+    note: str = ""
+    weight: float = 0.0
+    _series: "_Series | None" = field(default=None, repr=False)
+
+    def minus(self, other: "Opinion") -> Estimate | None:
+        """The difference from what the same candidate says of another policy, paired as far as it can be."""
+        if self.estimate is None or other.estimate is None:
+            return None
+        if self._series is None or other._series is None:
+            return None
+        return self._series.minus(other._series, self.estimate, other.estimate)
+
+
+class _Series(NamedTuple):
+    """What differences are paired by: the influence of rows, or members that learned from the same bootstraps of the log."""
+
+    sampling: Sampling | None = None
+    influence: Projection | None = None
+    members: Array | None = None
+
+    def minus(self, other: "_Series", one: Estimate, two: Estimate) -> Estimate:
+        value = one.value - two.value
+        if self.sampling is not None and self.influence is not None and other.influence is not None:
+            return self.sampling.over_time().estimate(value, self.influence.minus(other.influence))
+        assert self.members is not None
+        assert other.members is not None
+        return _by_members(value, self.members - other.members, one.below + two.below)
+
+
+def _by_members(value: float, differences: Array, proven: float) -> Estimate:
+    count = len(differences)
+    error = float(differences.std(ddof=1)) * float(np.sqrt(1 + np.pi / 2 / count))
+    return Estimate(value, error, count - 1.0, proven, proven)
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Several numbers as one.
+
+    Attributes:
+        value: the average by weights.
+        error: the standard error of a normal law whose interval is as wide.
+        weights: of the numbers, which add up to one.
+    """
+
+    value: float
+    error: float
+    weights: Array
+
+    @property
+    def estimate(self) -> Estimate:
+        """Normal."""
+        return Estimate(self.value, self.error, np.inf)
+
+
+def pooled(values: Sequence[float], errors: Sequence[float], kinds: Sequence[str], weights: Any = None) -> Pooled:
+    """Average numbers by precision within kinds, and kinds by precision; what they differ by enters the error.
+
+    Numbers of one kind come from the same rows in much the same way: their errors do not average out, and their average has the
+    average error. Errors of different kinds do.
+
+    Args:
+        weights: taken instead of precisions; of numbers that were pooled before, such as the rates whose differences these are.
+    """
+    rates, sizes, groups = np.asarray(values, float), np.asarray(errors, float), np.asarray(kinds)
+    within = np.empty((len(np.unique(groups)), 3))
+    shares = np.zeros(len(rates))
+    for place, kind in enumerate(dict.fromkeys(kinds)):
+        own = groups == kind
+        precision = sizes[own] ** -2.0 if weights is None else np.asarray(weights, float)[own]
+        share = precision / precision.sum()
+        shares[own] = share
+        rate = float(share @ rates[own])
+        error = float(np.hypot(share @ sizes[own], np.sqrt(share @ (rates[own] - rate) ** 2)))
+        within[place] = rate, error, error**-2.0 if weights is None else precision.sum()
+    total = within[:, 2] / within[:, 2].sum()
+    value = float(total @ within[:, 0])
+    error = float(np.sqrt(total**2 @ within[:, 1] ** 2 + total @ (within[:, 0] - value) ** 2))
+    for place, kind in enumerate(dict.fromkeys(kinds)):
+        shares[groups == kind] *= total[place]
+    return Pooled(value, error, shares)
+
+
+def equivalent(estimate: Estimate) -> float:
+    """The standard error of a normal law whose interval is as wide."""
+    low, high = estimate.interval(CONFIDENCE)
+    return (high - low) / 2 / QUANTILE
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Opinions on one policy, and the answer that they give together.
+
+    Attributes:
+        opinions: those that have a vote with their weights, and the others with the reason.
+        estimate: of the rate: what they say together.
+        against_log: of the difference from what the log earned.
+        facts: for findings.
+    """
+
+    opinions: tuple[Opinion, ...]
+    estimate: Estimate
+    against_log: Estimate
+    facts: PanelFacts
+
+    @property
+    def voting(self) -> list[Opinion]:
+        return [opinion for opinion in self.opinions if opinion.weight > 0]
+
+    def minus(self, other: "Panel") -> Estimate:
+        """The difference of two policies' rates: every candidate's own, paired, by the mean of its weights."""
+        found = []
+        theirs = {opinion.name: opinion for opinion in other.voting}
+        for opinion in self.voting:
+            if opinion.name in theirs:
+                difference = opinion.minus(theirs[opinion.name])
+                if difference is not None:
+                    weight = (opinion.weight + theirs[opinion.name].weight) / 2
+                    found.append((difference, opinion.kind, weight))
+        value = self.estimate.value - other.estimate.value
+        if not found:
+            error = float(np.hypot(self.estimate.standard_error, other.estimate.standard_error))
+            return Estimate(value, error, np.inf)
+        return replace(_pool(found).estimate, value=value)
+
+
+def _pool(found: Sequence[tuple[Estimate, str, float]]) -> Pooled:
+    estimates, kinds, weights = zip(*found)
+    return pooled([one.value for one in estimates], [equivalent(one) for one in estimates], kinds, weights)
+
+
+def ask_panel(base: DiffLSTD, *, members: int, world: Callable[[], World] | None = None, run: Run) -> Panel:
+    """Ask other closed forms and a learned world what a fitted closed form was asked, and pool what they say.
+
+    Args:
+        base: fitted with the default features, on a log that is not discrete.
+        members: processes of the world that is learned.
+        world: gives a world that was learned from the same log, which several policies share; None: one is learned.
+        run: how it is run.
+    """
+    log, target = base.prepared_.log, base.prepared_.policy
+    assert log is not None
+    assert target is not None
+    maps = [name for name in MAPS if name != base.features and count_features(name, log) <= MOST_FEATURES]
+    opinions = [_closed(base), *(_in_features(base, name, run) for name in maps)]
+    found: WorldAnswer | None = None
+    try:
+        with starting_jax():
+            from cesaro.worlds.estimator import ask_world  # JAX takes a second to import
+
+        learned = learned_world(log, base.random_state, members, run) if world is None else world()
+        found = ask_world(learned, target, base.random_state, quiet=run.quiet)
+        opinions.append(_in_world(found, learned, base.behavior_))
+    except InputError as error:
+        opinions.append(Opinion("world", "world", None, note=str(error)))
+    return _together(opinions, base.behavior_, None if found is None else found.facts)
+
+
+def _together(opinions: list[Opinion], logged: Estimate, facts: WorldFacts | None) -> Panel:
+    """Pool those that have an answer; a world that does not resemble the log does not vote."""
+    found = _weighed(opinions)
+    if facts is not None and (reason := _unlike(facts, logged, QUANTILE * found.error)):
+        opinions = [
+            replace(opinion, estimate=None, against_log=None, note=reason) if opinion.kind == "world" else opinion
+            for opinion in opinions
+        ]
+        found = _weighed(opinions)
+    weights = iter(found.weights.tolist())
+    opinions = [opinion if opinion.estimate is None else replace(opinion, weight=next(weights)) for opinion in opinions]
+    differences = [(one.against_log, one.kind, one.weight) for one in opinions if one.against_log is not None]
+    against_log = replace(_pool(differences).estimate, value=found.value - logged.value)
+    return Panel(
+        tuple(opinions),
+        found.estimate,
+        against_log,
+        PanelFacts(
+            target=found.estimate,
+            difference=against_log,
+            logged=logged,
+            closed_forms=_weighed([one for one in opinions if one.kind == "closed form"]).estimate,
+            world=next((one.estimate for one in opinions if one.kind == "world"), None),
+            note=next((one.note for one in opinions if one.kind == "world"), ""),
+            about_world=facts,
+        ),
+    )
+
+
+def _weighed(opinions: Sequence[Opinion]) -> Pooled:
+    able = [(one.estimate, one.kind) for one in opinions if one.estimate is not None]
+    return pooled([one.value for one, _ in able], [equivalent(one) for one, _ in able], [kind for _, kind in able])
+
+
+def _unlike(facts: WorldFacts, logged: Estimate, half: float) -> str:
+    """Why a world has no vote; empty where it has one."""
+    if facts.control is None:
+        return "In the learned world, what the log does has no rate of its own: it depends on the start."
+    off = abs(facts.control - logged.value)
+    noise = NOISE * float(np.hypot(facts.control_error, np.nan_to_num(logged.standard_error)))
+    if off <= max(noise, half):
+        return ""
+    return f"In the learned world, what the log does earns {facts.control:.4g}; the log earned {logged.value:.4g}."
+
+
+def _closed(fitted: DiffLSTD) -> Opinion:
+    """A closed form as it was fitted."""
+    estimate, series, logged = fitted.estimate_, fitted.totals_.influence, fitted.totals_.behavior.whole.centered()
+    difference = estimate.value - fitted.behavior_.value
+    against_log = fitted.sampling_.over_time().estimate(difference, series.minus(logged))
+    return Opinion(
+        str(fitted.features), "closed form", estimate, against_log, _series=_Series(fitted.sampling_, series)
+    )
+
+
+def _in_features(base: DiffLSTD, features: str, run: Run) -> Opinion:
+    """The closed form in other features, on the same rows."""
+    other = DiffLSTD(
+        features,
+        ridge=base.ridge,
+        standard_errors=base.standard_errors,
+        draws=base.draws,
+        random_state=base.random_state,
+        run=replace(run, quiet=True, checkpoint=_own(run, features)),
+    )
+    assert base.prepared_.policy is not None
+    with stage(f"the same in other features ({features})", quiet=run.quiet), warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvaluationWarning)  # the first one has said it
+        try:
+            return _closed(other.fit(base.prepared_.log, base.prepared_.policy.given))
+        except InputError as error:
+            return Opinion(features, "closed form", None, note=str(error))
+
+
+def learned_world(log: Log, seed: int, members: int, run: Run) -> World:
+    """The process of a log; its progress is kept beside that of the first closed form."""
+    return World(members, random_state=seed, quiet=run.quiet, checkpoint=_own(run, "world")).fit(log)
+
+
+def _in_world(found: "WorldAnswer", world: World, logged: Estimate) -> Opinion:
+    """The target in a process that was learned from the log."""
+    process: Any = world.process_
+    estimate, members = found.estimate, found.rates.by_member
+    earned = np.array([np.average(process.rewards, weights=times * process.weights) for times in process.bag.times])
+    difference = _by_members(estimate.value - logged.value, members - earned, estimate.below)
+    return Opinion("world", "world", estimate, difference, _series=_Series(members=members))
+
+
+def progress_files(path: Path) -> list[Path]:
+    """The files in which candidates keep their progress, beside that of the first one."""
+    return [_beside(path, name) for name in (*MAPS, "world") if name != "auto"]
+
+
+def _beside(path: Path, name: str) -> Path:
+    return path.with_name(f"{path.stem}_{name.replace(':', '_')}{path.suffix}")
+
+
+def _own(run: Run, name: str) -> Path | None:
+    """The file of one candidate."""
+    return None if run.checkpoint is None else _beside(Path(run.checkpoint), name)
+
+
+def rates_allowed(estimator: DiffLSTD, *, quiet: bool) -> Array | None:
+    """Rates in draws from the posterior of a discrete log's process, `[draws]`; None where there are too many states.
+
+    A pair of state and action that was seen once has no variance in the counts, and has one in the posterior.
+    """
+    log, target = estimator.prepared_.log, estimator.prepared_.policy
+    assert log is not None
+    assert target is not None
+    states = log.states()
+    if states is None or len(states) > MOST_STATES:
+        return None
+    try:
+        with stage("drawing processes that the log allows", quiet=quiet):
+            return World(DRAWS, random_state=estimator.random_state, quiet=True).fit(log).rate(target).by_member
+    except InputError:  # in some draws the target comes to pairs that no row has
+        return None

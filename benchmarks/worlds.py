@@ -97,7 +97,7 @@ def simulation(world: cs.World) -> str:
     """Steps of all particles, and the forward pass alone."""
     process: Any = world.process_
     rng = np.random.default_rng(0)
-    state = process.start(PARTICLES, rng, logged=True)
+    state = process.start(PARTICLES, rng, logged=PARTICLES)
     actions = np.zeros((MEMBERS * PARTICLES, 1))
     inputs = jnp.asarray(process.inputs(state, actions).reshape(MEMBERS, PARTICLES, -1))
     bare = best(lambda: learning.outputs_of(process.model.networks, inputs), 50)

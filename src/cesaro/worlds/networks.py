@@ -17,7 +17,7 @@ from cesaro.data.blocks import Block
 from cesaro.data.values import Values
 from cesaro.worlds import ensemble
 from cesaro.worlds.ensemble import Bags, Ensemble, bags, blocks_of
-from cesaro.worlds.process import Step
+from cesaro.worlds.process import Step, start_rows
 from cesaro.worlds.space import Codes, Columns, Space, State, joined, one_hot
 from cesaro.worlds.training import Float32, Kept, Rows, Training, outputs_of, trained
 
@@ -117,9 +117,8 @@ class NetworkWorld:
         """Of networks, `[n, d]`."""
         return joined([*self.space.inputs(state), self.actions.inputs(actions)])
 
-    def start(self, count: int, rng: np.random.Generator, *, logged: bool) -> State:
-        pool = np.arange(len(self.rewards)) if logged else self.starts
-        return self.now.take(rng.choice(pool, size=self.members * count))
+    def start(self, count: int, rng: np.random.Generator, *, logged: int) -> State:
+        return self.now.take(start_rows(self.members, count, rng, self.starts, len(self.rewards), logged))
 
     def state_of(self, observations: Values) -> State:
         return self.space.columns.split(observations)

@@ -55,8 +55,8 @@ class Process(Protocol):
     @property
     def rewards(self) -> Array: ...
 
-    def start(self, count: int, rng: np.random.Generator, *, logged: bool) -> Any:
-        """States of `count` particles per member: where trajectories begin, or anywhere in the log."""
+    def start(self, count: int, rng: np.random.Generator, *, logged: int) -> Any:
+        """States of `count` particles per member: where trajectories begin, and the last `logged` of them anywhere in the log."""
 
     def observe(self, state: Any) -> Values:
         """What a policy sees, as the log has it."""
@@ -140,26 +140,24 @@ def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Genera
         InputError: the rate depends on the start.
     """
     half, members = PARTICLES // 2, process.members
-    groups = [Rollout(process, act, process.start(half, rng, logged=logged), rng) for logged in (False, True)]
+    rollout = Rollout(process, act, process.start(2 * half, rng, logged=half), rng)
+    member = np.repeat(np.arange(members), 2 * half)
     steps, total, far, trace = FIRST, 0, 0.0, []
     before = np.zeros((2, members, half))
     while True:
         kept: list[tuple[Values, NDArray[Any], NDArray[np.int64]]] = []
-        earned, every = np.zeros((2, members * half)), max(1, steps // max(1, SEEN // (2 * members * half)))
+        earned, every = np.zeros(len(member)), max(1, steps // max(1, SEEN // len(member)))
         jumps = 0.0
         for step in range(steps):
-            row = np.zeros((2, members))
-            for number, group in enumerate(groups):
-                seen, actions, done = group.step()
-                earned[number] += done.rewards
-                far += float(done.is_far.mean()) / 2
-                jumps += float(done.is_jump.mean()) / 2
-                row[number] = done.rewards.reshape(members, -1).mean(axis=1)
-                if step % every == 0:
-                    kept.append((seen, actions, np.repeat(np.arange(members), half)))
-            trace.append(row.mean(axis=0))
+            seen, actions, done = rollout.step()
+            earned += done.rewards
+            far += float(done.is_far.mean())
+            jumps += float(done.is_jump.mean())
+            trace.append(done.rewards.reshape(members, -1).mean(axis=1))
+            if step % every == 0:
+                kept.append((seen, actions, member))
         total += steps
-        means = earned.reshape(2, members, half) / steps
+        means = earned.reshape(members, 2, half).swapaxes(0, 1) / steps
         by_member, errors = means.mean(axis=(0, 2)), means.std(axis=(0, 2), ddof=1) / np.sqrt(2 * half)
         apart = _differ(means[0], means[1])
         moved = _differ(means.swapaxes(0, 1).reshape(members, -1), before.swapaxes(0, 1).reshape(members, -1))
@@ -201,3 +199,11 @@ def _remembered(now: Array, before: Array) -> float:
 def _together(parts: list[tuple[Values, NDArray[Any], NDArray[np.int64]]]) -> Any:
     observations = joined_values([seen for seen, _, _ in parts])
     return observations, *(np.concatenate(column) for column in zip(*(part[1:] for part in parts)))
+
+
+def start_rows(
+    members: int, count: int, rng: np.random.Generator, starts: NDArray[np.int64], rows: int, logged: int
+) -> NDArray[np.int64]:
+    """Rows of the log that particles begin from, `[members * count]`; the last `logged` of each member are any rows."""
+    own = rng.choice(starts, size=(members, count - logged))
+    return np.concatenate([own, rng.choice(rows, size=(members, logged))], axis=1).ravel()

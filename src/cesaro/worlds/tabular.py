@@ -17,7 +17,7 @@ from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
 from cesaro.mdp import TabularMDP
 from cesaro.policies.labels import native, show
-from cesaro.worlds.process import Rates, Step
+from cesaro.worlds.process import Rates, Step, start_rows
 from cesaro.worlds.space import Codes
 
 # Rows that are added to each pair of state and action before a posterior is drawn, spread like all rows of the state.
@@ -111,10 +111,9 @@ class TabularWorld:
             tuple(Categories(code, column.levels) for code, column in zip(reversed(codes), columns)),
         )
 
-    def start(self, count: int, rng: np.random.Generator, *, logged: bool) -> Particles:
-        pool = self.pairs // self.shape[1]
-        pool = pool if logged else pool[self.starts]
-        return Particles(np.repeat(np.arange(self.members), count), rng.choice(pool, size=self.members * count))
+    def start(self, count: int, rng: np.random.Generator, *, logged: int) -> Particles:
+        rows = start_rows(self.members, count, rng, self.starts, len(self.pairs), logged)
+        return Particles(np.repeat(np.arange(self.members), count), self.pairs[rows] // self.shape[1])
 
     def state_of(self, observations: Values) -> Particles:
         place = np.minimum(np.searchsorted(self.numbers, state_numbers(observations)), len(self.numbers) - 1)

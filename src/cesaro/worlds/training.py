@@ -1,6 +1,7 @@
 """How the networks of all members learn together: one compiled program, until held-out rows gain nothing more; resumable."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from cesaro import __version__, files
 from cesaro.checks import Array
+from cesaro.engines.threads import cores
 from cesaro.errors import InputError
 from cesaro.fingerprints import fingerprint
 from cesaro.worlds.space import Codes
@@ -25,6 +27,9 @@ CHUNK, PATIENCE = 200, 3
 STEP_SIZES = (2e-3, 4e-4)
 MOST_STEPS = 12_000
 GAIN = 1e-4
+# Members that one program trains on a CPU, where a thread runs each group; a GPU trains all at once. It does not depend on the
+# number of cores, so that answers do not.
+TOGETHER = 5
 # Of files that keep progress; and seconds between two writings.
 SCHEMA, SECONDS = "cesaro-world/1", 30.0
 _AFRESH = "delete that file to start afresh"
@@ -154,18 +159,38 @@ def trained(
     """
     most = MOST_STEPS if most_steps is None else most_steps
     data = jax.device_put(rows._replace(labels=rows.labels.astype(np.int32)))
-    mine, theirs = jax.device_put((own.astype(np.int32), held_out.astype(np.int32)))
-    now = kept.begin(_start(rows, sizes, len(own), training), rows, sizes, own, held_out, training, most)
-    while not now.is_done:
-        key, drawn = jax.random.split(jax.random.wrap_key_data(now.key))
-        networks, state, losses = _chunk(
-            *(now.networks, now.state, data, mine, theirs, drawn, STEP_SIZES[now.size]),
-            sizes=sizes,
-            batch_size=training.batch_size,
-        )
-        now = _looked(now._replace(networks=networks, state=state, key=jax.random.key_data(key)), losses, most)
-        kept.keep(now)
+    members = len(own)
+    together = TOGETHER if jax.default_backend() == "cpu" else members
+    groups = [slice(first, first + together) for first in range(0, members, together)]
+    bags = [jax.device_put((own[group].astype(np.int32), held_out[group].astype(np.int32))) for group in groups]
+    now = kept.begin(_start(rows, sizes, members, training), rows, sizes, own, held_out, training, most)
+    chunk = partial(_chunk, sizes=sizes, batch_size=training.batch_size)
+    with ThreadPoolExecutor(min(cores(), len(groups))) as pool:
+        while not now.is_done:
+            key, drawn = jax.random.split(jax.random.wrap_key_data(now.key))
+            keys, size = jax.random.split(drawn, members), STEP_SIZES[now.size]
+            jobs = [
+                pool.submit(_waited, chunk, *_of((now.networks, now.state), group), data, *bag, keys[group], size)
+                for group, bag in zip(groups, bags)
+            ]
+            networks, state, losses = _joined([job.result() for job in jobs])
+            now = _looked(now._replace(networks=networks, state=state, key=jax.random.key_data(key)), losses, most)
+            kept.keep(now)
     return now.kept, now.best, now.steps
+
+
+def _waited(program: Any, *arguments: Any) -> Any:
+    """What a program gives, when it is there: a thread that waits for it leaves the others a core each."""
+    return jax.block_until_ready(program(*arguments))
+
+
+def _of(tree: Any, group: slice) -> Any:
+    return jax.tree.map(lambda leaf: leaf[group], tree)
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Groups of members as all of them."""
+    return parts[0] if len(parts) == 1 else jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
 def _start(rows: Rows, sizes: tuple[int, ...], members: int, training: Training) -> Progress:
@@ -244,13 +269,13 @@ def _chunk(
     rows: Rows,
     own: Any,
     held: Any,
-    key: Any,
+    keys: Any,
     step_size: float,
     *,
     sizes: Any,
     batch_size: int,
 ) -> Any:
-    """So many steps of all members, and their losses on held-out rows after it."""
+    """So many steps of a group of members, each with its key, and their losses on held-out rows after it."""
     optimizer = _optimizer()
 
     def step(carry: Any, key: Any, mine: Any) -> Any:
@@ -266,7 +291,7 @@ def _chunk(
         looked_at = jax.tree.map(lambda leaf: leaf[theirs], rows)
         return network, state, _loss(network, looked_at, sizes)
 
-    return jax.vmap(one)(networks, state, own, held, jax.random.split(key, len(own)))
+    return jax.vmap(one)(networks, state, own, held, keys)
 
 
 @jax.jit

@@ -175,7 +175,7 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     ) -> list[Transitions]:
         """Logs of some particles each, out of so many per member."""
         rows, process = checks.count("length", length, low=2), self._learned()
-        rollout = Rollout(process, self._target(policy)[1], process.start(each, rng, logged=False), rng)
+        rollout = Rollout(process, self._target(policy)[1], process.start(each, rng, logged=0), rng)
         steps = [rollout.step() for _ in range(rows)]
         seen, taken = [step[0] for step in steps], np.stack([step[1] for step in steps])
         earned = np.stack([step[2].rewards for step in steps])

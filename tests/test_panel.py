@@ -1,0 +1,213 @@
+"""Answers of several kinds: pooled by hand, paired, without a vote, and by default."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import cesaro as cs
+from cesaro import panel as panels
+from cesaro.cli import app
+from cesaro.diagnostics.worlds import WorldFacts
+from cesaro.errors import InputError
+from cesaro.estimators import DiffLSTD
+from cesaro.panel import QUANTILE, Opinion, equivalent, pooled
+from cesaro.passes.standard_errors import Estimate
+
+# A linear system with quadratic rewards: x' = 0.8 x + 0.5 a + noise, r = −x² − 0.1 a².
+NOISE = 0.3
+
+
+def _log(rows: int = 2_000, seed: int = 0) -> cs.Transitions:
+    rng = np.random.default_rng(seed)
+    count = 20
+    steps = rows // count
+    x, a = np.zeros((steps + 1, count)), np.zeros((steps, count))
+    for t in range(steps):
+        a[t] = -0.2 * x[t] + 0.5 * rng.normal(size=count)
+        x[t + 1] = 0.8 * x[t] + 0.5 * a[t] + NOISE * rng.normal(size=count)
+    rewards = -(x[:-1] ** 2) - 0.1 * a**2
+    columns = (x[:-1].T.ravel(), a.T.ravel(), rewards.T.ravel(), x[1:].T.ravel())
+    return cs.Transitions(*columns, trajectory=np.repeat(np.arange(count), steps))
+
+
+def _gain(gain: float) -> Any:
+    def policy(observations: Any, rng: np.random.Generator) -> Any:
+        return gain * observations
+
+    return policy
+
+
+def _truth(gain: float) -> float:
+    """The stationary variance of x under a = gain x."""
+    variance = NOISE**2 / (1 - (0.8 + 0.5 * gain) ** 2)
+    return -(1 + 0.1 * gain**2) * variance
+
+
+def test_pooling_by_hand() -> None:
+    """Two of one kind with errors 0.1 and 0.2 (weights 4 and 1 of 5), and one of another."""
+    found = pooled([1.0, 2.0, 3.0], [0.1, 0.2, 0.5], ["a", "a", "b"])
+    first = 1.2
+    error = math.hypot(0.12, math.sqrt(0.8 * 0.2**2 + 0.2 * 0.8**2))
+    share = error**-2 / (error**-2 + 0.5**-2)
+    value = share * first + (1 - share) * 3.0
+    assert found.value == pytest.approx(value)
+    within = (share * error) ** 2 + ((1 - share) * 0.5) ** 2
+    between = share * (first - value) ** 2 + (1 - share) * (3.0 - value) ** 2
+    assert found.error == pytest.approx(math.sqrt(within + between))
+    assert found.weights == pytest.approx([0.8 * share, 0.2 * share, 1 - share])
+    again = pooled([1.0, 2.0, 3.0], [0.1, 0.2, 0.5], ["a", "a", "b"], found.weights)
+    assert (again.value, again.error) == pytest.approx((found.value, found.error))
+
+
+def test_what_agrees_is_surer_than_what_does_not() -> None:
+    """Errors of one kind do not average out, those of two kinds do, and what they are apart enters in full."""
+    assert pooled([1.0, 1.0], [0.1, 0.1], ["a", "a"]).error == pytest.approx(0.1)
+    assert pooled([1.0, 1.0], [0.1, 0.1], ["a", "b"]).error == pytest.approx(0.1 / math.sqrt(2))
+    assert pooled([1.0, 3.0], [0.1, 0.1], ["a", "b"]).error > 1.0
+
+
+def test_errors_are_of_intervals_as_wide() -> None:
+    plain, few = Estimate(1.0, 0.1, np.inf), Estimate(1.0, 0.1, 4.0, 0.05, 0.05)
+    assert equivalent(plain) == pytest.approx(0.1)
+    low, high = few.interval(0.95)
+    assert QUANTILE * equivalent(few) == pytest.approx((high - low) / 2)
+
+
+def _facts(control: float | None) -> WorldFacts:
+    return WorldFacts(control, 0.01, 0.05, None, None, 0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("control", "votes"), [(0.0, True), (0.15, True), (5.0, False), (None, False)])
+def test_a_world_unlike_the_log_has_no_vote(control: float | None, votes: bool) -> None:
+    """The log earned 0 ± 0.05; the interval is about 0.2 wide on each side."""
+    closed = Opinion("auto", "closed form", Estimate(1.0, 0.1, np.inf), Estimate(1.0, 0.1, np.inf))
+    world = Opinion("world", "world", Estimate(1.2, 0.1, np.inf), Estimate(1.2, 0.1, np.inf))
+    found = panels._together([closed, world], Estimate(0.0, 0.05, np.inf), _facts(control))
+    assert [one.weight > 0 for one in found.opinions] == [True, votes]
+    assert sum(one.weight for one in found.opinions) == pytest.approx(1.0)
+    assert found.estimate.value == pytest.approx(1.1 if votes else 1.0)
+    assert found.against_log.value == pytest.approx(found.estimate.value)
+    if not votes:
+        assert "what the log does" in found.opinions[1].note
+        assert found.facts.world is None
+
+
+def test_effort_is_checked() -> None:
+    log = _log(200)
+    with pytest.raises(InputError, match=r"effort must be one of none, quick, full\. Got 'much'"):
+        cs.evaluate(log, _gain(-0.4), effort="much")
+    with pytest.raises(InputError, match=r'needs the default method and features\. Got method="world"'):
+        cs.evaluate(log, _gain(-0.4), effort="quick", method="world")
+    with pytest.raises(InputError, match=r'needs the default method and features\. Got features="linear"'):
+        cs.evaluate(log, _gain(-0.4), effort="full", features="linear")
+    answer = cs.evaluate(log, _gain(-0.4), features="polynomial:2", quiet=True)
+    assert (answer.effort, answer.panel) == ("none", None)
+    assert answer.interval() == answer.interval(of="limit")
+    with pytest.raises(InputError, match="of must be 'rate' or 'limit'"):
+        answer.interval(of="truth")
+
+
+@pytest.mark.panel
+def test_a_log_that_is_too_short_for_a_world_is_answered_by_closed_forms() -> None:
+    answer = cs.evaluate(_log(80), _gain(-0.3), quiet=True)
+    assert answer.effort == "quick"
+    assert answer.panel is not None
+    world = answer.panel.opinions[-1]
+    assert (world.name, world.estimate, world.weight) == ("world", None, 0.0)
+    assert "A world needs 50 rows for each of its 2 inputs" in world.note
+    (found,) = (entry for entry in answer.diagnostics if entry.name == "agreement of kinds")
+    assert found.verdict == "caution"
+
+
+def _discrete(rows: int = 400) -> cs.Transitions:
+    """Three states; one of the two actions is rare."""
+    rng = np.random.default_rng(1)
+    states, actions = np.zeros(rows, np.int64), (rng.random(rows) < 0.03).astype(np.int64)
+    for t in range(rows - 1):
+        states[t + 1] = (states[t] + 1) % 3 if rng.random() < 0.3 + 0.4 * actions[t] else states[t]
+    return cs.Transitions(states, actions, (states == 2) + 0.0)
+
+
+@pytest.mark.panel
+def test_rare_pairs_widen_a_discrete_log() -> None:
+    answer = cs.evaluate(_discrete(), "constant:1", quiet=True)
+    immediate = cs.evaluate(_discrete(), "constant:1", effort="none", quiet=True)
+    assert answer.interval(of="limit") == immediate.interval()
+    low, high = answer.interval()
+    inner = answer.interval(of="limit")
+    assert low < inner[0]
+    assert high > inner[1]
+    assert answer.reward_rate == immediate.reward_rate
+    few, many = (
+        next(entry for entry in one.diagnostics if entry.name == "rare pairs")
+        for one in (answer, cs.evaluate(_discrete(40_000), "constant:1", quiet=True))
+    )
+    assert few.value is not None
+    assert many.value is not None
+    assert few.value > 4 * many.value
+    assert few.widens == pytest.approx((inner[0] - low, high - inner[1]))
+
+
+@pytest.mark.slow
+@pytest.mark.panel
+@pytest.mark.usefixtures("adam_is_allowed")
+def test_the_default_holds_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two policies on one log, whose world is learned once; intervals hold what the closed form says."""
+    fits = []
+    fit = cs.World.fit
+    monkeypatch.setattr(cs.World, "fit", lambda self, log: (fits.append(self.members), fit(self, log))[1])
+    gains = {"strong": -0.6, "weak": -0.3}
+    found = cs.compare(_log(), {name: _gain(gain) for name, gain in gains.items()}, quiet=True)
+    assert fits == [10]
+    for name, gain in gains.items():
+        answer = found.evaluations[name]
+        assert answer.panel is not None
+        low, high = answer.interval()
+        assert low < _truth(gain) < high
+        assert [one.kind for one in answer.panel.opinions].count("world") == 1
+        assert sum(one.weight for one in answer.panel.opinions) == pytest.approx(1.0)
+        assert answer.difference.value == pytest.approx(answer.reward_rate - answer.behavior.value)
+        assert isinstance(answer.estimator, DiffLSTD)
+        assert "agreement of features" not in {entry.name for entry in answer.diagnostics}
+        assert json.loads(json.dumps(answer.to_dict()))["candidates"][-1]["name"] == "world"
+    difference = found.differences["strong", "weak"]
+    strong, weak = (found.evaluations[name].target for name in gains)
+    assert difference.value == pytest.approx(strong.value - weak.value)
+    assert difference.standard_error < math.hypot(strong.standard_error, weak.standard_error)  # paired
+    low, high = difference.interval()
+    assert low < _truth(-0.6) - _truth(-0.3) < high
+    found.evaluations["weak"].save(tmp_path / "answer")
+    assert (tmp_path / "answer/candidates.png").exists()
+    assert "What each candidate says" in (tmp_path / "answer/report.txt").read_text(encoding="utf-8")
+    again = cs.evaluate(_log(), _gain(-0.6), name="strong", quiet=True)
+    assert again.target == strong  # deterministic, alone as in a comparison
+
+
+def test_rehearse_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pandas
+
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    states, actions = np.cumsum(rng.integers(0, 2, 600)) % 3, rng.integers(0, 2, 600)
+    columns = {"state": [f"s{k}" for k in states], "action": [f"a{k}" for k in actions], "reward": states == 2}
+    pandas.DataFrame(columns).to_csv("log.csv", index=False)
+    asked = ["rehearse", "log.csv", "--policy", "uniform", "--worlds", "5", "--quiet"]
+    done = CliRunner().invoke(app, [*asked, "--out", "out"])
+    assert done.exit_code == 0, done.output
+    assert "In 5 systems that were learned from this log" in done.stdout
+    assert {file.name for file in Path("out").iterdir() if file.suffix} == {
+        "rehearsal.txt",
+        "rehearsal.json",
+        "errors.png",
+    }
+    document = CliRunner().invoke(app, [*asked, "--json"])
+    assert json.loads(document.stdout)["schema"] == "cesaro-rehearsal/1"
+    assert CliRunner().invoke(app, [*asked, "--policy", "logged"]).exit_code == 2
+    refused = CliRunner().invoke(app, [*asked, "--out", "out"])
+    assert refused.exit_code == 2
+    assert "add --force to replace it" in refused.stderr

@@ -256,10 +256,11 @@ def test_what_cannot_be_scored_is_refused(tmp_path: Path) -> None:
 def test_every_candidate_of_today_is_there() -> None:
     groups = {
         group: [name for name, method in methods().items() if method.group == group]
-        for group in ("closed", "learned", "network")
+        for group in ("closed", "default", "learned", "network")
     }
+    assert groups["default"] == ["default"]
     assert {
-        "default",
+        "closed form",
         "linear",
         "splines",
         "polynomial:2",
@@ -292,7 +293,7 @@ def test_disagreement_widens_what_candidates_say() -> None:
 @pytest.mark.usefixtures("tiny")
 def test_disagreement_is_put_together_from_the_others(tmp_path: Path) -> None:
     board = cs.suite.score("disagreement", only=["linear-quadratic-1"], quick=True, workers=1, quiet=True)
-    assert {"disagreement", "polynomial:2", "polynomial:3", "fourier:200", "default"} == {*board.methods}
+    assert {"disagreement", "polynomial:2", "polynomial:3", "fourier:200", "closed form"} == {*board.methods}
     rates = {row.method: row.rate for row in board.rows if row.log == 1 and row.part == "main"}
     assert rates["disagreement"] == pytest.approx(
         np.median([rate for name, rate in rates.items() if name != "disagreement"])

@@ -51,25 +51,29 @@ class Part:
 
 BASE = Cell()
 LARGE = replace(BASE, rows=20_000)
-# Closed forms everywhere; learned methods and worlds on the base case; networks on one log of each shift.
+# Closed forms everywhere; the default, which takes seconds, on fewer logs; learned methods and worlds on the base case; networks
+# on one log of each shift.
 WHOLE = (
-    Part(BASE, {"closed": 50, "learned": 5, "network": 1, "world": 5}),
-    Part(LARGE, {"closed": 50, "world": 3}),
-    Part(BASE, {"closed": 10}, "all"),
-    Part(replace(BASE, shift="mild"), {"closed": 10, "network": 1, "world": 3}),
-    Part(replace(BASE, shift="strong"), {"closed": 10, "network": 1, "world": 3}),
-    Part(replace(BASE, trajectories=1), {"closed": 10}),
-    Part(replace(BASE, mixing="slow"), {"closed": 10}),
-    Part(replace(BASE, behavior="mixture"), {"closed": 10}),
-    Part(replace(BASE, behavior="sticky"), {"closed": 10}),
-    Part(replace(BASE, behavior="changed"), {"closed": 10}),
-    Part(replace(BASE, rows=2_000), {"closed": 10}),
+    Part(BASE, {"closed": 50, "default": 50, "learned": 5, "network": 1, "world": 5}),
+    Part(LARGE, {"closed": 50, "default": 10, "world": 3}),
+    Part(BASE, {"closed": 10, "default": 2}, "all"),
+    Part(replace(BASE, shift="mild"), {"closed": 10, "default": 10, "network": 1, "world": 3}),
+    Part(replace(BASE, shift="strong"), {"closed": 10, "default": 10, "network": 1, "world": 3}),
+    Part(replace(BASE, trajectories=1), {"closed": 10, "default": 5}),
+    Part(replace(BASE, mixing="slow"), {"closed": 10, "default": 5}),
+    Part(replace(BASE, behavior="mixture"), {"closed": 10, "default": 5}),
+    Part(replace(BASE, behavior="sticky"), {"closed": 10, "default": 5}),
+    Part(replace(BASE, behavior="changed"), {"closed": 10, "default": 5}),
+    Part(replace(BASE, rows=2_000), {"closed": 10, "default": 5}),
     Part(replace(BASE, rows=200_000), {"closed": 2}),
 )
 # A glance in minutes.
-QUICK = (Part(BASE, {"closed": 4}), Part(BASE, {"closed": 1}, "all"))
+QUICK = (Part(BASE, {"closed": 4, "default": 1}), Part(BASE, {"closed": 1}, "all"))
 # Robots take 400 µs a step: one log of each shift.
-ROBOTS = tuple(Part(replace(LARGE, shift=shift), {"closed": 1, "network": 1}) for shift in ("medium", "mild", "strong"))
+ROBOTS = tuple(
+    Part(replace(LARGE, shift=shift), {"closed": 1, "default": 1, "network": 1})
+    for shift in ("medium", "mild", "strong")
+)
 # Rows that are simulated together, as whole logs.
 _TOGETHER = 50_000
 

@@ -18,7 +18,7 @@ from cesaro.candidates import MOST_FEATURES, count_features
 from cesaro.data import Log
 from cesaro.errors import CesaroError, ClusterError, InputError, UserMemoryError
 from cesaro.estimators import DiffLSTD, registry
-from cesaro.evaluation import evaluate
+from cesaro.evaluation import Evaluation, evaluate
 from cesaro.fingerprints import fingerprint
 from cesaro.panel import CONFIDENCE, QUANTILE
 from cesaro.policies import Policy, python_file
@@ -29,7 +29,7 @@ VERDICTS = ("ok", "caution", "bad", "refused", "none", "skipped")
 # Maps that are drawn on, in the order of what they can express.
 MAPS = ("linear", "polynomial:2", "polynomial:3", "splines", "fourier:50", "fourier:200")
 # Those whose answers are put together where candidates disagree.
-TOGETHER = ("polynomial:2", "polynomial:3", "fourier:200", "default")
+TOGETHER = ("polynomial:2", "polynomial:3", "fourier:200", "closed form")
 # Settings of networks: one for all systems, as somebody who tunes nothing would take.
 WIDTHS, STEPS, BATCH, STEP_SIZE, TRACKING, DISCOUNT = (64, 64), 20_000, 256, 1e-3, 0.005, 0.99
 
@@ -67,7 +67,7 @@ class Method:
     """A row of the scoreboard.
 
     Attributes:
-        group: "closed" (a second or so), "learned" (ten), "network" and "world" (a minute).
+        group: "closed" (a second or so), "learned" (ten), "default", "network" and "world" (up to a minute).
         ask: the answer on a log for a policy, from a seed.
         kinds: of systems that it is for; feature maps are for numbers, and one label per state is all there is of labels.
         together: names of methods whose answers on a log are put together instead of asking anything.
@@ -101,7 +101,8 @@ class Method:
 def methods() -> dict[str, Method]:
     """Every candidate of today, by name."""
     found = [
-        Method("default", "closed", partial(_evaluated, "auto")),
+        Method("default", "default", _default),
+        Method("closed form", "closed", partial(_evaluated, "auto")),
         *(Method(name, "closed", partial(_map, name), _NUMBERS) for name in MAPS),
         Method("disagreement", "closed", _not_asked, _NUMBERS, TOGETHER),
         Method("log", "closed", _logged),
@@ -178,8 +179,16 @@ def _fitted(estimator: Any) -> Answer:
     return Answer(estimator.reward_rate_, low, high, estimator.standard_error_)
 
 
+def _default(log: Log, policy: Policy, seed: int) -> Answer:
+    """What users get who choose nothing."""
+    return _answer(evaluate(log, policy, effort="quick", random_state=seed, quiet=True))
+
+
 def _evaluated(method: str, log: Log, policy: Policy, seed: int) -> Answer:
-    found = evaluate(log, policy, method=method, random_state=seed, quiet=True)
+    return _answer(evaluate(log, policy, method=method, effort="none", random_state=seed, quiet=True))
+
+
+def _answer(found: Evaluation) -> Answer:
     low, high = found.interval(CONFIDENCE)
     return Answer(found.reward_rate, low, high, found.standard_error, found.verdict)
 

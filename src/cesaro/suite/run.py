@@ -66,8 +66,8 @@ def score(
     """Score estimators on systems whose answers are known.
 
     Args:
-        estimators: names of methods ("closed", "learned", "network" and "world" stand for groups, "all" for every one), or your
-            own: anything with `fit(log, policy)` and then `reward_rate_`, and where it has them `interval()` and
+        estimators: names of methods ("closed", "default", "learned", "network" and "world" stand for groups, "all" for every
+            one), or your own: anything with `fit(log, policy)` and then `reward_rate_`, and where it has them `interval()` and
             `standard_error_`; or a function that makes one. A dict gives names to your own; a list may mix both.
         only: names of systems, "robots" for all of these; None: all on the side but robots.
         exam: whether exam systems are scored as well as development systems. Look at them once, when everything is settled.
@@ -208,7 +208,7 @@ def command(config: Config) -> str:
 
 def _jobs(config: Config, asked: Mapping[str, Method]) -> dict[str, Callable[[], Arrays]]:
     """The longest first, but for logs so long that they would keep the others waiting."""
-    groups = ("world", "network", "learned", "closed")
+    groups = ("world", "network", "default", "learned", "closed")
     work = [
         (part, groups.index(method.group), name, method, first, count)
         for name in config.systems

@@ -244,7 +244,7 @@ def test_what_cannot_be_scored_is_refused(tmp_path: Path) -> None:
         cs.suite.score({"default": Mean}, quick=True)
     with pytest.raises(InputError, match="dosing is an exam system"):
         cs.suite.score("log", only=["dosing"], quick=True)
-    with pytest.raises(InputError, match=r"method must be one of default, linear.* Got 'nothing'"):
+    with pytest.raises(InputError, match=r"method must be one of default, closed form.* Got 'nothing'"):
         cs.suite.score("nothing", quick=True)
     with pytest.raises(InputError, match=r"estimator must have fit\(log, policy\)"):
         cs.suite.score([3], quick=True)

@@ -25,7 +25,7 @@ def suite(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="A method, a group (closed, default, learned, network, world), all, or your own as file.py:NAME; may be repeated.",
+            help="A method, a group (closed, default, learned, network, world), all, or your own: file.py:NAME; may be repeated.",
             show_default="closed",
         ),
     ] = None,

@@ -56,7 +56,8 @@ def test_pooling_by_hand() -> None:
     share = error**-2 / (error**-2 + 0.5**-2)
     value = share * first + (1 - share) * 3.0
     assert found.value == pytest.approx(value)
-    within = (share * error) ** 2 + ((1 - share) * 0.5) ** 2
+    one, other = share * error, (1 - share) * 0.5
+    within = one**2 + other**2 + one * other  # a correlation of one half
     between = share * (first - value) ** 2 + (1 - share) * (3.0 - value) ** 2
     assert found.error == pytest.approx(math.sqrt(within + between))
     assert found.weights == pytest.approx([0.8 * share, 0.2 * share, 1 - share])
@@ -65,9 +66,9 @@ def test_pooling_by_hand() -> None:
 
 
 def test_what_agrees_is_surer_than_what_does_not() -> None:
-    """Errors of one kind do not average out, those of two kinds do, and what they are apart enters in full."""
+    """Errors of one kind do not average out, those of two kinds do in part, and what they are apart enters in full."""
     assert pooled([1.0, 1.0], [0.1, 0.1], ["a", "a"]).error == pytest.approx(0.1)
-    assert pooled([1.0, 1.0], [0.1, 0.1], ["a", "b"]).error == pytest.approx(0.1 / math.sqrt(2))
+    assert pooled([1.0, 1.0], [0.1, 0.1], ["a", "b"]).error == pytest.approx(0.1 * math.sqrt(0.75))
     assert pooled([1.0, 3.0], [0.1, 0.1], ["a", "b"]).error > 1.0
 
 

@@ -35,6 +35,8 @@ Kind: TypeAlias = Literal["closed form", "world"]
 # Errors that are pooled are those of normal laws whose intervals are as wide at this level.
 CONFIDENCE = 0.95
 QUANTILE = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+# Of the errors of two kinds of answers, which come from the same rows.
+CORRELATION = 0.5
 # A world whose simulated log misses what the log earned by more than noise, and by more than the interval, has no vote.
 NOISE = 2.0
 # Draws from the posterior of a discrete log's process, and states up to which they take seconds.
@@ -115,7 +117,7 @@ def pooled(values: Sequence[float], errors: Sequence[float], kinds: Sequence[str
     """Average numbers by precision within kinds, and kinds by precision; what they differ by enters the error.
 
     Numbers of one kind come from the same rows in much the same way: their errors do not average out, and their average has the
-    average error. Errors of different kinds do.
+    average error. Errors of different kinds do in part (`CORRELATION`).
 
     Args:
         weights: taken instead of precisions; of numbers that were pooled before, such as the rates whose differences these are.
@@ -133,7 +135,9 @@ def pooled(values: Sequence[float], errors: Sequence[float], kinds: Sequence[str
         within[place] = rate, error, error**-2.0 if weights is None else precision.sum()
     total = within[:, 2] / within[:, 2].sum()
     value = float(total @ within[:, 0])
-    error = float(np.sqrt(total**2 @ within[:, 1] ** 2 + total @ (within[:, 0] - value) ** 2))
+    sizes = total * within[:, 1]
+    noise = (1 - CORRELATION) * float(sizes @ sizes) + CORRELATION * float(sizes.sum()) ** 2
+    error = float(np.sqrt(noise + total @ (within[:, 0] - value) ** 2))
     for place, kind in enumerate(dict.fromkeys(kinds)):
         shares[groups == kind] *= total[place]
     return Pooled(value, error, shares)

@@ -96,7 +96,8 @@ def test_kinds_lie_between_and_hulls_hold_both() -> None:
     one, other, between, both = (make(ONE) for make in (averaged, world, kinds, hull))
     share = other.standard_error**2 / (one.standard_error**2 + other.standard_error**2)
     assert between.rate == pytest.approx(share * one.rate + (1 - share) * other.rate)
-    within = (share * one.standard_error) ** 2 + ((1 - share) * other.standard_error) ** 2
+    both_sizes = share * one.standard_error, (1 - share) * other.standard_error
+    within = both_sizes[0] ** 2 + both_sizes[1] ** 2 + both_sizes[0] * both_sizes[1]  # a correlation of one half
     apart = share * (1 - share) * (one.rate - other.rate) ** 2
     assert _half(between) == pytest.approx(QUANTILE * math.sqrt(within + apart))
     assert (both.low, both.high) == (min(one.low, other.low), max(one.high, other.high))

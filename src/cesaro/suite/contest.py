@@ -12,7 +12,7 @@ import argparse
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from cesaro.data import Log, Transitions
 from cesaro.diagnostics.worlds import Residual
 from cesaro.errors import InputError
 from cesaro.files import read_values, write_values
-from cesaro.panel import QUANTILE
+from cesaro.panel import QUANTILE, pooled
 from cesaro.passes.prepare import Prepared
 from cesaro.progress import progress
 from cesaro.rehearsal import Rehearsal, rehearse
@@ -171,11 +171,7 @@ def median(one: Evidence) -> Answer:
 
 def averaged(one: Evidence) -> Answer:
     """A: closed forms averaged by their precision; their spread enters beside their standard errors, which do not average out."""
-    found = one.closed_forms
-    if not found:
-        return REFUSED
-    rate, within, between = _pooled(found)
-    return _answer(rate, QUANTILE * math.hypot(within, between))
+    return _pooled([(answer, "closed form") for answer in one.closed_forms])
 
 
 def world(one: Evidence) -> Answer:
@@ -193,23 +189,30 @@ def world(one: Evidence) -> Answer:
     return _answer(float(np.median(found.truths)), float(student.ppf(0.975, count - 1)) * error + proven)
 
 
-def kinds(one: Evidence, *, networks: bool = False) -> Answer:
-    """A between kinds: that average and B, and perhaps networks; by precision again, and what is between them enters."""
-    answers = [averaged(one), world(one), *([one.answers["last layer"]] if networks else [])]
-    found = [answer for answer in answers if answer.standard_error > 0]
-    if not found:
+def kinds(one: Evidence, *, networks: bool = False, members: int | None = None) -> Answer:
+    """A between kinds: closed forms and B, and perhaps networks; by precision again, and what is between them enters.
+
+    Args:
+        members: of the world, the first of those that were learned; None: all.
+    """
+    found = one.rehearsal
+    if members is not None and found is not None:
+        found = replace(found, truths=found.truths[:members], noise=found.noise[:members])
+    answers = [(answer, "closed form") for answer in one.closed_forms]
+    answers.append((world(one._replace(rehearsal=found)), "world"))
+    if networks:
+        answers.append((one.answers["last layer"], "network"))
+    return _pooled(answers)
+
+
+def _pooled(answers: Sequence[tuple[Answer, str]]) -> Answer:
+    able = [(answer, kind) for answer, kind in answers if answer.standard_error > 0]
+    if not able:
         return REFUSED
-    rate, _, between = _pooled(found)
-    precision = sum(answer.standard_error**-2.0 for answer in found)
-    return _answer(rate, QUANTILE * math.hypot(1 / math.sqrt(precision), between))
-
-
-def _pooled(answers: Sequence[Answer]) -> tuple[float, float, float]:
-    """The average by precision, the average of standard errors, and the deviation around it."""
-    rates, errors = np.array([(answer.rate, answer.standard_error) for answer in answers]).T
-    weights = errors**-2.0 / (errors**-2.0).sum()
-    rate = float(weights @ rates)
-    return rate, float(weights @ errors), math.sqrt(float(weights @ (rates - rate) ** 2))
+    found = pooled(
+        [answer.rate for answer, _ in able], [answer.standard_error for answer, _ in able], [kind for _, kind in able]
+    )
+    return _answer(found.value, QUANTILE * found.error)
 
 
 def hull(one: Evidence) -> Answer:
@@ -294,6 +297,7 @@ CONTESTANTS: dict[str, Callable[[Evidence], Answer]] = {
     "A median": median,
     "A average": averaged,
     "A kinds": kinds,
+    "A kinds, 10 members": partial(kinds, members=10),
     "A three kinds": partial(kinds, networks=True),
     "A hull": hull,
     "B world": world,

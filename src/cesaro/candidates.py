@@ -3,13 +3,14 @@
 import math
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cesaro.data import Log
+from cesaro.data import FeatureTransitions, Log, read
 from cesaro.data.values import Categories, Values
-from cesaro.errors import CesaroError
+from cesaro.errors import CesaroError, InputError
 from cesaro.estimators import DiffLSTD, registry
 
 # Maps of different families; one with more features than this, over all actions, takes minutes, and is left out.
@@ -76,3 +77,14 @@ def ask(make: Candidate, log: Log, policy: Any, seed: int) -> Answered:
             return Answered(math.nan, math.nan, str(error))
         except Exception as error:  # of an estimator of one's own
             return Answered(math.nan, math.nan, f"{type(error).__name__}: {error}")
+
+
+def as_log(log: Any) -> Log:
+    """The log that a question is about: as it was read, or read from a path as it is."""
+    if isinstance(log, Log):
+        return log
+    if isinstance(log, FeatureTransitions):
+        raise InputError("evaluate needs a log; ready features go to an estimator: cesaro.DiffLSTD().fit(data).")
+    if isinstance(log, str | Path):
+        return read(log)
+    raise InputError(f"log must be a Log, Transitions or a path. Got {type(log).__name__}; see cesaro.read.")

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from cesaro import __version__
+from cesaro.candidates import as_log
 from cesaro.errors import InputError
 from cesaro.estimators.run import Run
 from cesaro.evaluation import (
     Evaluation,
-    as_log,
     effort_of,
     evaluate,
     finding_rows,

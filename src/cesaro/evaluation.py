@@ -5,16 +5,16 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from pathlib import Path
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from cesaro import __version__
 from cesaro import panel as panels
+from cesaro.candidates import as_log
 from cesaro.checks import Array
-from cesaro.data import FeatureTransitions, Log, read
+from cesaro.data import Log, read
 from cesaro.diagnostics import Diagnostic, widened, worst
 from cesaro.diagnostics import panel as findings
 from cesaro.diagnostics.maps import AGREEMENT_OF_FEATURES
@@ -22,6 +22,7 @@ from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import registry
 from cesaro.estimators.base import Estimator
 from cesaro.features import OneHot
+from cesaro.files import plain
 from cesaro.inspection.evidence import are_costs, odd_labels
 from cesaro.lazy import pandas
 from cesaro.linear.methods import METHODS
@@ -31,6 +32,7 @@ from cesaro.passes.standard_errors import Estimate, check_confidence
 from cesaro.policies import Policy
 from cesaro.policies import policy as as_policy
 from cesaro.progress import stage
+from cesaro.rehearsal import Rehearsal, rehearse
 from cesaro.text import GIVE, Sentence, argument
 from cesaro.versions import run_info
 from cesaro.views import Views, views
@@ -90,6 +92,7 @@ class Evaluation:
         cost: the column of costs, where rewards are minus its entries (`cesaro.read(…, cost=…)`); None: the log holds rewards.
         effort: how much was asked beside the closed form.
         panel: what candidates of several kinds say, from which `target` comes; None where one was asked alone.
+        rehearsal: how closed forms do in worlds that were learned from the log, with effort "full"; None with less.
     """
 
     name: str
@@ -109,6 +112,7 @@ class Evaluation:
     cost: str | None = None
     effort: str = "none"
     panel: Panel | None = field(default=None, repr=False)
+    rehearsal: Rehearsal | None = field(default=None, repr=False)
 
     @property
     def reward_rate(self) -> float:
@@ -231,10 +235,10 @@ class Evaluation:
             "covers": self.covers,
             "verdict": self.verdict,
             "diagnostics": [entry.to_dict() for entry in self.diagnostics],
-            "settings": to_json(self.settings),
-            "log": to_json(self.log),
+            "settings": plain(self.settings),
+            "log": plain(self.log),
             "warnings": list(self.warnings),
-            "run": to_json(self.run),
+            "run": plain(self.run),
         }
 
     def _opinion(self, opinion: Opinion) -> dict[str, Any]:
@@ -273,7 +277,8 @@ def evaluate(
         trust: load policy files that run code: .joblib, .pkl, .zip.
         effort: "none": the closed form alone, at once, whose interval is about its limit; "quick": closed forms in several
             families of features and a learned world are asked as well, so that the interval aims at the true rate; "full": the
-            same with more members of the world. None: "quick" for the default method and features, and "none" for others.
+            same with more members of the world, and a rehearsal. None: "quick" for the default method and features, and "none"
+            for others.
         quiet: no progress bar.
         **settings: passed to the estimator (`ridge`, `dual_features`, `standard_errors`, `approximator`, `run`, …).
 
@@ -339,15 +344,25 @@ def trusted(answer: Evaluation, effort: str, world: Callable[[], World] | None =
             difference=widened(answer.difference, [found]),
             diagnostics=ordered([*answer.diagnostics, found]),
         )
-    panel = ask_panel(estimator, members=EFFORTS[effort], world=world, run=run)
+    shared = cache(partial(learned_world, answer, effort) if world is None else world)
+    panel = ask_panel(estimator, world=shared, run=run)
     kept = [entry for entry in answer.diagnostics if entry.name != AGREEMENT_OF_FEATURES.name]
+    found = [*kept, *findings.panel(panel.facts)]
+    rehearsal: Rehearsal | None = None
+    if effort == "full" and panel.opinions[-1].estimate is not None:
+        log, target = estimator.prepared_.log, estimator.prepared_.policy.given
+        rehearsal = rehearse(log, target, worlds=shared(), random_state=estimator.random_state, quiet=run.quiet)
+        found.append(
+            findings.rehearsed(len(rehearsal.truths), rehearsal.table[-1]["coverage_in_worlds"], rehearsal.summary)
+        )
     return replace(
         answer,
         effort=effort,
         panel=panel,
+        rehearsal=rehearsal,
         target=panel.estimate,
         difference=panel.against_log,
-        diagnostics=ordered([*kept, *findings.panel(panel.facts)]),
+        diagnostics=ordered(found),
     )
 
 
@@ -543,31 +558,8 @@ def reject_columns(settings: Mapping[str, Any]) -> None:
         )
 
 
-def as_log(log: Any) -> Log:
-    if isinstance(log, Log):
-        return log
-    if isinstance(log, FeatureTransitions):
-        raise InputError("evaluate needs a log; ready features go to an estimator: cesaro.DiffLSTD().fit(data).")
-    if isinstance(log, str | Path):
-        return read(log)
-    raise InputError(f"log must be a Log, Transitions or a path. Got {type(log).__name__}; see cesaro.read.")
-
-
 def to_numbers(estimate: Estimate, confidence: float, **more: float) -> dict[str, Any]:
     low, high = estimate.interval(confidence)
     numbers = {"value": estimate.value, "standard_error": estimate.standard_error, "low": low, "high": high}
     numbers |= {"widened_below": estimate.below, "widened_above": estimate.above, **more}
-    return {key: to_json(value) for key, value in numbers.items()}
-
-
-def to_json(value: Any) -> Any:
-    """Plain JSON values; what is not finite is None."""
-    if isinstance(value, Mapping):
-        return {str(key): to_json(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_json(entry) for entry in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    return {key: plain(value) for key, value in numbers.items()}

@@ -382,3 +382,16 @@ def _unpacked(value: Any, arrays: Arrays, make: Callable[[dict[str, Any]], Any] 
     if make is None:
         raise ValueError(f"an object {sorted(value)}")
     return make({key: _unpacked(part, arrays, make) for key, part in value.items()})
+
+
+def plain(value: Any) -> Any:
+    """Plain JSON values; what is not finite is None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

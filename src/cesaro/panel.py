@@ -191,13 +191,12 @@ def _pool(found: Sequence[tuple[Estimate, str, float]]) -> Pooled:
     return pooled([one.value for one in estimates], [equivalent(one) for one in estimates], kinds, weights)
 
 
-def ask_panel(base: DiffLSTD, *, members: int, world: Callable[[], World] | None = None, run: Run) -> Panel:
+def ask_panel(base: DiffLSTD, *, world: Callable[[], World], run: Run) -> Panel:
     """Ask other closed forms and a learned world what a fitted closed form was asked, and pool what they say.
 
     Args:
         base: fitted with the default features, on a log that is not discrete.
-        members: processes of the world that is learned.
-        world: gives a world that was learned from the same log, which several policies share; None: one is learned.
+        world: gives a world that was learned from the same log.
         run: how it is run.
     """
     log, target = base.prepared_.log, base.prepared_.policy
@@ -210,7 +209,7 @@ def ask_panel(base: DiffLSTD, *, members: int, world: Callable[[], World] | None
         with starting_jax():
             from cesaro.worlds.estimator import ask_world  # JAX takes a second to import
 
-        learned = learned_world(log, base.random_state, members, run) if world is None else world()
+        learned = world()
         found = ask_world(learned, target, base.random_state, quiet=run.quiet)
         opinions.append(_in_world(found, learned, base.behavior_))
     except InputError as error:

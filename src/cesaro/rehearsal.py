@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import checks
-from cesaro.candidates import Candidate, ask, closed_forms, named
+from cesaro.candidates import Candidate, as_log, ask, closed_forms, named
 from cesaro.checks import Array
 from cesaro.data import Log
 from cesaro.diagnostics.worlds import Residual
 from cesaro.errors import InputError
 from cesaro.estimators import registry
-from cesaro.evaluation import as_log, to_json
 from cesaro.features import build
+from cesaro.files import plain
 from cesaro.lazy import pandas
 from cesaro.panel import QUANTILE, Pooled, pooled
 from cesaro.policies import attach
@@ -151,9 +151,9 @@ class Rehearsal:
             "schema": SCHEMA,
             "summary": self.summary,
             "logged": self.logged,
-            "table": to_json(self.table),
-            "worlds": {name: to_json(getattr(self, name).tolist()) for name in arrays},
-            "residual": None if self.residual is None else to_json(asdict(self.residual)),
+            "table": plain(self.table),
+            "worlds": {name: plain(getattr(self, name).tolist()) for name in arrays},
+            "residual": None if self.residual is None else plain(asdict(self.residual)),
         }
 
     def plot(self) -> Any:

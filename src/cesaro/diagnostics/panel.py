@@ -18,6 +18,8 @@ WIDTH, ERRORS = 0.15, 5.0
 APART = 2.5
 # The part by which rare pairs widen an interval.
 WIDER = 0.25
+# Of 20 worlds, intervals that hold in 95 % of them hold in fewer than 16 once in 400 times.
+HELD = 0.8
 
 WIDTH_OF_INTERVAL = Check(
     "width of the interval",
@@ -42,7 +44,14 @@ RARE_PAIRS = Check(
     meaning="what rarely happened in the log decides about the rate",
     remedy="more rows where the target goes",
 )
-CHECKS = (WIDTH_OF_INTERVAL, AGREEMENT_OF_KINDS, RARE_PAIRS)
+REHEARSAL = Check(
+    "rehearsal",
+    number="share of worlds, learned from the log, in which the interval of closed forms held what the target earns there",
+    caution=f"below {percent(HELD)}",
+    meaning="closed forms are often wrong on systems like this one",
+    remedy="look at `cesaro rehearse`; more rows",
+)
+CHECKS = (WIDTH_OF_INTERVAL, AGREEMENT_OF_KINDS, RARE_PAIRS, REHEARSAL)
 
 
 @dataclass(frozen=True)
@@ -124,3 +133,13 @@ def rare_pairs(estimate: Estimate, rates: Array, confidence: float) -> Diagnosti
         "Collect more rows where the target goes.",
     )
     return replace(found, widens=(below, above))
+
+
+def rehearsed(worlds: int, held: float, summary: str) -> Diagnostic:
+    """Whether closed forms would have been right on systems like this one."""
+    return REHEARSAL.found(
+        held,
+        "ok" if held >= HELD or worlds < 10 else "caution",
+        summary,
+        "Closed forms err on systems like this one by more than they say; look at what each candidate says.",
+    )

@@ -329,35 +329,44 @@ def trusted(answer: Evaluation, effort: str, world: Callable[[], World] | None =
         world: gives a world that was learned from the same log, which several policies share; None: one is learned.
     """
     estimator: Any = answer.estimator
+    told = replace(answer, effort=effort)
     if answer.is_logged or estimator.facts_.spread == 0:
-        return replace(answer, effort=effort)
-    run = estimator._run()
+        return told
     if isinstance(estimator.prepared_.map, OneHot):
-        rates = rates_allowed(estimator, quiet=run.quiet)
-        if rates is None:
-            return replace(answer, effort=effort)
-        found = findings.rare_pairs(estimator.estimate_, rates, CONFIDENCE)
-        return replace(
-            answer,
-            effort=effort,
-            target=widened(answer.target, [found]),
-            difference=widened(answer.difference, [found]),
-            diagnostics=ordered([*answer.diagnostics, found]),
-        )
-    shared = cache(partial(learned_world, answer, effort) if world is None else world)
-    panel = ask_panel(estimator, world=shared, run=run)
-    kept = [entry for entry in answer.diagnostics if entry.name != AGREEMENT_OF_FEATURES.name]
-    found = [*kept, *findings.panel(panel.facts)]
-    rehearsal: Rehearsal | None = None
-    if effort == "full" and panel.opinions[-1].estimate is not None:
-        log, target = estimator.prepared_.log, estimator.prepared_.policy.given
-        rehearsal = rehearse(log, target, worlds=shared(), random_state=estimator.random_state, quiet=run.quiet)
-        found.append(
-            findings.rehearsed(len(rehearsal.truths), rehearsal.table[-1]["coverage_in_worlds"], rehearsal.summary)
-        )
+        return _with_rare_pairs(told)
+    return _by_panel(told, cache(partial(learned_world, answer, effort) if world is None else world))
+
+
+def _with_rare_pairs(answer: Evaluation) -> Evaluation:
+    """The answer on a discrete log, whose interval holds what pairs leave open that were seen rarely."""
+    estimator: Any = answer.estimator
+    rates = rates_allowed(estimator, quiet=estimator._run().quiet)
+    if rates is None:
+        return answer
+    found = findings.rare_pairs(estimator.estimate_, rates, CONFIDENCE)
     return replace(
         answer,
-        effort=effort,
+        target=widened(answer.target, [found]),
+        difference=widened(answer.difference, [found]),
+        diagnostics=ordered([*answer.diagnostics, found]),
+    )
+
+
+def _by_panel(answer: Evaluation, world: Callable[[], World]) -> Evaluation:
+    """The answer of candidates of several kinds; the closed form's own stays its `limit`."""
+    estimator: Any = answer.estimator
+    run = estimator._run()
+    panel = ask_panel(estimator, world=world, run=run)
+    found = [entry for entry in answer.diagnostics if entry.name != AGREEMENT_OF_FEATURES.name]
+    found += findings.panel(panel.facts)
+    rehearsal: Rehearsal | None = None
+    if answer.effort == "full" and panel.opinions[-1].estimate is not None:
+        log, target = estimator.prepared_.log, estimator.prepared_.policy.given
+        rehearsal = rehearse(log, target, worlds=world(), random_state=estimator.random_state, quiet=run.quiet)
+        held = rehearsal.table[-1]["coverage_in_worlds"]
+        found.append(findings.rehearsed(len(rehearsal.truths), held, rehearsal.summary))
+    return replace(
+        answer,
         panel=panel,
         rehearsal=rehearsal,
         target=panel.estimate,

@@ -168,7 +168,7 @@ class Evaluation:
     @cached_property
     def views(self) -> Views:
         """What pictures show: stretches of the log, values by state, where the target gains, actions, leverage, rollouts."""
-        return views(self.estimator)
+        return views(self.estimator, self.estimator.rates_ if self.panel is None else self.panel.rates)
 
     def plot(self, kind: str = "rates") -> Any:
         """A matplotlib figure, which a notebook shows and `savefig` writes.
@@ -176,8 +176,8 @@ class Evaluation:
         Args:
             kind: "rates" (with intervals), "reward" (over time, with both rates), "values" (by state), "gains" (where the target
                 gains and loses), "influence" (of stretches of the log) or "support" (the target's actions against the log's);
-                with `method="world"` and a log that is not discrete also "rollouts" (what the target earns in every learned
-                world) and "occupancy" (where it goes there, beside the log).
+                where a world was learned also "candidates" (what each says by itself), "rollouts" (what the target earns in
+                every learned world) and "occupancy" (where it goes there, beside the log).
         """
         from cesaro.report.pictures import plot
 

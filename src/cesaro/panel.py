@@ -30,6 +30,7 @@ from cesaro.worlds import World
 
 if TYPE_CHECKING:
     from cesaro.worlds.estimator import WorldAnswer
+    from cesaro.worlds.process import Rates
 
 Kind: TypeAlias = Literal["closed form", "world"]
 # Errors that are pooled are those of normal laws whose intervals are as wide at this level.
@@ -93,6 +94,14 @@ def _by_members(value: float, differences: Array, proven: float) -> Estimate:
     return Estimate(value, error, count - 1.0, proven, proven)
 
 
+class Parts(NamedTuple):
+    """Shares of a variance."""
+
+    noise: float
+    features: float
+    kinds: float
+
+
 @dataclass(frozen=True)
 class Pooled:
     """Several numbers as one.
@@ -101,11 +110,13 @@ class Pooled:
         value: the average by weights.
         error: the standard error of a normal law whose interval is as wide.
         weights: of the numbers, which add up to one.
+        parts: what the error comes from.
     """
 
     value: float
     error: float
     weights: Array
+    parts: Parts
 
     @property
     def estimate(self) -> Estimate:
@@ -123,24 +134,31 @@ def pooled(values: Sequence[float], errors: Sequence[float], kinds: Sequence[str
         weights: taken instead of precisions; of numbers that were pooled before, such as the rates whose differences these are.
     """
     rates, sizes, groups = np.asarray(values, float), np.asarray(errors, float), np.asarray(kinds)
-    within = np.empty((len(np.unique(groups)), 3))
-    shares = np.zeros(len(rates))
-    for place, kind in enumerate(dict.fromkeys(kinds)):
+    names, shares = list(dict.fromkeys(kinds)), np.zeros(len(rates))
+    value, noise, spread, weight = np.empty((4, len(names)))
+    for place, kind in enumerate(names):
         own = groups == kind
         precision = sizes[own] ** -2.0 if weights is None else np.asarray(weights, float)[own]
-        share = precision / precision.sum()
-        shares[own] = share
-        rate = float(share @ rates[own])
-        error = float(np.hypot(share @ sizes[own], np.sqrt(share @ (rates[own] - rate) ** 2)))
-        within[place] = rate, error, error**-2.0 if weights is None else precision.sum()
-    total = within[:, 2] / within[:, 2].sum()
-    value = float(total @ within[:, 0])
-    sizes = total * within[:, 1]
-    noise = (1 - CORRELATION) * float(sizes @ sizes) + CORRELATION * float(sizes.sum()) ** 2
-    error = float(np.sqrt(noise + total @ (within[:, 0] - value) ** 2))
-    for place, kind in enumerate(dict.fromkeys(kinds)):
+        shares[own] = precision / precision.sum()
+        value[place] = shares[own] @ rates[own]
+        noise[place], spread[place] = shares[own] @ sizes[own], shares[own] @ (rates[own] - value[place]) ** 2
+        weight[place] = 1 / (noise[place] ** 2 + spread[place]) if weights is None else precision.sum()
+    total = weight / weight.sum()
+    mean = float(total @ value)
+    within = _variance(total, np.sqrt(noise**2 + spread))
+    between = float(total @ (value - mean) ** 2)
+    features = within * float(total @ spread) / float(total @ (noise**2 + spread))
+    variance = within + between
+    for place, kind in enumerate(names):
         shares[groups == kind] *= total[place]
-    return Pooled(value, error, shares)
+    parts = Parts((within - features) / variance, features / variance, between / variance)
+    return Pooled(mean, float(np.sqrt(variance)), shares, parts)
+
+
+def _variance(weights: Array, errors: Array) -> float:
+    """Of a weighted sum of numbers whose errors are correlated."""
+    sizes = weights * errors
+    return float((1 - CORRELATION) * sizes @ sizes + CORRELATION * sizes.sum() ** 2)
 
 
 def equivalent(estimate: Estimate) -> float:
@@ -157,13 +175,17 @@ class Panel:
         opinions: those that have a vote with their weights, and the others with the reason.
         estimate: of the rate: what they say together.
         against_log: of the difference from what the log earned.
+        parts: of the variance behind the interval: noise of the log, features that differ, kinds that differ; they add up to one.
         facts: for findings.
+        rates: of the target in the learned world; None where there is none.
     """
 
     opinions: tuple[Opinion, ...]
     estimate: Estimate
     against_log: Estimate
+    parts: Parts
     facts: PanelFacts
+    rates: "Rates | None" = field(default=None, repr=False)
 
     @property
     def voting(self) -> list[Opinion]:
@@ -214,7 +236,8 @@ def ask_panel(base: DiffLSTD, *, world: Callable[[], World], run: Run) -> Panel:
         opinions.append(_in_world(found, learned, base.behavior_))
     except InputError as error:
         opinions.append(Opinion("world", "world", None, note=str(error)))
-    return _together(opinions, base.behavior_, None if found is None else found.facts)
+    panel = _together(opinions, base.behavior_, None if found is None else found.facts)
+    return panel if found is None else replace(panel, rates=found.rates)
 
 
 def _together(opinions: list[Opinion], logged: Estimate, facts: WorldFacts | None) -> Panel:
@@ -234,6 +257,7 @@ def _together(opinions: list[Opinion], logged: Estimate, facts: WorldFacts | Non
         tuple(opinions),
         found.estimate,
         against_log,
+        found.parts,
         PanelFacts(
             target=found.estimate,
             difference=against_log,

@@ -205,13 +205,17 @@ class Views:
     occupancy: tuple[Shares, ...] = ()
 
 
-def views(estimator: Estimator) -> Views:
-    """What can be shown of a fitted estimator."""
-    found = _views(estimator)
+def views(estimator: Estimator, rates: Rates | None = None) -> Views:
+    """What can be shown of a fitted estimator.
+
+    Args:
+        rates: of the target in a learned world, if it was run there.
+    """
+    found = _views(estimator, rates)
     return _no_gains(found) if estimator.facts_.spread == 0 else found
 
 
-def _views(estimator: Estimator) -> Views:
+def _views(estimator: Estimator, rates: Rates | None) -> Views:
     subject = replace(estimator.subject_, most=MOST_ROWS)
     over_time = _over_time(subject)
     policy = subject.prepared.policy
@@ -226,17 +230,9 @@ def _views(estimator: Estimator) -> Views:
     else:
         along, shares_of, total = _along(estimator, subject, policy)
         found = Views(over_time, None, along, _bin_places(along), total, shares_of, leverage)
-    return found if estimator.kind != "world" else _with_world(found, estimator, subject)
-
-
-def _with_world(views: Views, estimator: Estimator, subject: Subject) -> Views:
-    from cesaro.worlds.estimator import WorldRate  # JAX takes a second to import
-
-    assert isinstance(estimator, WorldRate)
-    rates = estimator.rates_
-    if rates.seen is None:
-        return views
-    return replace(views, rollouts=_rollouts(rates, subject), occupancy=_occupancy(rates.seen[0], subject))
+    if rates is None or rates.seen is None:
+        return found
+    return replace(found, rollouts=_rollouts(rates, subject), occupancy=_occupancy(rates.seen[0], subject))
 
 
 def _rollouts(rates: Rates, subject: Subject) -> Rollouts:

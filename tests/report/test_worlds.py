@@ -141,7 +141,7 @@ def test_answers_without_rollouts_say_why() -> None:
     for kind in OF_WORLDS:
         for answer, why in (
             (exact, "the log is discrete, and its world's rate is exact"),
-            (closed, "the method 'world' alone runs the target"),
+            (closed, "the target was run in no learned world"),
             (logged, "the policy is the log itself"),
         ):
             with pytest.raises(cs.InputError, match=f"^There is no picture of {kind}: {why}; take kind='rates'.$"):

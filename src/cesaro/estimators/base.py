@@ -36,9 +36,11 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
         standard_error_: of it, from the influence series; NaN for methods that have none.
         sampling_: the formula of the standard error, and why.
         features_: the features that were used, in words.
+        rates_: what the target earns in a learned world; None where it was run in none.
     """
 
     kind: Kind = "closed form"
+    rates_: Any = None
     run: Run | None
     checkpoint: str | os.PathLike[str] | None
     engine: str

@@ -130,13 +130,13 @@ def _evaluation(evaluation: Evaluation, drawn: Sequence[Picture]) -> dict[str, A
     return {
         "answer": {
             "title": title,
-            "sentences": list(words.sentences(evaluation)),
+            "sentences": [*words.sentences(evaluation), *filter(None, (words.panel_sentence(evaluation),))],
             "warnings": list(words.warnings_of([evaluation])),
             "verdict": verdict,
             "verdict_words": _VERDICT_WORDS[verdict],
             "ranking": [],
             "cards": list(_cards(evaluation)),
-            "covers": evaluation.covers,
+            "covers": " ".join(filter(None, (evaluation.covers, words.shrink_sentence(evaluation)))),
             "pictures": [_shown(picture, prefix) for picture in drawn],
         }
     }

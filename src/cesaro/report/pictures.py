@@ -82,8 +82,8 @@ def _missing(evaluation: Evaluation, kind: str) -> str:
         return "the policy is the log itself"
     if kind == "candidates":
         return "one candidate was asked alone"
-    if kind in OF_WORLDS and evaluation.estimator.kind != "world":
-        return "the method 'world' alone runs the target"
+    if kind in OF_WORLDS and evaluation.panel is None and evaluation.estimator.kind != "world":
+        return "the target was run in no learned world"
     if kind in ("gains", "influence", "rollouts") and evaluation.estimator.facts_.spread == 0:
         return "all rewards are equal"
     if kind not in OF_WORLDS:

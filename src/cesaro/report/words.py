@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from cesaro.comparison import Comparison
 from cesaro.evaluation import Evaluation
 from cesaro.passes.standard_errors import Estimate
+from cesaro.views import Shares
 
 Said = TypeVar("Said")
 
@@ -91,6 +92,37 @@ def panel_sentence(evaluation: Evaluation) -> str:
     silent = [candidate_name(one.name) for one in panel.opinions if one.weight == 0]
     rest = f" Without a vote: {', '.join(silent)}." if silent else ""
     return f"{len(rates)} answers of {len({one.kind for one in panel.voting})} kinds go from {low} to {high}.{rest}"
+
+
+def shrink_sentence(evaluation: Evaluation) -> str:
+    """What the interval's width comes from, and what would make it smaller."""
+    panel = evaluation.panel
+    if panel is None:
+        return ""
+    largest = max(panel.parts)
+    where = _more_often(evaluation.views.actions)
+    if largest == panel.parts.noise:
+        said = "noise of the log: about four times as many rows would halve it"
+    elif largest == panel.parts.kinds:
+        said = "what the closed forms and the learned process are apart: more rows where the target goes would tell who is right"
+    else:
+        said = "what features of different families are apart: more rows where the target goes would tell which suit the system"
+    return f"Most of the interval's width is {said}{where}."
+
+
+def _more_often(actions: Sequence[Shares]) -> str:
+    """The actions that the target takes more often than the log, as far as these are labels."""
+    for one in actions:
+        if one.labels is None:
+            continue
+        place = max(range(len(one.labels)), key=lambda k: float(one.target[k] - one.logged[k]))
+        logged, target = float(one.logged[place]), float(one.target[place])
+        if target > logged:
+            return (
+                f", above all rows with {one.name} '{one.labels[place]}' ({share_text(target)} of what the target does, "
+                f"{share_text(logged)} of the log)"
+            )
+    return ""
 
 
 def outcome(evaluation: Evaluation) -> str:

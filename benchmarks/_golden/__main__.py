@@ -49,7 +49,9 @@ def main() -> None:
     found = Path(cs.__file__).resolve().parent
     if found.parent != given.source.resolve():
         sys.exit(f"error: cesaro comes from {found}, and not from {given.source}")
-    vars(import_module("cesaro.evaluation"))["DEFAULT_EFFORT"] = "none"  # answers of one estimator, the same in every tree
+    vars(import_module("cesaro.evaluation"))["DEFAULT_EFFORT"] = (
+        "none"  # answers of one estimator, the same in every tree
+    )
     out = given.out.resolve()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, a shell lets processes ignore it
     start = time.perf_counter()

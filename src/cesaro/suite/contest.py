@@ -1,23 +1,25 @@
 """The contest: which construction of an interval holds the truth?
 
     python -m cesaro.suite.contest collect [--only SYSTEM …] [--rows N] [--shift S …] [--logs N] [--workers N] --out FOLDER
-    python -m cesaro.suite.contest judge FOLDER … [--beside BOARD …]
+    python -m cesaro.suite.contest judge FOLDER … [--out FOLDER]
 
 `collect` rehearses the suite's own logs of a kind, one file each, and goes on where it was interrupted. `judge` asks every
-contestant about what was collected, which takes a minute, and prints the suite's scores. Exam systems are collected once, with
-`--exam`.
+contestant about what was collected, which takes a minute, and prints who holds the truth, and at what width; `--out` writes that
+as a table, with every answer and a picture. Exam systems are collected once, with `--exam`.
 """
 
 import argparse
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, fields, replace
 from functools import lru_cache, partial
+from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.stats import binomtest
 from scipy.stats import t as student
 
 from cesaro import __version__
@@ -31,15 +33,20 @@ from cesaro.panel import QUANTILE, pooled
 from cesaro.passes.prepare import Prepared
 from cesaro.progress import progress
 from cesaro.rehearsal import Rehearsal, rehearse
-from cesaro.suite import design, show
+from cesaro.report import style
+from cesaro.reproduce import study
+from cesaro.suite import design
 from cesaro.suite.design import Cell
 from cesaro.suite.methods import Answer, disagreement, methods
-from cesaro.suite.run import about, logs_of, seed_of, together
-from cesaro.suite.scoreboard import Row, Scoreboard
+from cesaro.suite.run import about, logs_of, seed_of
+from cesaro.suite.scoreboard import SIDES, Row, Scoreboard
 from cesaro.suite.system import BEHAVIORS, RELEASE, SHIFTS
 from cesaro.suite.systems import SYSTEMS, kind_of
 from cesaro.worlds import World
 from cesaro.worlds.estimator import MEDIAN
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 SCHEMA = "cesaro-contest/5"
 WORLDS = 20
@@ -307,12 +314,10 @@ CONTESTANTS: dict[str, Callable[[Evidence], Answer]] = {
 }
 
 
-def board(folders: Iterable[Path], beside: Iterable[Path] = ()) -> Scoreboard:
-    """All contestants, and every candidate alone, on what was collected; and what boards of the suite have of the same logs."""
+def board(folders: Iterable[Path]) -> Scoreboard:
+    """All contestants, and every candidate alone, on what was collected."""
     files = [file for folder in folders for file in sorted(folder.glob("*.npz"))]
-    rows = [row for file in files for one in read(file) for row in _rows(one)]
-    earlier = [row for folder in beside for row in Scoreboard.read(folder).rows]
-    return Scoreboard.of(together(rows, earlier))
+    return Scoreboard.of(row for file in files for one in read(file) for row in _rows(one))
 
 
 def _rows(one: Evidence) -> Iterator[Row]:
@@ -332,6 +337,221 @@ def _rows(one: Evidence) -> Iterator[Row]:
             seconds=math.nan,
             megabytes=math.nan,
         )
+
+
+# Who is judged, by what.
+
+# Baselines: the fixed map that does best on development, and the immediate answer.
+FIXED, IMMEDIATE = "only polynomial:3", "closed form"
+RESAMPLED = 2_000
+
+
+class Standing(NamedTuple):
+    """How a contestant did on the systems of a side, with logs of one kind.
+
+    Attributes:
+        coverage: mean over systems of the share of logs whose interval holds the truth; `low` and `high` bound that of all logs.
+        least: on the system where it is least.
+        score: interval score, in scales, geometric mean over systems; `ratio` divides it by that of the fixed map, with bounds
+            from logs that are drawn again.
+        error: root mean square error, in scales, likewise; `excess` divides it by that of the best single candidate of each
+            system, and `gain` by that of the immediate answer, with bounds.
+        width: the largest half width over systems, in half widths that the best candidate's error would need.
+        correlation: of ranks over targets; nan where one target was asked.
+    """
+
+    method: str
+    coverage: float
+    low: float
+    high: float
+    least: float
+    score: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    error: float
+    excess: float
+    gain: float
+    gain_low: float
+    gain_high: float
+    width: float
+    correlation: float
+
+
+def standings(judged: Scoreboard, cell: Cell) -> list[Standing]:
+    """Every contestant on one side."""
+    answers: dict[tuple[str, str], dict[int, Row]] = {}
+    for row in judged.rows:
+        if row.cell == cell and row.part == "main" and row.is_apart:
+            answers.setdefault((row.method, row.system), {})[row.log] = row
+    methods = [method for method in judged.methods if any(name == method for name, _ in answers)]
+    systems = list(dict.fromkeys(system for _, system in answers))
+    singles = [method for method in methods if method.startswith("only ") or method == "B world"]
+    errors = {key: _rms([row.error for row in rows.values()]) for key, rows in answers.items()}
+    best = {system: float(np.nanmin([errors[method, system] for method in singles])) for system in systems}
+    found = []
+    for method in methods:
+        mine = [answers[method, system] for system in systems]
+        held = [[row.covers for row in rows.values()] for rows in mine]
+        shares = [float(np.mean(one)) for one in held]
+        bounds = binomtest(sum(map(sum, held)), sum(map(len, held))).proportion_ci()
+        widths = [_middle(np.median, [row.half_width for row in rows.values()]) for rows in mine]
+        scores = [_middle(np.mean, [row.interval_score for row in rows.values()]) for rows in mine]
+        ranks = [one.correlation for system in systems if (one := judged.ranks(method, system, cell)) is not None]
+        found.append(
+            Standing(
+                method,
+                float(np.mean(shares)),
+                bounds.low,
+                bounds.high,
+                min(shares),
+                _geometric(scores),
+                *_compared(answers, method, FIXED, systems, lambda row: row.interval_score),
+                _geometric([errors[method, system] for system in systems]),
+                _geometric([errors[method, system] / best[system] for system in systems]),
+                *_compared(answers, method, IMMEDIATE, systems, lambda row: row.error**2, root=2),
+                max(width / (QUANTILE * best[system]) for width, system in zip(widths, systems)),
+                float(np.mean(ranks)) if ranks else math.nan,
+            )
+        )
+    return found
+
+
+def _compared(
+    answers: Mapping[tuple[str, str], Mapping[int, Row]],
+    method: str,
+    other: str,
+    systems: Sequence[str],
+    what: Callable[[Row], float],
+    root: int = 1,
+) -> tuple[float, float, float]:
+    """The geometric mean over systems of a method's mean over another's, on the logs of both, with bounds by resampled logs."""
+    pairs = []
+    for system in systems:
+        mine, theirs = answers[method, system], answers.get((other, system), {})
+        both = [(what(mine[log]), what(theirs[log])) for log in mine if log in theirs]
+        pairs.append(np.array([pair for pair in both if np.isfinite(pair).all()]).reshape(-1, 2))
+    if not all(map(len, pairs)):
+        return math.nan, math.nan, math.nan
+    rng = np.random.default_rng(0)
+    drawn = np.zeros(RESAMPLED)
+    value = 0.0
+    for pair in pairs:
+        value += float(np.log(pair.mean(axis=0)) @ [1, -1]) / len(pairs)
+        means = pair[rng.integers(len(pair), size=(RESAMPLED, len(pair)))].mean(axis=1)
+        drawn += np.log(means[:, 0] / means[:, 1]) / len(pairs)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return tuple(float(np.exp(one / root)) for one in (value, low, high))  # type: ignore[return-value] # it has three
+
+
+def _middle(of: Callable[[list[float]], Any], values: Sequence[float]) -> float:
+    """Of the values that there are."""
+    kept = [value for value in values if math.isfinite(value)]
+    return float(of(kept)) if kept else math.nan
+
+
+def _rms(values: Sequence[float]) -> float:
+    return math.sqrt(_middle(np.mean, [value**2 for value in values]))
+
+
+def _geometric(values: Sequence[float]) -> float:
+    return float(np.exp(np.mean(np.log(values)))) if np.all(np.asarray(values) > 0) else math.nan
+
+
+def text(judged: Scoreboard, width: int = 150) -> str:
+    """A table per side and kind of logs."""
+    from rich.console import Console
+
+    console = Console(file=StringIO(), width=width)
+    for side in judged.sides:
+        part = judged.on_side(side)
+        for cell in part.cells:
+            console.print(_table(part, side, cell))
+            console.print()
+    written: str = console.file.getvalue()  # type: ignore[attr-defined] # it is a StringIO
+    return written.rstrip()
+
+
+def _table(part: Scoreboard, side: str, cell: Cell) -> "Table":
+    logs = len({(row.system, row.log) for row in part.rows if row.cell == cell})
+    table = study.plain_table(f"{side}: {len(part.systems)} systems, {logs} logs of {cell.rows:,} rows ({cell.label})")
+    heads = (
+        "contestant",
+        "coverage",
+        "bounds",
+        "least",
+        "score",
+        "of fixed map",
+        "error",
+        "of best",
+        "of immediate",
+        "width",
+    )
+    for name in (*heads, "rank"):
+        table.add_column(name, justify="left" if name == "contestant" else "right", no_wrap=True)
+    for one in standings(part, cell):
+        table.add_row(
+            one.method,
+            f"{one.coverage:.1%}",
+            f"{one.low:.0%}–{one.high:.0%}",
+            f"{one.least:.0%}",
+            f"{one.score:.2f}",
+            f"{one.ratio:.2f} ({one.ratio_low:.2f}–{one.ratio_high:.2f})",
+            f"{one.error:.3f}",
+            f"{one.excess:.2f}",
+            f"{one.gain:.2f} ({one.gain_low:.2f}–{one.gain_high:.2f})",
+            f"{one.width:.1f}",
+            "" if math.isnan(one.correlation) else f"{one.correlation:.2f}",
+        )
+    return table
+
+
+def picture(judged: Scoreboard, cell: Cell) -> Any:
+    """Coverage and interval score of every contestant: a dot per system, a line for the mean; development and exam beside it."""
+    methods = [*CONTESTANTS, "D kernel Bellman", FIXED, IMMEDIATE]
+    with style.drawing():
+        figure = style.figure(9, 0.8 + 0.36 * len(methods))
+        left, right = figure.subplots(1, 2, sharey=True)
+        for shift, (side, color) in enumerate(zip(SIDES, (style.TARGET, style.LOSS))):
+            if side not in judged.sides:
+                continue
+            part = judged.on_side(side)
+            for place, method in enumerate(methods):
+                scores = [one for name in part.systems if (one := part.score(method, name, cell)) is not None]
+                at = place + 0.3 * shift - 0.15
+                for axes, found in (
+                    (left, [one.coverage for one in scores]),
+                    (right, [one.interval_score for one in scores if one.interval_score > 0]),
+                ):
+                    axes.plot(found, [at] * len(found), "o", color=color, markersize=4, alpha=0.5)
+                    if found:
+                        middle = float(np.mean(found)) if axes is left else _geometric(found)
+                        named = side if place == 0 and axes is left else None
+                        axes.plot([middle], [at], "|", color=color, markersize=12, markeredgewidth=2.5, label=named)
+        left.axvline(0.95, color=style.INK, linewidth=0.8, linestyle="--", zorder=0)
+        left.set(xlabel="share of intervals that hold the truth", xlim=(-0.03, 1.03), ylim=(len(methods) - 0.4, -0.7))
+        left.set_yticks(range(len(methods)), methods, fontsize=9)
+        right.set(xscale="log", xlabel="interval score, in scales: less is better")
+        for axes in (left, right):
+            style.clean(axes, grid="x")
+        figure.legend(loc="outside upper center", ncols=2)
+    return figure
+
+
+def write(judged: Scoreboard, out: Path) -> None:
+    """All answers, the standings as a table, and a picture of the base case."""
+    out.mkdir(parents=True, exist_ok=True)
+    rows = judged.table()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    study.write_csv(out / "answers.csv", names, ([row.get(name) for name in names] for row in rows))
+    placed = [
+        (side, cell.rows, cell.label, *one)
+        for side in judged.sides
+        for cell in judged.on_side(side).cells
+        for one in standings(judged.on_side(side), cell)
+    ]
+    study.write_csv(out / "standings.csv", ("side", "rows", "logs_of", *Standing._fields), placed)
+    style.save_png(picture(judged, design.BASE), out / "contest.png")
 
 
 def _collect(given: argparse.Namespace) -> None:
@@ -382,12 +602,15 @@ def main() -> None:
     collect.add_argument("--out", type=Path, required=True)
     judge = parts.add_parser("judge")
     judge.add_argument("folders", nargs="+", type=Path)
-    judge.add_argument("--beside", nargs="*", type=Path, default=[], help="boards of the suite")
+    judge.add_argument("--out", type=Path, help="a folder for the table, every answer and a picture")
     given = parser.parse_args()
     if given.part == "collect":
         _collect(given)
-    else:
-        print(show.text(board(given.folders, given.beside), 140))
+        return
+    judged = board(given.folders)
+    print(text(judged))
+    if given.out is not None:
+        write(judged, given.out)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -218,7 +218,9 @@ def _logged(log: Log, policy: Policy, seed: int) -> Answer:
     return _fitted(DiffLSTD(quiet=True).fit(log, "logged"))
 
 
+@lru_cache(1)
 def _networks(log: Log, policy: Policy, seed: int) -> Any:
+    """Trained once for the methods that are asked about a log one after the other."""
     from cesaro.approximators import MLP
     from cesaro.estimators.learned import Learned
 

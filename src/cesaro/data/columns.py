@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cesaro.checks import LARGEST
-from cesaro.data.misfits import nearly_numbers
+from cesaro.data.texts import nearly_numbers
 from cesaro.errors import InputError
 from cesaro.text import GIVE, Sentence, Wording, argument, option, switch, visible
 

@@ -26,7 +26,7 @@ from cesaro.data.columns import (
     unwrapped,
     wide,
 )
-from cesaro.data.misfits import nearly_times
+from cesaro.data.texts import nearly_times
 
 _UNITED = 1 << 16  # labels gathered before their union is made
 

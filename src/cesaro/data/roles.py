@@ -1,15 +1,24 @@
-"""Which column plays which part: given by name, or found by a default name where there is no doubt."""
+"""Which column plays which part, and as what it is read.
+
+`find_roles` takes columns that are given by name, or finds them by a usual name where there is no doubt; `describe` decides from
+the columns' types whether they hold numbers or labels.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from cesaro.data.names import folded
+import pyarrow as pa
+
+from cesaro.data.columns import basic_type, is_list, is_number, is_text, kind_argument
+from cesaro.data.settings import BOUNDS, Settings
+from cesaro.data.values import Form
 from cesaro.errors import InputError
 from cesaro.text import GIVE, Sentence, Wording, argument, nearest, option, visible
 
 Given = str | Sequence[str] | Literal[False] | None
+Kind = Literal["number", "category"]
 
 # Names that stand for a role where the caller gives none. Where they do not suffice, case, spaces, underscores and
 # hyphens do not count.
@@ -31,6 +40,7 @@ PREFIXED = ("observation", "action", "next_observation")
 # Names that could mean something else: said, never taken.
 DONE = ("done", "dones")
 WEIGHTS = ("weight", "weights")
+SEPARATORS = re.compile(r"[ \u00a0_\-.]+")
 
 
 def is_chosen(name: str, names: Sequence[str]) -> bool:
@@ -48,6 +58,8 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Roles:
+    """The columns of every role; None where the log has none."""
+
     observation: Chosen
     action: Chosen
     reward: str
@@ -66,6 +78,12 @@ class Roles:
             if value is not None:
                 found.append((role, value.columns if isinstance(value, Chosen) else (value,)))
         return found
+
+    @property
+    def structural(self) -> list[str]:
+        """The columns that say which rows belong together, and in which order; one may have two roles."""
+        columns = (self.trajectory, self.time, self.terminated, self.truncated)
+        return [column for column in columns if column is not None]
 
     def columns(self) -> list[str]:
         """Every column in use, once."""
@@ -431,3 +449,138 @@ def check_kinds(log: str, kinds: Mapping[str, Any] | None, roles: Roles) -> dict
             )
         result.update({column: str(kind) for column in columns})
     return result
+
+
+def folded(name: str) -> str:
+    """The name in small letters, without spaces, underscores, hyphens and points.
+
+    Example:
+        >>> from cesaro.data.roles import folded
+        >>> folded("Time_Stamp "), folded("timeStamp")
+        ('timestamp', 'timestamp')
+    """
+    return SEPARATORS.sub("", name).casefold()
+
+
+class SchemaRole(NamedTuple):
+    """The columns of one role; `form` and `kinds` (one per column) are set for observations and actions."""
+
+    columns: tuple[str, ...]
+    form: Form | None = None
+    kinds: tuple[Kind, ...] = ()
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Role → columns, form and kinds, and how rows become transitions."""
+
+    roles: Mapping[str, SchemaRole]
+    settings: Settings
+
+    @property
+    def observation(self) -> SchemaRole:
+        return self.roles["observation"]
+
+    @property
+    def action(self) -> SchemaRole:
+        return self.roles["action"]
+
+    def __repr__(self) -> str:
+        lines = []
+        for name, role in self.roles.items():
+            shown = ", ".join(role.columns[:6]) + (f", … ({len(role.columns)})" if len(role.columns) > 6 else "")
+            kinds = role.kinds[0] if len(set(role.kinds)) == 1 else ", ".join(role.kinds[:6])
+            lines.append(f"  {name:<16} {shown}" + (f"  ({role.form}: {kinds})" if role.form else ""))
+        lines += [f"  {name:<16} {value}" for name, value in vars(self.settings).items()]
+        return "Schema(\n" + "\n".join(lines) + "\n)"
+
+
+def describe(log: str, roles: Roles, types: pa.Schema, kinds: Mapping[str, str], settings: Settings) -> Schema:
+    """Decide form and kinds of observation and action, from the columns' types alone."""
+    action = _role(log, "action", roles.action, types, kinds)
+    if action.form == "named":
+        if "category" in action.kinds:
+            column = action.columns[action.kinds.index("category")]
+            raise InputError(
+                f"{log}: several action columns must all hold numbers. "
+                f'Got labels in "{column}"; join the action columns into one column of labels.'
+            )
+        action = action._replace(form="vector")
+    if settings.action_bounds is not None and "category" in action.kinds:
+        raise InputError(
+            Sentence(
+                '{log}: {bounds} must come with actions that are numbers. Got labels in "{column}"; leave them out, or {give} '
+                "{number} if these are numbers.",
+                log=log,
+                bounds=BOUNDS,
+                column=action.columns[0],
+                give=GIVE,
+                number=kind_argument(action.columns[0], "number"),
+            )
+        )
+    found = {role: SchemaRole(columns) for role, columns in roles.items()}
+    found["observation"] = _role(log, "observation", roles.observation, types, kinds)
+    found["action"] = action
+    return Schema(found, settings)
+
+
+def _role(log: str, role: str, chosen: Chosen, types: pa.Schema, kinds: Mapping[str, str]) -> SchemaRole:
+    lone = len(chosen.columns) == 1
+    found: list[Kind] = []
+    vector = False
+    for column in chosen.columns:
+        kind = basic_type(types.field(column).type)
+        asked = kinds.get(column)
+        vector = is_list(kind)
+        if vector:
+            if asked == "category" and not lone:
+                raise InputError(
+                    f'{log}: kinds of "{column}" must be "number", because it holds lists. Got "category"; '
+                    "split it into one column per entry."
+                )
+            found.append("category" if asked == "category" else "number")
+            continue
+        found.append(_kind(log, role, column, types.field(column).type, lone, asked, chosen.how))
+    if lone and (not vector or found[0] == "category"):
+        form: Form = "vector" if chosen.how == "prefixed" and found[0] == "number" else "lone"
+    elif lone or (chosen.how == "prefixed" and set(found) == {"number"}):
+        form = "vector"
+    else:
+        form = "named"
+    return SchemaRole(chosen.columns, form, tuple(found))
+
+
+def _kind(log: str, role: str, column: str, kind: pa.DataType, lone: bool, asked: str | None, how: str) -> Kind:
+    basic = basic_type(kind)
+    labels = is_text(basic) or pa.types.is_boolean(basic)
+    if not (labels or is_number(basic) or pa.types.is_null(basic)):
+        if pa.types.is_temporal(basic):
+            remedy = "turn the date or time into numbers or text first, for example into the hour"
+        else:
+            remedy = "flatten it into columns of numbers or text"
+        raise InputError(
+            f'{log}: column "{column}" of {role} must hold numbers, text, true/false or lists of numbers. '
+            f"Got type {kind}; {remedy}."
+        )
+    if asked is not None:
+        return "category" if asked == "category" else "number"
+    if lone and how == "prefixed" and pa.types.is_integer(basic):
+        raise ambiguous(log, column, "the one column of its prefix, of integers")
+    if labels or pa.types.is_dictionary(kind) or (lone and pa.types.is_integer(basic)):
+        return "category"
+    return "number"
+
+
+def ambiguous(log: str, column: str, got: str) -> InputError:
+    return InputError(
+        Sentence(
+            '{log}: column "{column}" must be clear about its kind. Got {got}; {give} {category} for labels or {number} for a '
+            "number.",
+            log=log,
+            column=column,
+            got=got,
+            give=GIVE,
+            category=kind_argument(column, "category"),
+            number=kind_argument(column, "number"),
+        )
+    )

@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -18,14 +19,15 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from cesaro.data import addresses, blocks, labels
-from cesaro.data.account import reject_empty
-from cesaro.data.blocks import Rows
+from cesaro.data import labels
+from cesaro.data.blocks import Layout, Rows
 from cesaro.data.columns import ColumnPlace, shown
 from cesaro.data.continuing import sorting
-from cesaro.data.file_source import FilesSource
-from cesaro.data.files import open_path
-from cesaro.data.roles import Chosen, Roles
+from cesaro.data.notes import reject_empty
+from cesaro.data.sources.base import every_column
+from cesaro.data.sources.files import FilesSource
+from cesaro.data.sources.formats import IN_PIECES, open_path
+from cesaro.data.sources.places import place
 from cesaro.data.windows import Window, Windows
 from cesaro.errors import InputError
 from cesaro.folders import OutFolder
@@ -96,8 +98,10 @@ def sort(
             )
         )
     if not isinstance(source, FilesSource):
-        raise InputError(f"{source.name} must be Parquet, CSV or Arrow files to be sorted. Got another format.")
-    with SortedFile(out, os.fspath(log), source.local_paths, force=force) as folder:
+        raise InputError(f"{source.name} must be {IN_PIECES} files to be sorted. Got another format.")
+    with SortedFile(
+        out, os.fspath(log), [file.path for file in source.files if not file.is_remote], force=force
+    ) as folder:
         sorter = _Sorter(source, trajectory, time, folder, quiet)
         for note in source.notes:
             tell(note)
@@ -119,7 +123,7 @@ class SortedFile(OutFolder):
     def __init__(self, out: str | os.PathLike[str], log: str, files: Sequence[str], *, force: bool) -> None:
         super().__init__(out, force=force)
         if is_address(log):
-            found = addresses.place(log) if log.lower().startswith("file:") else None
+            found = place(log) if log.lower().startswith("file:") else None
             log = "" if found is None else os.path.join(found.path, found.pattern)
         self._log, self._files = log, files
 
@@ -173,14 +177,14 @@ class _Sorter:
     ) -> None:
         self._source, self._trajectory, self._time = source, trajectory, time
         self._folder, self._quiet = folder, quiet
-        names = tuple(name for name in source.names if name != trajectory)
-        roles = Roles(Chosen(names), Chosen(()), source.names[0], trajectory=trajectory, time=time)
+        names = [name for name in source.names if name != trajectory]
+        roles = replace(every_column(names or source.names), trajectory=trajectory, time=time)
         types = source.piece_types(roles, {}, checked=False)
         rows = source.file_rows()  # before the names: a file may be left out here
-        self._files = tuple(zip(source.files, rows))
+        self._files = tuple(zip(source.files.names, rows))
         self._rows = sum(rows)
         reject_empty(source.name, self._rows)
-        self._windows = Windows(source, rows, blocks.BLOCK_ROWS)
+        self._windows = Windows(source, Layout(rows))
         found = source.types or pa.schema([types.field(name) for name in source.names])
         self._plain = pa.schema([field.with_type(_plain(field.type)) for field in found])
         metadata = {**(found.metadata or {}), _MARK: b"1"}

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Block, FeatureTransitions, Sample, Stretch, blocks
-from cesaro.data.digests import Found, rows_digest
 from cesaro.data.values import Index
+from cesaro.data.windows import Found, rows_digest
 from cesaro.errors import InputError
 
 
@@ -53,7 +53,7 @@ class Excerpt:
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
-        return blocks.stretches((len(self),))
+        return blocks.Layout((len(self),)).stretches
 
     def blocks(self, stretch: Stretch | None = None) -> Iterator[Block | ReadyBlock]:
         for one in self.stretches if stretch is None else (stretch,):

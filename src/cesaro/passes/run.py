@@ -18,8 +18,8 @@ from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
 from cesaro.data import Block, Stretch, blocks
-from cesaro.data.digests import Found
 from cesaro.data.streamed import Streamed
+from cesaro.data.windows import Found
 from cesaro.engines import map_ordered
 from cesaro.engines.threads import ONE_THREAD, cores
 from cesaro.errors import ClusterError

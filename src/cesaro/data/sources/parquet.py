@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cesaro.data.addresses import File
 from cesaro.data.blocks import BLOCK_ROWS
-from cesaro.data.file_source import FilesSource, Header
+from cesaro.data.sources.files import FilesSource, Header
+from cesaro.data.sources.places import File
 
 # Files here are read through a small buffer, so that memory does not grow with the row groups; elsewhere a request costs
 # more than bytes, and the columns of a row group come in few large ones, if they are not huge.

@@ -108,14 +108,14 @@ class Outline:
         return place.error(rule, got, remedy)
 
 
-class Known(NamedTuple):
+class KnownColumns(NamedTuple):
     """The levels of labels and the lengths of lists, by column, where the whole log has told them before."""
 
     levels: Mapping[str, NDArray[Any]]
     widths: Mapping[str, int]
 
 
-NOTHING_KNOWN = Known({}, {})
+NOTHING_KNOWN = KnownColumns({}, {})
 Pair = Sequence[tuple[pa.ChunkedArray, ColumnPlace]]  # a column and, where there is one, its next column
 
 
@@ -139,7 +139,7 @@ class Assembly:
         table: pa.Table,
         first: int = 0,
         rows: int | None = None,
-        known: Mapping[str, Known] | None = None,
+        known: Mapping[str, KnownColumns] | None = None,
     ) -> None:
         self.outline, self.first, self._known = outline, first, known or {}
         self._roles, self._settings = outline.origin.roles, outline.origin.settings
@@ -156,7 +156,7 @@ class Assembly:
             self.outline.place(column),
             first=self.first,
             missing=None if missing is None else partial(missing, column),
-            kept=self._kept,
+            of=None if self._kept is None else self._kept.__getitem__,
             is_droppable=column not in self._roles.structural,
         )
 
@@ -299,15 +299,12 @@ class Assembly:
         if chosen is not None:
             labelled = actions.columns[0]
             if not isinstance(labelled, Categories):
-                raise InputError(
-                    Sentence(
-                        "{log}: available must come with actions that are labels. Got numbers; {give} {ignored}, or {kinds} if "
-                        "the actions are labels.",
-                        log=self.outline.origin.source.name,
-                        give=GIVE,
-                        ignored=ignored(["available"]),
-                        kinds=Wording("kinds=", "--kind"),
-                    )
+                raise InputError.of(
+                    "{log}: available must come with actions that are labels. Got numbers; {give} {ignored}, or {kinds} if "
+                    "the actions are labels.",
+                    log=self.outline.origin.source.name,
+                    ignored=ignored(["available"]),
+                    kinds=Wording("kinds=", "--kind"),
                 )
             columns = [self.column(name) for name in chosen.columns]
             available = available_actions(columns, [self.place(name) for name in chosen.columns], labelled)
@@ -322,7 +319,7 @@ def role_values(
     asked: Sequence[bool],
     order: NDArray[np.int64] | None,
     needed: NDArray[np.bool_] | None = None,
-    known: Known = NOTHING_KNOWN,
+    known: KnownColumns = NOTHING_KNOWN,
 ) -> list[Values]:
     """The role's values and, where every column comes with its next column, the next ones.
 
@@ -349,7 +346,7 @@ def role_values(
 
 
 def _checked(
-    name: str, kind: str, pair: Pair, chosen: bool, lone: bool, needed: NDArray[np.bool_] | None, known: Known
+    name: str, kind: str, pair: Pair, chosen: bool, lone: bool, needed: NDArray[np.bool_] | None, known: KnownColumns
 ) -> list[tuple[str, list[Column]]]:
     converted = _converted(name, kind, pair, chosen, lone, known)
     if needed is not None:
@@ -359,7 +356,7 @@ def _checked(
 
 
 def _converted(
-    name: str, kind: str, pair: Pair, chosen: bool, lone: bool, known: Known
+    name: str, kind: str, pair: Pair, chosen: bool, lone: bool, known: KnownColumns
 ) -> list[tuple[str, list[Column]]]:
     """One column and its next column; a list among several columns becomes one column per entry."""
     first, place = pair[0]
@@ -448,7 +445,7 @@ def _stacked(columns: Sequence[Column], order: NDArray[np.int64] | None) -> NDAr
 def available_actions(
     columns: Sequence[pa.ChunkedArray], places: Sequence[ColumnPlace], actions: Categories
 ) -> NDArray[np.bool_]:
-    """`[n, A]` in the order of the action's levels; the action that was taken must be among them."""
+    """The actions that were possible, `[n, A]` in the order of the levels; the action that was taken must be among them."""
     if len(columns) == 1 and is_list(basic_type(columns[0].type)):
         result = _from_lists(unwrapped(columns[0], places[0]), places[0], actions.levels)
     else:
@@ -459,7 +456,7 @@ def available_actions(
         label = actions.levels[actions.codes[row]]
         raise places[0].error(
             "must include the action that was taken",
-            f"{_text(label)} taken but not available at {places[0].row(row)}",
+            f"{label!s} taken but not available at {places[0].row(row)}",
             "correct that row",
         )
     return result
@@ -518,7 +515,7 @@ def _positions(entries: pa.ChunkedArray, rows: NDArray[Any], place: ColumnPlace,
 def _from_flags(
     columns: Sequence[pa.ChunkedArray], places: Sequence[ColumnPlace], levels: NDArray[Any]
 ) -> NDArray[np.bool_]:
-    position = {_text(level): i for i, level in enumerate(levels)}
+    position = {str(level): i for i, level in enumerate(levels)}
     result = np.zeros((len(columns[0]), len(levels)), dtype=np.bool_)
     for column, place in zip(columns, places):
         label = place.column.removeprefix(_AVAILABLE)
@@ -533,7 +530,3 @@ def _from_flags(
         lost = next(iter(position))
         raise places[0].error("must come with a column for every action", f"none for {lost}", f"add {_AVAILABLE}{lost}")
     return result
-
-
-def _text(label: Any) -> str:
-    return str(label)

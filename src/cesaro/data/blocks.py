@@ -18,7 +18,7 @@ BLOCK_ROWS = 65_536
 STRETCH_BLOCKS = 64
 # Rows that feature maps are fitted on and diagnostics look at, the same ones in every mode.
 SAMPLE = 100_000
-# Of a longer log the sample is taken from this many stretches of BLOCK_ROWS transitions.
+# Stretches of BLOCK_ROWS transitions that the sample of a longer log is taken from.
 SPREAD = 256
 
 

@@ -19,7 +19,7 @@ from cesaro.data.values import Categories, Values
 
 if TYPE_CHECKING:
     from cesaro.data.transitions import Transitions
-    from cesaro.data.windows import Found
+    from cesaro.data.windows import ColumnDigests
 
 # State combinations up to here are counted in a table, not sorted.
 _TABLE = 1 << 22
@@ -132,7 +132,7 @@ class Log(ABC):
         return self.opened().states()
 
     def __len__(self) -> int:
-        """Transitions."""
+        """The number of transitions."""
         return len(self.opened())
 
 
@@ -171,11 +171,11 @@ class OpenedLog(Log):
     def lengths(self) -> NDArray[np.int64] | None: ...
 
     @abstractmethod
-    def digests(self) -> "Found":
-        """What has been read so far, as digests per column and block; of a log in memory one of all rows."""
+    def digests(self) -> "ColumnDigests":
+        """Digests of what has been read so far, per column and block; of a log in memory one of all rows."""
 
     @abstractmethod
-    def changed_since(self, before: "Found", *, reread: bool, quiet: bool = True) -> str | None:
+    def changed_since(self, before: "ColumnDigests", *, reread: bool, quiet: bool = True) -> str | None:
         """The file, or the log, whose rows are not those of the digests that an earlier run left; None: they are.
 
         `reread`: read the blocks again that have a digest there and none here. Later readings are compared with both.

@@ -23,12 +23,12 @@ _ROWS, _ENTRIES = 1 << 18, 1 << 22  # as many are looked at
 _REPEATS = 10  # an id has at least as many rows, on average
 _NAMED = 3
 _TIMES = 1_000  # rows that tell whether a column holds times
-# What stands for another role was left out on purpose.
+# Columns with these names stand for another role, and were left out on purpose.
 _OTHERS = {*DONE, *WEIGHTS, *(name for role, names in DEFAULTS.items() if role != "trajectory" for name in names)}
 
 
 class Tally:
-    """What became of the rows of a log, counted from some rows at a time.
+    """Counts of what became of the rows of a log, from some rows at a time.
 
     Args:
         has_next: whether the log has columns of next observations.
@@ -129,17 +129,15 @@ class Tally:
     def reject_nothing_left(self, log: str) -> None:
         """Refuse a log none of whose rows is a transition."""
         if not self._counts["kept"]:
-            raise InputError(
-                Sentence(
-                    "{log} must leave at least one transition. Got none of {rows} ({reasons}); give {next_observation}, longer "
-                    "trajectories or another {on_termination} or {on_truncation}.",
-                    log=log,
-                    rows=_many(self._counts["rows"], "row"),
-                    reasons=self._reasons(),
-                    next_observation=argument("next_observation"),
-                    on_termination=argument("on_termination"),
-                    on_truncation=argument("on_truncation"),
-                )
+            raise InputError.of(
+                "{log} must leave at least one transition. Got none of {rows} ({reasons}); give {next_observation}, longer "
+                "trajectories or another {on_termination} or {on_truncation}.",
+                log=log,
+                rows=_many(self._counts["rows"], "row"),
+                reasons=self._reasons(),
+                next_observation=argument("next_observation"),
+                on_termination=argument("on_termination"),
+                on_truncation=argument("on_truncation"),
             )
 
     def _reasons(self) -> str:
@@ -249,7 +247,7 @@ def _is_id(column: pa.ChunkedArray) -> bool:
 
 
 def _is_other(level: str | bytes) -> bool:
-    """Missing, a flag or a number that is not whole."""
+    """Whether a level is missing, a flag or a number that is not whole."""
     text = level.decode(errors="replace") if isinstance(level, bytes) else level
     if text.strip().lower() in ("", "true", "false"):
         return True

@@ -15,7 +15,7 @@ from cesaro.data.streamed import Streamed
 from cesaro.data.transitions import Transitions, loaded
 from cesaro.errors import InputError
 from cesaro.progress import stage
-from cesaro.text import GIVE, Sentence, Wording, argument, switch
+from cesaro.text import Wording, argument, switch
 
 # A log of more bytes than this is read in blocks again and again, and never held in memory.
 STREAM_BYTES = 1 << 28
@@ -138,15 +138,12 @@ def read(
             f'Findings, JSON and Python speak of rewards, which are minus "{roles.reward}", so that a higher rate is better.'
         )
     if settings.drop_duplicates and roles.time is None:
-        raise InputError(
-            Sentence(
-                "{log}: {drop_duplicates} needs a column of times, because rows that are alike may also follow each "
-                "other. Got none; {give} {time}.",
-                log=opened.name,
-                drop_duplicates=switch("drop_duplicates"),
-                give=GIVE,
-                time=Wording("time=", "--time COLUMN"),
-            )
+        raise InputError.of(
+            "{log}: {drop_duplicates} needs a column of times, because rows that are alike may also follow each "
+            "other. Got none; {give} {time}.",
+            log=opened.name,
+            drop_duplicates=switch("drop_duplicates"),
+            time=Wording("time=", "--time COLUMN"),
         )
     used = (*roles.observation.columns, *roles.action.columns)
     known = {column: kind for column, kind in opened.kinds.items() if column in used}
@@ -165,15 +162,13 @@ def read(
 def check_outcome(reward: Given, cost: str | None) -> None:
     """Refuse a column of rewards beside one of costs."""
     if cost is not None and reward is not None:
-        raise InputError(
-            Sentence(
-                "{cost} and {reward} exclude each other: an outcome is better if it is low, or if it is high. Got {costs} and "
-                "{rewards}; leave out one of the two.",
-                cost=argument("cost"),
-                reward=argument("reward"),
-                costs=repr(cost),
-                rewards=repr(reward),
-            )
+        raise InputError.of(
+            "{cost} and {reward} exclude each other: an outcome is better if it is low, or if it is high. Got {costs} and "
+            "{rewards}; leave out one of the two.",
+            cost=argument("cost"),
+            reward=argument("reward"),
+            costs=repr(cost),
+            rewards=repr(reward),
         )
 
 
@@ -188,15 +183,13 @@ class LogHandle(Log):
         source = origin.source
         self.name, self.origin, self._origin = source.name, origin, origin
         if stream and not isinstance(source, FilesSource):
-            raise InputError(
-                Sentence(
-                    "{streamed} needs a log of {formats} files. Got {log}, which is read as a whole; leave {stream} out, or "
-                    "write it as Parquet.",
-                    streamed=Wording("stream=True", "--stream"),
-                    formats=IN_PIECES,
-                    log=self.name,
-                    stream=argument("stream"),
-                )
+            raise InputError.of(
+                "{streamed} needs a log of {formats} files. Got {log}, which is read as a whole; leave {stream} out, or "
+                "write it as Parquet.",
+                streamed=Wording("stream=True", "--stream"),
+                formats=IN_PIECES,
+                log=self.name,
+                stream=argument("stream"),
             )
         self._stream = stream
         self._loaded: Transitions | None = None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cesaro import checks, documents
 from cesaro.checks import beyond, shortened
 from cesaro.errors import InputError
-from cesaro.text import GIVE, Sentence, Wording
+from cesaro.text import Wording
 
 OnTermination = Literal["restart", "keep", "drop"]
 OnTruncation = Literal["keep", "restart", "drop"]
@@ -63,7 +63,7 @@ class ActionBounds:
         return " … ".join(side[0] if len(side) == 1 else f"({', '.join(side)})" for side in sides)
 
     def to_dict(self) -> dict[str, list[float | None]]:
-        """For a log's metadata, which `carried_bounds` reads; None where a side is open."""
+        """The bounds for a log's metadata, which `carried_bounds` reads; None where a side is open."""
         return {
             f"action_{name}": [value if np.isfinite(value) else None for value in side]
             for name, side in (("low", self.low), ("high", self.high))
@@ -105,7 +105,7 @@ def check_settings(
     drop_incomplete: Any = False,
     action_bounds: Any = None,
 ) -> Settings:
-    """The caller's choice, else what the log carries, else restart and keep."""
+    """The settings: the caller's choice, else what the log carries, else restart and keep."""
     if isinstance(reward_lag, bool) or not isinstance(reward_lag, int) or reward_lag not in (0, 1):
         raise InputError(f"reward_lag must be 0 or 1. Got {reward_lag!r}; shift the reward column yourself for more.")
     chosen: dict[str, Any] = {}
@@ -126,7 +126,7 @@ def check_settings(
 
 
 def carried_settings(log: str, metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
-    """What a log written by `collect` says about itself in its schema's metadata."""
+    """The settings that a log written by `collect` carries in its schema's metadata."""
     raw = (metadata or {}).get(b"cesaro")
     if raw is None:
         return {}
@@ -143,7 +143,7 @@ def carried_settings(log: str, metadata: Mapping[bytes, bytes] | None) -> dict[s
 
 
 def check_bounds(given: Any) -> ActionBounds | None:
-    """What a caller gave as `(low, high)`; None: no bounds, or open ones."""
+    """The bounds that a caller gave as `(low, high)`; None: there are none, or both sides are open."""
     if given is None:
         return None
     pair = _plain(given)
@@ -155,13 +155,13 @@ def check_bounds(given: Any) -> ActionBounds | None:
 
 
 def carried_bounds(log: str, metadata: Mapping[str, Any]) -> ActionBounds | None:
-    """What a log says of the bounds of its actions; None: nothing."""
+    """The bounds of its actions that a log carries in its metadata; None: it carries none."""
     low, high = "action_low", "action_high"
     return _bounds(metadata.get(low), metadata.get(high), f"{log}: metadata {low}", f"{log}: metadata {high}")
 
 
 def bounds_of(low: Any, high: Any) -> ActionBounds | None:
-    """Of an environment or a policy; None: neither side is known."""
+    """The bounds of an environment or a policy; None: neither side is known."""
     return _bounds(low, high, "low", "high")
 
 
@@ -169,28 +169,24 @@ def _bounds(low: Any, high: Any, low_name: str | Wording, high_name: str | Wordi
     lows, highs = _side(low_name, low, -np.inf), _side(high_name, high, np.inf)
     width = max(len(lows), len(highs))
     if not {len(lows), len(highs)} <= {1, width}:
-        raise InputError(
-            Sentence(
-                "{low} and {high} must have one number for all dimensions of the action, or one per dimension. Got {lows} and "
-                "{highs}; correct one of them.",
-                low=low_name,
-                high=high_name,
-                lows=str(len(lows)),
-                highs=str(len(highs)),
-            )
+        raise InputError.of(
+            "{low} and {high} must have one number for all dimensions of the action, or one per dimension. Got {lows} and "
+            "{highs}; correct one of them.",
+            low=low_name,
+            high=high_name,
+            lows=str(len(lows)),
+            highs=str(len(highs)),
         )
     lows, highs = (side * width if len(side) == 1 else side for side in (lows, highs))
     for dimension, (least, largest) in enumerate(zip(lows, highs)):
         if least > largest:
-            raise InputError(
-                Sentence(
-                    "{low} must be at most {high}. Got {least} and {largest}{where}; exchange or correct them.",
-                    low=low_name,
-                    high=high_name,
-                    least=f"{least:g}",
-                    largest=f"{largest:g}",
-                    where=f" in dimension {dimension}" if width > 1 else "",
-                )
+            raise InputError.of(
+                "{low} must be at most {high}. Got {least} and {largest}{where}; exchange or correct them.",
+                low=low_name,
+                high=high_name,
+                least=f"{least:g}",
+                largest=f"{largest:g}",
+                where=f" in dimension {dimension}" if width > 1 else "",
             )
     return None if np.isinf(lows).all() and np.isinf(highs).all() else ActionBounds(lows, highs)
 
@@ -204,19 +200,17 @@ def _side(name: str | Wording, given: Any, opened: float) -> tuple[float, ...]:
     entries = side if isinstance(side, list | tuple) else [side]
     numbers = tuple(opened if entry is None else _number(entry) for entry in entries)
     if not numbers or any(np.isnan(number) or number == -opened for number in numbers):
-        raise InputError(
-            Sentence(
-                "{name} must be a number, or one per dimension of the action. Got {given}; {open} leaves a side open.",
-                name=name,
-                given=shortened(side),
-                open=Wording("None", "none"),
-            )
+        raise InputError.of(
+            "{name} must be a number, or one per dimension of the action. Got {given}; {open} leaves a side open.",
+            name=name,
+            given=shortened(side),
+            open=Wording("None", "none"),
         )
     return numbers
 
 
 def _number(entry: Any) -> float:
-    """NaN for what is no number."""
+    """The entry as a float; NaN where it is no number."""
     if isinstance(entry, bool | str | bytes):
         return np.nan
     try:
@@ -226,20 +220,17 @@ def _number(entry: Any) -> float:
 
 
 def _entries(side: Sequence[float], opened: str) -> list[str]:
-    """One text where all dimensions are alike."""
+    """The numbers of one side as text; one text where all dimensions are alike."""
     return [f"{value:.12g}" if np.isfinite(value) else opened for value in (side if len(set(side)) > 1 else side[:1])]
 
 
 def reject_width(log: str, bounds: ActionBounds, width: int) -> None:
     if not bounds.fit(width):
-        raise InputError(
-            Sentence(
-                "{log}: {bounds} must have one number for all dimensions of the action, or one per dimension. Got "
-                "{count} for {width}; {give} as many as the action has.",
-                log=log,
-                bounds=BOUNDS,
-                count=str(len(bounds.low)),
-                width=f"{width} dimension{'' if width == 1 else 's'}",
-                give=GIVE,
-            )
+        raise InputError.of(
+            "{log}: {bounds} must have one number for all dimensions of the action, or one per dimension. Got "
+            "{count} for {width}; {give} as many as the action has.",
+            log=log,
+            bounds=BOUNDS,
+            count=str(len(bounds.low)),
+            width=f"{width} dimension{'' if width == 1 else 's'}",
         )

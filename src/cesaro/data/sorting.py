@@ -24,7 +24,7 @@ from cesaro.data.blocks import Layout, Rows
 from cesaro.data.columns import ColumnPlace, shown
 from cesaro.data.continuing import sorting
 from cesaro.data.notes import reject_empty
-from cesaro.data.sources.base import every_column
+from cesaro.data.sources.base import ChangedError, every_column
 from cesaro.data.sources.files import FilesSource
 from cesaro.data.sources.formats import IN_PIECES, open_path
 from cesaro.data.sources.places import place
@@ -80,22 +80,18 @@ def sort(
     source = open_path(os.fspath(log), skip_bad_files)
     for role, column in (("trajectory", trajectory), ("time", time)):
         if column is not None and column not in source.names:
-            raise InputError(
-                Sentence(
-                    '{log} must have the column "{column}" that {role} names. Got {names}; name one of these.',
-                    log=source.name,
-                    column=column,
-                    role=argument(role),
-                    names=", ".join(source.names[:20]),
-                )
+            raise InputError.of(
+                '{log} must have the column "{column}" that {role} names. Got {names}; name one of these.',
+                log=source.name,
+                column=column,
+                role=argument(role),
+                names=", ".join(source.names[:20]),
             )
     if trajectory is None and time is None:
-        raise InputError(
-            Sentence(
-                "A log is sorted by {trajectory}, {time} or both. Got neither; name a column.",
-                trajectory=argument("trajectory"),
-                time=argument("time"),
-            )
+        raise InputError.of(
+            "A log is sorted by {trajectory}, {time} or both. Got neither; name a column.",
+            trajectory=argument("trajectory"),
+            time=argument("time"),
         )
     if not isinstance(source, FilesSource):
         raise InputError(f"{source.name} must be {IN_PIECES} files to be sorted. Got another format.")
@@ -229,21 +225,16 @@ class _Sorter:
             self._source.name, column, self._files, first=first, missing=missing, written=self._source.written
         )
 
-    def _changed(self, what: str) -> InputError:
-        return InputError(
-            f"{self._source.name} must not change while it is read. Got {what} than before; run it again when it is complete."
-        )
-
     def _blocks(self, columns: Sequence[str]) -> Iterator[Window]:
         """Some columns of all rows, as many as there were and of the types that they had."""
         types = [self._plain.field(column).type for column in columns]
         for window in self._windows.read(columns, below=False):
             if list(map(_plain, window.table.schema.types)) != types:
-                raise self._changed("other types")
+                raise ChangedError(self._source.name, "other types than before", "")
             yield window
 
     def _reject_types(self, table: pa.Table) -> None:
-        """A type that cannot be written is told before hours have passed."""
+        """Refuse a type that cannot be written before hours have passed."""
         for field, plain, stored in zip(table.schema, self._plain, self._result):
             one = pa.schema([plain])
             try:
@@ -289,7 +280,7 @@ class _Sorter:
             for first, table in self._groups():
                 found = keys.codes(table, first)
                 if found is None:
-                    raise self._changed("other ids")
+                    raise ChangedError(self._source.name, "other ids than before", "")
                 codes, parts = found
                 table = table.append_column(_KEY, pa.array(codes))
                 order = np.argsort(parts, kind="stable")
@@ -322,7 +313,7 @@ class _Keys(ABC):
 
     @abstractmethod
     def look(self, table: pa.Table, first: int) -> None:
-        """At the column of some rows, which begin at row `first`."""
+        """Look at the column of some rows, which begin at row `first`."""
 
     @abstractmethod
     def finish(self) -> int:

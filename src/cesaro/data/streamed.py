@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cesaro.data.assemble import Assembly, Known, Outline, unlisted
+from cesaro.data.assemble import Assembly, KnownColumns, Outline, unlisted
 from cesaro.data.blocks import AssembledRows, Layout, Rows, Stretch
 from cesaro.data.columns import basic_type, is_list, list_width, unwrapped
 from cesaro.data.continuing import (
@@ -33,7 +33,7 @@ from cesaro.data.settings import Settings
 from cesaro.data.sources.base import ChangedError
 from cesaro.data.sources.files import FilesSource
 from cesaro.data.transitions import Transitions, loaded
-from cesaro.data.windows import Found, Window, Windows
+from cesaro.data.windows import ColumnDigests, Window, Windows
 from cesaro.errors import InputError
 from cesaro.progress import row_progress
 from cesaro.text import GIVE, Sentence, Wording, switch
@@ -71,7 +71,7 @@ class Streamed(OpenedLog):
         self._first = next(self._windows.read(roles.columns(), 0, 1, below=False)).table.take([0])
         self._index = index_blocks(self._outline, self._windows, self._layout, quiet=quiet)
         widths = self._widths()
-        self._known = {role: Known(levels, widths) for role, levels in self._index.levels.items()}
+        self._known = {role: KnownColumns(levels, widths) for role, levels in self._index.levels.items()}
         tally = self._index.tally
         self._counts = tally.counts | {"files": len(files)}
         tally.reject_nothing_left(self.name)
@@ -136,10 +136,10 @@ class Streamed(OpenedLog):
         origin = self._outline.origin
         return bool(origin.roles.structural) or not self._outline.has_next or origin.settings.reward_lag > 0
 
-    def digests(self) -> Found:
+    def digests(self) -> ColumnDigests:
         return self._windows.digests.found
 
-    def changed_since(self, before: Found, *, reread: bool, quiet: bool = True) -> str | None:
+    def changed_since(self, before: ColumnDigests, *, reread: bool, quiet: bool = True) -> str | None:
         digests = self._windows.digests
         unread = {column: digests.unread(column, found) for column, found in before.items()} if reread else {}
         differing = digests.merge(before)
@@ -157,12 +157,12 @@ class Streamed(OpenedLog):
             return error.file
         return None
 
-    def digests_of(self, stretch: Stretch) -> Found:
+    def digests_of(self, stretch: Stretch) -> ColumnDigests:
         """Digests of what has been read of a stretch, as `compare` takes them."""
         blocks = self._layout.blocks(stretch)
         return {column: found[blocks.start : blocks.stop].copy() for column, found in self.digests().items()}
 
-    def compare(self, stretch: Stretch, found: Found) -> None:
+    def compare(self, stretch: Stretch, found: ColumnDigests) -> None:
         """Compare what a stretch held elsewhere with what was read before, and remember it."""
         differing = self._windows.digests.merge(found, self._layout.blocks(stretch).start)
         if differing is not None:
@@ -180,16 +180,13 @@ def _reject_drops(log: str, settings: Settings) -> None:
     dropped = {"drop_duplicates": "duplicates", "drop_incomplete": "incomplete rows"}
     for name, what in dropped.items():
         if getattr(settings, name):
-            raise InputError(
-                Sentence(
-                    "{log}: {drop} needs a log that is held in memory. Got one that is read in blocks; {give} {held}, or remove "
-                    "the {what} from the file.",
-                    log=log,
-                    drop=switch(name),
-                    what=what,
-                    give=GIVE,
-                    held=Wording("stream=False", "--no-stream"),
-                )
+            raise InputError.of(
+                "{log}: {drop} needs a log that is held in memory. Got one that is read in blocks; {give} {held}, or remove "
+                "the {what} from the file.",
+                log=log,
+                drop=switch(name),
+                what=what,
+                held=Wording("stream=False", "--no-stream"),
             )
 
 
@@ -203,7 +200,7 @@ def _runs(blocks: Sequence[int]) -> list[tuple[int, int]]:
 
 
 class WindowStructure(NamedTuple):
-    """What ids, flags and times say about a window; codes, ids and times have an entry for the row below."""
+    """Ids, times and ends of episodes in a window; codes, ids and times have an entry more, for the row below."""
 
     codes: NDArray[np.int64] | None
     ids: Encoded | None
@@ -218,7 +215,7 @@ class WindowStructure(NamedTuple):
         return at, steps, np.zeros(len(at), dtype=np.int64) if self.codes is None else self.codes[at]
 
     def successors(self, outline: Outline, usual: NDArray[np.float64] | None) -> Successors:
-        """What becomes of the rows, given the usual step of every trajectory; None: no trajectory is cut."""
+        """The fate of the rows, given the usual step of every trajectory; None: no trajectory is cut."""
         settings = outline.origin.settings
         cut = np.zeros(len(self.rows.ended), dtype=np.bool_)
         found = None if usual is None else self.steps()
@@ -231,12 +228,12 @@ class WindowStructure(NamedTuple):
 class WindowAssembly(Assembly):
     """The rows of a window, with the row below them."""
 
-    def __init__(self, outline: Outline, window: Window, known: Mapping[str, Known] | None = None) -> None:
+    def __init__(self, outline: Outline, window: Window, known: Mapping[str, KnownColumns] | None = None) -> None:
         super().__init__(outline, window.table, window.first, window.rows, known)
         self._window = window
 
     def structure(self, code: int) -> WindowStructure:
-        """What ids, flags and times say; `code`: the trajectory of the first row."""
+        """The structure of the window; `code`: the trajectory of its first row."""
         window = self._window
         terminated, truncated = self.flags()
         ids, codes = self.ids(), None
@@ -253,7 +250,7 @@ class WindowAssembly(Assembly):
 
 @dataclass(frozen=True)
 class BlockIndex:
-    """What is known of a log before its blocks are read.
+    """All that must be known of a log before its blocks can be read one by one.
 
     Attributes:
         before: transitions before every block, and in all, `[blocks + 1]`.

@@ -28,7 +28,7 @@ _YEARS = 1900, 2199
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 BOTH: frozenset[Order] = frozenset(("day", "month"))
 
-# Of the entries of a column, the part that must be numbers, or times, for the others to be mistakes: few texts look like times.
+# The share of a column's entries that must be numbers, or times, for the others to be mistakes: few texts look like times.
 NEARLY, MOST = 0.9, 0.5
 # Levels that are looked at first, and the part of them that must be such for all to be tried.
 LOOKED_AT, HARDLY = 200, 0.2
@@ -39,7 +39,7 @@ _AFTER = re.compile(r"(?<=[\d.,])(\s*[^\w\s.,+-][A-Za-z]?|\s+[^\W\d]+)$")
 
 
 def orders(text: str) -> frozenset[Order]:
-    """What may come first in a date; nothing where it is none. Between points it is always the day.
+    """The parts that may come first in a date; none where the text is no date. Between points it is always the day.
 
     Example:
         >>> from cesaro.data.texts import orders
@@ -137,7 +137,7 @@ def _time(year: int, month: int, day: int, hour: int = 0, minute: int = 0, secon
 
 
 def formats(order: Order) -> list[str]:
-    """What reads every date of which `orders` says that this comes first; of the year, those of which `digits` tells."""
+    """Formats of all dates in which this part comes first, as `orders` tells; with the year first, those that `digits` finds."""
     if order == "year":
         return ["%Y%m%d", "%Y%m%d%H%M", "%Y%m%d%H%M%S"]
     dates = [f"%d{mark}%m{mark}%Y" if order == "day" else f"%m{mark}%d{mark}%Y" for mark in "./-"]
@@ -150,7 +150,7 @@ def has_comma(text: str) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Whether a CSV reader takes it for one: Python also reads 1_000 and the digits of other scripts."""
+    """Whether a CSV reader takes a text for a number: Python also reads 1_000 and the digits of other scripts."""
     if not text.isascii() or "_" in text:
         return False
     try:
@@ -161,7 +161,7 @@ def is_number(text: str) -> bool:
 
 
 class Complaint(NamedTuple):
-    """What a column must hold, what it holds instead, and what to do."""
+    """A complaint about a column: what it must hold, what it holds instead, and what to do."""
 
     rule: str
     got: str
@@ -185,13 +185,13 @@ class Nearly(NamedTuple):
 
 
 def mixed(entry: str, row: str, count: int) -> Complaint:
-    """Of text among numbers: the first such entry, and how many there are."""
+    """The complaint about text among numbers; `entry` is the first such, and `count` how many there are."""
     more, those = ("", "that entry") if count == 1 else (f", one of {count:,} that are no numbers", "those entries")
     return Complaint("must hold numbers or text, not both", f"{entry!r} at {row}{more}", f"correct {those}")
 
 
 def untimely(entry: str, row: str, count: int = 1) -> Complaint:
-    """Of an entry that is not written as the other times are, or is none."""
+    """The complaint about an entry that is no time, or is not written as the other times are."""
     rule = "must hold times, all of one form"
     if is_no_day(entry):
         return Complaint(rule, f"{entry!r} at {row}{_such(count)}, a day that does not exist", "correct it")

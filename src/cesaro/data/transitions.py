@@ -35,7 +35,7 @@ from cesaro.data.settings import GAP, Settings, check_settings
 from cesaro.data.sources.arrays import ArraySource
 from cesaro.data.sources.base import ChangedError
 from cesaro.data.values import Categories, Index, Values
-from cesaro.data.windows import Found, rows_digest
+from cesaro.data.windows import ColumnDigests, rows_digest
 from cesaro.errors import InputError
 
 _LARGE = 1 << 27  # bytes
@@ -197,14 +197,14 @@ class Transitions(OpenedLog):
     def _assembled(self, blocks: Sequence[int]) -> Iterator[tuple[Sequence[int], int, AssembledRows]]:
         yield blocks, 0, self._rows
 
-    def digests(self) -> Found:
+    def digests(self) -> ColumnDigests:
         return {"rows": self._digest}
 
     @cached_property
     def _digest(self) -> NDArray[np.uint8]:
         return rows_digest(self._rows)
 
-    def changed_since(self, before: Found, *, reread: bool, quiet: bool = True) -> str | None:
+    def changed_since(self, before: ColumnDigests, *, reread: bool, quiet: bool = True) -> str | None:
         return None if np.array_equal(before["rows"], self._digest) else self.name
 
     def __getstate__(self) -> dict[str, Any]:

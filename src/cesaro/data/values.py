@@ -72,12 +72,12 @@ class Values:
         return Values(self.form, self.names, tuple(columns))
 
     def plain(self) -> Any:
-        """What policies and feature maps get: an array `[n]` or `[n, d]`, or for named columns a dict of arrays `[n]`."""
+        """The rows as policies and feature maps see them: an array `[n]` or `[n, d]`, or a dict of arrays `[n]` by name."""
         arrays = [column.labels() if isinstance(column, Categories) else column for column in self.columns]
         return dict(zip(self.names, arrays)) if self.form == "named" else arrays[0]
 
     def equals(self, other: "Values") -> NDArray[np.bool_]:
-        """Row by row, `[n]`; both in one code space."""
+        """Which rows are equal, `[n]`; both are in one code space."""
         equal = np.ones(len(self), dtype=np.bool_)
         for own, others in zip(self.columns, other.columns):
             same = _array(own) == _array(others)

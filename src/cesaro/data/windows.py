@@ -21,8 +21,8 @@ from cesaro.fingerprints import fingerprint
 # Bytes of a digest. Of the hashes that release the interpreter's lock, SHA-256 is the fastest on processors that know it.
 SIZE = 16
 
-# Of each column the digests of its blocks, `[blocks, SIZE]`; zeros where a block has not been read.
-Found = dict[str, NDArray[np.uint8]]
+# By column the digests of its blocks, `[blocks, SIZE]`; zeros where a block has not been read.
+ColumnDigests = dict[str, NDArray[np.uint8]]
 
 
 class Window(NamedTuple):
@@ -87,7 +87,7 @@ class Windows:
         return sum(table[column].null_count for table in self._tables([column], 0))
 
     def _tables(self, columns: Sequence[str], block: int) -> Iterator[pa.Table]:
-        """The blocks from this one on."""
+        """The rows of this block and of those that follow."""
         layout = self._layout
         while block < len(layout):
             file, number = layout.key(block)
@@ -124,7 +124,7 @@ class Digests:
         self._blocks = blocks
         self._types: dict[str, pa.DataType] = {}
         self._own: dict[str, NDArray[np.bool_]] = {}  # blocks that were read here
-        self.found: Found = {}
+        self.found: ColumnDigests = {}
 
     def __reduce__(self) -> Any:
         return Digests, (self._blocks,)
@@ -166,7 +166,7 @@ class Digests:
 
 
 def column_digest(column: pa.ChunkedArray) -> bytes:
-    """The same for equal rows of one type, however they are cut into chunks, and whatever their dictionary holds besides."""
+    """The digest of rows of one type, however they are cut into chunks, and whatever their dictionary holds besides."""
     digest = hashlib.sha256()
     for part in _bytes(column.combine_chunks()):
         digest.update(part)
@@ -218,7 +218,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _text(array: pa.Array, width: Any) -> Iterator[Any]:
-    """Lengths, and all text without gaps."""
+    """The bytes of text: the lengths of its entries, and all of them without gaps."""
     if len(array):
         _, offsets, data = array.buffers()
         ends = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1]

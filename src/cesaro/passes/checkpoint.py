@@ -12,7 +12,7 @@ from cesaro import __version__, files
 from cesaro.data.blocks import sample_rows
 from cesaro.data.log import OpenedLog
 from cesaro.data.values import Categories
-from cesaro.data.windows import Found
+from cesaro.data.windows import ColumnDigests
 from cesaro.errors import InputError
 from cesaro.fingerprints import fingerprint
 from cesaro.passes.prepare import Prepared
@@ -72,7 +72,7 @@ class PassCheckpoint:
         self._check(was, ["features"])  # whose fingerprint depends on rows, too
         self._passes = passes
 
-    def _fit(self, kept: Any) -> TypeGuard[Found]:
+    def _fit(self, kept: Any) -> TypeGuard[ColumnDigests]:
         """Whether digests have the columns and blocks of this log."""
         own = self._data.digests()
         return (

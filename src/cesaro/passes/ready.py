@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.data import Block, FeatureTransitions, Sample, Stretch, blocks
 from cesaro.data.values import Index
-from cesaro.data.windows import Found, rows_digest
+from cesaro.data.windows import ColumnDigests, rows_digest
 from cesaro.errors import InputError
 
 
@@ -71,11 +71,11 @@ class ReadyLog(Excerpt):
 
     stamps: Mapping[str, str] = MappingProxyType({})
 
-    def digests(self) -> Found:
+    def digests(self) -> ColumnDigests:
         """As those of a log in memory."""
         return {"rows": rows_digest(self._rows)}
 
-    def changed_since(self, before: Found, *, reread: bool, quiet: bool = True) -> str | None:
+    def changed_since(self, before: ColumnDigests, *, reread: bool, quiet: bool = True) -> str | None:
         """What to call them where they are not those of the digests; None: they are."""
         return None if np.array_equal(before["rows"], self.digests()["rows"]) else "the ready features"
 

@@ -374,7 +374,7 @@ def _elsewhere(log: str, name: str, got: str) -> InputError:
 
 
 def _stored(group: Any, path: str, links: int = _LINKS) -> Any:
-    """What lies at a path of an HDF5 file, or in words why it is not all there.
+    """The group or data set at a path of an HDF5 file, or in words why it is not all there.
 
     The path is followed link by link, because HDF5 itself opens whatever file a link names; likewise for data sets.
     """

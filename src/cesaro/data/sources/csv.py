@@ -14,7 +14,7 @@ import pyarrow.csv
 
 from cesaro.data.roles import Roles
 from cesaro.data.sources.base import ChangedError, Files, every_column, reading, spread
-from cesaro.data.sources.csv_types import WHAT, Notation, Section, TypeSurvey
+from cesaro.data.sources.csv_types import WHAT, Notation, Request, Section, TypeSurvey
 from cesaro.data.sources.files import FilesSource, Header, first_rows
 from cesaro.data.sources.places import File, resumed
 from cesaro.data.texts import Order, formats
@@ -105,13 +105,13 @@ class CsvSource(FilesSource):
     def head(self, columns: Sequence[str], rows: int) -> pa.Table:
         """As text, so that no later row can contradict the type of the first ones."""
         own, file = self._own(columns), self.files[0]
-        conversion = _conversion(own, dict.fromkeys(own, pa.string()), Notation())
+        conversion = _conversion(Request(own, dict.fromkeys(own, pa.string())))
         options = {"parse_options": _parsing(self._separator), "convert_options": conversion}
         with _stream(file) as stream, pyarrow.csv.open_csv(stream, **options) as opened:
             return first_rows((self._folders.completed(file, pa.table(batch), columns) for batch in opened), rows)
 
     def _excerpt(self, rows: int) -> pa.Table:
-        """Of large files their first lines: only a pass over all of them would tell where others begin."""
+        """All lines of small files, and the first ones of large files: only a pass over all would tell where others begin."""
         is_small = sum(file.size for file in self.files) <= SMALL and not any(file.is_remote for file in self.files)
         sections = self._whole_files if is_small else self._first_chunk
         survey = self._survey(every_column(self.names), {}, sections, keep=True, checked=False)
@@ -198,14 +198,14 @@ class CsvSource(FilesSource):
         points = [c for c in columns if c not in commas and types[c] == pa.float64()] if commas else []
         rest = [c for c in columns if c not in points]
         every: list[Order | None] = list(dict.fromkeys(dates[c] for c in rest if c in dates)) or [None]
-        groups = [(points, Notation())]
+        requests = [Request(points, types)]
         for order in every:
             names = [c for c in rest if dates.get(c, every[0]) == order]
-            groups.append((names, Notation("," if commas else ".", order)))
+            requests.append(Request(names, types, Notation("," if commas else ".", order)))
         row, place = self._mark(file, start)
         start -= row
         for at, chunk in self._chunks(file, place):
-            tables = [self._parsed(file, at, chunk, names, types, notation) for names, notation in groups if names]
+            tables = [self._parsed(file, at, chunk, request) for request in requests if request.columns]
             table = pa.table({name: table[name] for table in tables for name in table.column_names}).select(columns)
             cut = min(start, len(table))
             start -= cut
@@ -218,8 +218,8 @@ class CsvSource(FilesSource):
         return max((mark for mark in known if mark[0] <= row), default=(0, 0))
 
     def _count(self, file: File, columns: list[str]) -> int:
-        types, plain = dict.fromkeys(columns, pa.binary()), Notation()
-        return sum(len(self._parsed(file, at, chunk, columns, types, plain)) for at, chunk in self._chunks(file))
+        request = Request(columns, dict.fromkeys(columns, pa.binary()))
+        return sum(len(self._parsed(file, at, chunk, request)) for at, chunk in self._chunks(file))
 
     def _chunks(self, file: File, place: int = 0) -> Iterator[tuple[int, bytes]]:
         """Whole lines, and the byte at which they start."""
@@ -234,47 +234,28 @@ class CsvSource(FilesSource):
         if tail:
             yield place, tail
 
-    def _parsed_file(
-        self, file: File, columns: Sequence[str], types: Mapping[str, pa.DataType], notation: Notation
-    ) -> pa.Table:
+    def _parsed_file(self, file: File, request: Request) -> pa.Table:
         if file.is_remote:
-            data = io.BytesIO(b"".join(resumed(file, partial(_bytes, file), 0)))
-            return self._read(data, None, columns, types, notation)
+            return self._read(io.BytesIO(b"".join(resumed(file, partial(_bytes, file), 0))), None, request)
         with _stream(file) as stream:
-            return self._read(stream, None, columns, types, notation)
+            return self._read(stream, None, request)
 
-    def _parsed(
-        self,
-        file: File,
-        place: int,
-        chunk: bytes,
-        columns: Sequence[str],
-        types: Mapping[str, pa.DataType],
-        notation: Notation,
-    ) -> pa.Table:
+    def _parsed(self, file: File, place: int, chunk: bytes, request: Request) -> pa.Table:
         """Lines of a file; the first ones hold the header."""
-        header = self._columns[file.path] if place else None
-        return self._read(pa.BufferReader(chunk), header, columns, types, notation)
+        return self._read(pa.BufferReader(chunk), self._columns[file.path] if place else None, request)
 
-    def _read(
-        self,
-        data: Any,
-        header: list[str] | None,
-        columns: Sequence[str],
-        types: Mapping[str, pa.DataType],
-        notation: Notation,
-    ) -> pa.Table:
-        """Empty text is a missing entry; words such as NA are one only among numbers."""
+    def _read(self, data: Any, header: list[str] | None, request: Request) -> pa.Table:
+        """Text as a table. An empty text is a missing entry; words such as NA are one only among numbers."""
         table = pyarrow.csv.read_csv(
             data,
             read_options=pyarrow.csv.ReadOptions(column_names=header),
             parse_options=_parsing(self._separator),
-            convert_options=_conversion(columns, types, notation),
+            convert_options=_conversion(request),
         )
-        for place, one in enumerate(table.schema):
+        for place, field in enumerate(table.schema):
             column = table.column(place)
-            if pa.types.is_string(one.type) and pc.any(gaps := pc.equal(column, "")).as_py():
-                table = table.set_column(place, one, pc.if_else(gaps, pa.scalar(None, one.type), column))
+            if pa.types.is_string(field.type) and pc.any(gaps := pc.equal(column, "")).as_py():
+                table = table.set_column(place, field, pc.if_else(gaps, pa.scalar(None, field.type), column))
         return table
 
 
@@ -282,7 +263,8 @@ def _parsing(separator: str) -> Any:
     return pyarrow.csv.ParseOptions(delimiter=separator)
 
 
-def _conversion(columns: Sequence[str], types: Mapping[str, pa.DataType], notation: Notation) -> Any:
+def _conversion(request: Request) -> Any:
+    columns, types, notation = request
     wanted = {column: types[column] for column in columns if column in types}
     dates = [] if notation.dates is None else [pyarrow.csv.ISO8601, *formats(notation.dates)]
     return pyarrow.csv.ConvertOptions(
@@ -328,7 +310,7 @@ def _changed(file: File) -> ChangedError:
 
 
 def _separator(file: File) -> str:
-    """What separates the columns: what stands in the header, which is one column by any other."""
+    """The mark that separates the columns: the header is one column by any other."""
     if ".tsv" in file.name.lower():
         return "\t"
     with _stream(file) as stream:

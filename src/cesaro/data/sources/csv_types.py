@@ -37,6 +37,14 @@ class Notation(NamedTuple):
     dates: Order | None = None
 
 
+class Request(NamedTuple):
+    """Columns that are to be parsed, types that some of them must have, and how they are written."""
+
+    columns: Sequence[str]
+    types: Mapping[str, pa.DataType]
+    notation: Notation = Notation()
+
+
 class Spot(NamedTuple):
     """An entry of a column: number of the file, and row in it."""
 
@@ -50,13 +58,13 @@ class Section:
 
     Attributes:
         number: the place of the file among all.
-        read: gives some columns, with given types, in a notation.
+        read: parses some columns.
         rows: how many there are; known after the first reading.
     """
 
     number: int
     file: File
-    read: Callable[[Sequence[str], Mapping[str, pa.DataType], Notation], pa.Table]
+    read: Callable[[Request], pa.Table]
     rows: int = 0
 
 
@@ -79,7 +87,7 @@ class ColumnTraits:
 
     @property
     def kind(self) -> pa.DataType:
-        """The type of all of it: the only one, or the first that Arrow would try for all."""
+        """The type of the whole column: the only one, or the first that Arrow would try for all."""
         kinds = self.kinds - {pa.null()}
         if len(kinds) <= 1:
             return next(iter(kinds), pa.null())
@@ -182,16 +190,13 @@ class TypeSurvey:
             self._find(sorted(exact), exact, Notation())
         for column in (*roles.observation.columns, *roles.action.columns):
             if column in large - exact and kinds.get(column) is None:
-                raise InputError(
-                    Sentence(
-                        '{log}: column "{column}" must be clear about its kind. Got whole numbers of 2**53 or more; {give} '
-                        "{category} for ids or {number} for numbers.",
-                        log=self._log,
-                        column=column,
-                        give=GIVE,
-                        category=kind_argument(column, "category"),
-                        number=kind_argument(column, "number"),
-                    )
+                raise InputError.of(
+                    '{log}: column "{column}" must be clear about its kind. Got whole numbers of 2**53 or more; {give} '
+                    "{category} for ids or {number} for numbers.",
+                    log=self._log,
+                    column=column,
+                    category=kind_argument(column, "category"),
+                    number=kind_argument(column, "number"),
                 )
         for column in columns:
             if self.types[column] == pa.string() and column not in exact:
@@ -206,7 +211,7 @@ class TypeSurvey:
             if not large:
                 break
             with reading(section.file.name, WHAT, address=section.file.address):
-                table = section.read(large, dict.fromkeys(large, pa.string()), Notation())
+                table = section.read(Request(large, dict.fromkeys(large, pa.string())))
             section.rows = len(table)
             large = [c for c in large if pc.all(pc.match_substring_regex(table[c], _DIGITS), min_count=0).as_py()]
         return large
@@ -265,12 +270,12 @@ class TypeSurvey:
     ) -> pa.Table:
         """One section; a type that it contradicts gives way to text for this section and all that follow."""
         try:
-            return section.read(columns, types, notation)
+            return section.read(Request(columns, types, notation))
         except pa.ArrowInvalid:
             doubtful = [column for column in types if column not in text]
             for column in doubtful:
                 try:
-                    section.read([column], {column: types[column]}, notation)
+                    section.read(Request([column], {column: types[column]}, notation))
                 except pa.ArrowInvalid:
                     types[column] = pa.binary() if types[column] == pa.string() else pa.string()
                     return self._read(section, columns, types, text, notation)
@@ -307,7 +312,7 @@ class TypeSurvey:
             raise self._error(column, untimely(wrong, self._row(column, where)))
         kind, rows = None, [0] * len(self._files)
         for section in self._sections():
-            values = section.read([column], {column: pa.string()}, Notation())[column]
+            values = section.read(Request([column], {column: pa.string()}))[column]
             kind = kind or time_kind(values.drop_null())
             if kind is None:
                 return
@@ -319,7 +324,7 @@ class TypeSurvey:
 
     def _error(self, column: str, complaint: Complaint, choice: str = "") -> InputError:
         said = '{log}: column "{column}" {rule}. Got {got}; {remedy}{choice}.'
-        return InputError(Sentence(said, log=self._log, column=column, choice=choice, **complaint._asdict()))
+        return InputError.of(said, log=self._log, column=column, choice=choice, **complaint._asdict())
 
     def _check_decimals(self, column: str, seen: ColumnTraits, choice: str) -> None:
         """Numbers whose decimal mark is not that of the file must not become labels."""
@@ -328,16 +333,14 @@ class TypeSurvey:
             return
         what = {",": "a decimal comma", ".": "a decimal point in a file whose other columns have decimal commas"}[other]
         remedy = "write it with a decimal point" if other == "," else "write all columns in the same way"
-        raise InputError(
-            Sentence(
-                '{log}: column "{column}" must hold numbers that can be read. Got {wrong}, {what}; {remedy}{choice}.',
-                log=self._log,
-                column=column,
-                wrong=repr(seen.marked[other]),
-                what=what,
-                remedy=remedy,
-                choice=choice,
-            )
+        raise InputError.of(
+            '{log}: column "{column}" must hold numbers that can be read. Got {wrong}, {what}; {remedy}{choice}.',
+            log=self._log,
+            column=column,
+            wrong=repr(seen.marked[other]),
+            what=what,
+            remedy=remedy,
+            choice=choice,
         )
 
     def _row(self, column: str, spot: Spot) -> str:

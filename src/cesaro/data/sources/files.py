@@ -126,13 +126,11 @@ class FileSet:
         self._left.remove(file)
         self.skipped = (*self.skipped, f"{file.name}: {error.reason}")
         if not self._left:
-            raise InputError(
-                Sentence(
-                    "{log} must hold a file that can be read. Got {count} that cannot, the last because: {reason}",
-                    log=self._log,
-                    count=str(len(self.skipped)),
-                    reason=error.message,
-                )
+            raise InputError.of(
+                "{log} must hold a file that can be read. Got {count} that cannot, the last because: {reason}",
+                log=self._log,
+                count=str(len(self.skipped)),
+                reason=error.message,
             ) from None
 
 
@@ -353,7 +351,7 @@ class FilesSource(Source):
         return (self._folders.completed(one, table, columns) for table in self._blocks(one, self._own(columns), start))
 
     def _own(self, columns: Sequence[str]) -> list[str]:
-        """Those that stand in the files, or another one, which tells the number of rows."""
+        """The columns that stand in the files, or another one, which tells the number of rows."""
         return [column for column in columns if column not in self._folders.types] or [self._some_column()]
 
     def _some_column(self) -> str:
@@ -366,7 +364,7 @@ class FilesSource(Source):
             yield from resumed(file, lambda row: in_blocks(self._pieces(file, columns, row), rows), start)
 
     def _whole(self, file: File, columns: list[str]) -> pa.Table:
-        """Some columns of a file."""
+        """All rows of a file, in some columns."""
         tables = list(self._blocks(file, columns))
         return pa.concat_tables(tables) if tables else self._types(columns).empty_table()
 

@@ -38,7 +38,7 @@ from cesaro.text import is_address, shown_address, visible
 
 
 class Format(NamedTuple):
-    """Files of one format.
+    """A format of files, and the source that reads them.
 
     Attributes:
         name: as messages call it.
@@ -145,7 +145,7 @@ def _fixed(path: str) -> str:
 
 
 def _mode(path: str, shown: str) -> int | None:
-    """What lies at a path; None: nothing."""
+    """The mode of what lies at a path; None: nothing lies there."""
     try:
         return os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError):  # the last: a path that no file can have
@@ -182,15 +182,14 @@ def _format(name: str) -> Format | None:
     return next((form for form in FORMATS if name.lower().endswith(form.endings)), None)
 
 
-def _source(file: File) -> type[FilesSource] | None:
-    """The source of several such files; None: a log is one such file, or none."""
-    form = _format(file.name)
+def _source(name: str) -> type[FilesSource] | None:
+    """The source of several files of such names; None: a log is one such file, or none."""
+    form = _format(name)
     return None if form is None else form.in_pieces
 
 
 def _is_log(name: str) -> bool:
-    form = _format(name)
-    return form is not None and form.in_pieces is not None
+    return _source(name) is not None
 
 
 def _matched(name: str, pattern: str, found: Listing, skip_bad_files: bool) -> Source:
@@ -204,10 +203,10 @@ def _matched(name: str, pattern: str, found: Listing, skip_bad_files: bool) -> S
 
 
 def _folder(name: str, found: Listing, skip_bad_files: bool) -> Source:
-    """Parquet files go before others that lie beside them."""
+    """The files of a folder; Parquet files go before others that lie beside them."""
     files, notes = found.files, _said_of_links(found)
-    if any(_source(file) is ParquetSource for file in files):
-        files = [file for file in files if _source(file) in (ParquetSource, None)]
+    if any(_source(file.name) is ParquetSource for file in files):
+        files = [file for file in files if _source(file.name) in (ParquetSource, None)]
         others = [file.name for file in found.files if file not in files]
         if others:
             notes.append(f"The Parquet files of the folder were read, and not {named(others)}.")
@@ -247,7 +246,7 @@ def _several(name: str, files: Sequence[File], skip_bad_files: bool, notes: Sequ
         )
     sources: dict[type[FilesSource], File] = {}
     for file in files:
-        found = _source(file)
+        found = _source(file.name)
         if found is not None:
             sources.setdefault(found, file)
     if len(sources) > 1:

@@ -64,7 +64,7 @@ class File:
         return self.filesystem is not None
 
     def opened(self) -> pa.NativeFile:
-        """For reading at any place."""
+        """The file, open for reading at any place."""
         return pa.OSFile(self.path) if self.filesystem is None else self.filesystem.open_input_file(self.path)
 
     def stamp(self) -> str:
@@ -78,7 +78,7 @@ class File:
         return f"{found.st_size} bytes, {found.st_mtime_ns} ns"
 
     def state(self) -> tuple[int, ...] | None:
-        """What is another one after every change of a file on this machine, and after a touch; None: nothing is.
+        """A state that is another one after every change of a file on this machine, and after a touch; None: there is no such.
 
         Clocks of file systems are coarse: a file that has just changed may change again without another time.
         """
@@ -94,7 +94,7 @@ class File:
 
 
 class Location(NamedTuple):
-    """What an address leads to.
+    """The place that an address leads to.
 
     Attributes:
         name: what messages call it.
@@ -137,7 +137,7 @@ def _user(scheme: str, query: str) -> tuple[str, str]:
 
 
 def retried(use: Callable[[], T]) -> T:
-    """What `use` gives; a request over a network has several tries, unless there is no such thing."""
+    """The result of `use`; a request over a network has several tries, unless there is no such thing."""
     for pause in PAUSES:
         try:
             return use()
@@ -149,7 +149,7 @@ def retried(use: Callable[[], T]) -> T:
 
 
 def resumed(file: File, use: Callable[[int], Iterator[Part]], start: int) -> Iterator[Part]:
-    """What `use` gives from row or byte `start` on; over a network, the next try goes on after the last part that came."""
+    """The parts that `use` gives from row or byte `start` on; over a network, the next try goes on after the last that came."""
     tries = 0
     while True:
         try:
@@ -180,7 +180,7 @@ class Selection(NamedTuple):
         return cls(_closed([tuple(filter(None, pattern.split("/")))]), hidden)
 
     def inside(self, name: str) -> Self:
-        """What is wanted of the entry of that name."""
+        """The selection among the entries of that name."""
         shown = not self.is_hidden(name)
         rest = [
             pattern if pattern[0] == "**" else pattern[1:]
@@ -198,7 +198,7 @@ class Selection(NamedTuple):
 
     @property
     def below(self) -> _Patterns:
-        """What is wanted below a folder; nothing: it need not be looked into."""
+        """Patterns of paths below a folder; none: it need not be looked into."""
         return self.patterns - {()}
 
     @property
@@ -223,7 +223,7 @@ EVERYTHING = Selection.of("**/*", (".", "_"))
 
 
 class Listing(NamedTuple):
-    """What was found, in the order of the paths.
+    """The paths that were found, in order.
 
     Attributes:
         files: those with the name of a log; where one, or a folder, cannot be read, its `obstacle` says why.
@@ -239,7 +239,7 @@ class Listing(NamedTuple):
 
 
 def in_store(found: Location, address: str, selection: Selection, is_log: Callable[[str], bool]) -> Listing | File:
-    """What is wanted of a place in an object store, or the one file that lies there."""
+    """The selected files of a place in an object store, or the one file that lies there."""
     system = found.filesystem
     assert system is not None
     info = retried(lambda: system.get_file_info(found.path))
@@ -274,7 +274,7 @@ def _sorted(listing: Listing) -> Listing:
 
 
 def on_this_machine(folder: str, selection: Selection, is_log: Callable[[str], bool]) -> Listing:
-    """What is wanted of a folder. Links are followed, and a folder is read once: by its own name if it has one here."""
+    """The selected files of a folder. Links are followed, and a folder is read once: by its own name if it has one here."""
     return _FolderWalk(is_log).run(folder, selection)
 
 
@@ -390,7 +390,7 @@ class _FolderWalk:
 
 
 def sort_of(mode: int) -> str:
-    """What lies where no regular file does; it must not be opened, which may wait forever."""
+    """The sort of thing that lies where no regular file does; it must not be opened, which may wait forever."""
     return _SORTS.get(stat.S_IFMT(mode), "a device")
 
 

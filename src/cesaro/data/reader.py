@@ -209,13 +209,13 @@ class LogHandle(Log):
 
     def opened(self, *, quiet: bool = True) -> OpenedLog:
         if self._streamed is None:
-            if not self._is_large():
+            if not self._opens_in_blocks():
                 with stage("reading the log", quiet=quiet):
                     return self.load()
             self._streamed = Streamed(self._origin, quiet=quiet)
         return self._streamed
 
-    def _is_large(self) -> bool:
+    def _opens_in_blocks(self) -> bool:
         """Whether the log is to be read in blocks."""
         origin = self._origin
         if self._stream is not None:

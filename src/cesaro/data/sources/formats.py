@@ -41,8 +41,8 @@ class Format(NamedTuple):
     """A format of files, and the source that reads them.
 
     Attributes:
-        name: as messages call it.
-        endings: of the names of such files.
+        name: the format, as messages call it.
+        endings: how the names of such files end.
         mark: the bytes that such a file begins with; empty: there are none.
         source: reads several files, in pieces too, or one file on this machine as a whole.
     """

@@ -271,7 +271,9 @@ def test_size_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "STREAM_BYTES", 100)
     log = read(folder)
     assert log.opened().is_streamed
+    assert log.is_streamed  # what is asked of a handle is answered by what it opens to
     assert log.opened() is log.opened()
+    assert log.opened().opened() is log.opened()
     assert len(log) == 59
     assert log.counts["rows"] == 60
     assert not read(folder, stream=False).opened().is_streamed

@@ -158,7 +158,7 @@ class Stretch(NamedTuple):
     blocks: range
 
 
-class Layout:
+class BlockLayout:
     """Which rows of which files are which block of a log; blocks are counted over all files.
 
     Args:

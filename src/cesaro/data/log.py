@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.data.blocks import AssembledRows, Block, Layout, Rows, Sample, Stretch, joined, sample_rows
+from cesaro.data.blocks import AssembledRows, Block, BlockLayout, Rows, Sample, Stretch, joined, sample_rows
 from cesaro.data.roles import Roles, Schema
 from cesaro.data.settings import ActionBounds, Settings
 from cesaro.data.sources.base import Source
@@ -149,7 +149,7 @@ class OpenedLog(Log):
     is_streamed: bool
     stamps: Mapping[str, str] = MappingProxyType({})
     _schema: Schema
-    _layout: Layout
+    _layout: BlockLayout
     _counts: Mapping[str, int]
     _notes: tuple[str, ...]
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cesaro.data import labels
-from cesaro.data.blocks import Layout, Rows
+from cesaro.data.blocks import BlockLayout, Rows
 from cesaro.data.columns import ColumnPlace, shown
 from cesaro.data.continuing import sorting
 from cesaro.data.notes import reject_empty
@@ -180,7 +180,7 @@ class _Sorter:
         self._files = tuple(zip(source.files.names, rows))
         self._rows = sum(rows)
         reject_empty(source.name, self._rows)
-        self._windows = Windows(source, Layout(rows))
+        self._windows = Windows(source, BlockLayout(rows))
         found = source.types or pa.schema([types.field(name) for name in source.names])
         self._plain = pa.schema([field.with_type(_plain(field.type)) for field in found])
         metadata = {**(found.metadata or {}), _MARK: b"1"}

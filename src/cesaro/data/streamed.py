@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cesaro.data.assemble import Assembly, KnownColumns, Outline, unlisted
-from cesaro.data.blocks import AssembledRows, Layout, Rows, Stretch
+from cesaro.data.blocks import AssembledRows, BlockLayout, Rows, Stretch
 from cesaro.data.columns import basic_type, is_list, list_width, unwrapped
 from cesaro.data.continuing import (
     DisorderError,
@@ -64,7 +64,7 @@ class Streamed(OpenedLog):
         self._schema = describe(self.name, roles, types, origin.kinds, origin.settings)
         file_rows = source.file_rows()
         reject_empty(self.name, sum(file_rows))
-        self._layout = Layout(file_rows)
+        self._layout = BlockLayout(file_rows)
         self._windows = Windows(source, self._layout)
         files = tuple(zip(source.files.names, file_rows))
         self._outline = Outline(origin, self._schema, files, self._windows.missing)
@@ -271,7 +271,7 @@ class BlockIndex:
     tally: Tally
 
 
-def index_blocks(outline: Outline, windows: Windows, layout: Layout, *, quiet: bool) -> BlockIndex:
+def index_blocks(outline: Outline, windows: Windows, layout: BlockLayout, *, quiet: bool) -> BlockIndex:
     """Read what tells the structure of a log: once, and again where trajectories have gaps in time."""
     roles, settings = outline.origin.roles, outline.origin.settings
     columns = list(dict.fromkeys(roles.structural))
@@ -322,7 +322,7 @@ def _many_steps(outline: Outline) -> InputError:
 class _BlockWalk:
     """Counts transitions, trajectories and links from block to block."""
 
-    def __init__(self, outline: Outline, layout: Layout, usual: NDArray[np.float64] | None = None) -> None:
+    def __init__(self, outline: Outline, layout: BlockLayout, usual: NDArray[np.float64] | None = None) -> None:
         self._outline, self._layout, self._usual = outline, layout, usual
         self.tally = Tally(outline.has_next, outline.origin.settings)
         self._kept = np.zeros(len(layout), dtype=np.int64)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cesaro import checks
 from cesaro.data.assemble import Assembly, Outline
-from cesaro.data.blocks import Array, AssembledRows, Layout, Rows, narrowed, taken
+from cesaro.data.blocks import Array, AssembledRows, BlockLayout, Rows, narrowed, taken
 from cesaro.data.columns import is_list, unwrapped, vectors
 from cesaro.data.continuing import (
     DisorderError,
@@ -128,7 +128,7 @@ class Transitions(OpenedLog):
     def _read(self, origin: Origin) -> None:
         whole = _whole(origin)
         self.name, self._rows = origin.source.name, whole.rows
-        self._schema, self._layout = whole.schema, Layout(whole.file_rows)
+        self._schema, self._layout = whole.schema, BlockLayout(whole.file_rows)
         self._counts, self._notes = whole.counts, whole.notes
 
     @property

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cesaro.data.blocks import Layout
+from cesaro.data.blocks import BlockLayout
 from cesaro.data.columns import is_list
 from cesaro.data.sources.base import ChangedError
 from cesaro.data.sources.files import FilesSource
@@ -50,7 +50,7 @@ class Windows:
         digests: of what was read so far.
     """
 
-    def __init__(self, source: FilesSource, layout: Layout) -> None:
+    def __init__(self, source: FilesSource, layout: BlockLayout) -> None:
         self._source, self._layout = source, layout
         self._states = [file.state() for file in source.files]  # before any block was read
         self.digests = Digests(len(layout))

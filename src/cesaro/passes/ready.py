@@ -53,7 +53,7 @@ class Excerpt:
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
-        return blocks.Layout((len(self),)).stretches
+        return blocks.BlockLayout((len(self),)).stretches
 
     def blocks(self, stretch: Stretch | None = None) -> Iterator[Block | ReadyBlock]:
         for one in self.stretches if stretch is None else (stretch,):

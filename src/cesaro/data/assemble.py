@@ -6,7 +6,7 @@ rows come and which of them are kept.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,13 +67,17 @@ class Outline:
 
     def lost(self, first: int, rows: int) -> NDArray[np.bool_]:
         """Which of some consecutive rows, in file order, stand before rows that were left out."""
-        found, holes = np.zeros(rows, dtype=np.bool_), self.origin.source.holes
-        if holes:
-            starts = np.cumsum([0, *(count for _, count in self.files)])
-            last = starts[list(holes)] - 1
-            last = last[(last >= 0) & (last < starts[-1] - 1)] - first
-            found[last[(last >= 0) & (last < rows)]] = True
+        found = np.zeros(rows, dtype=np.bool_)
+        last = self._before_holes - first
+        found[last[(last >= 0) & (last < rows)]] = True
         return found
+
+    @cached_property
+    def _before_holes(self) -> Rows:
+        """The last row before every file that was left out, where rows are on both sides."""
+        starts = np.cumsum([0, *(count for _, count in self.files)])
+        last = starts[list(self.origin.source.holes)] - 1
+        return last[(last >= 0) & (last < starts[-1] - 1)]
 
     def no_weight(self) -> InputError:
         """The error of a log no row of which counts."""

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import cesaro as cs
 from cesaro.cli import app
-from cesaro.data.names import folded
+from cesaro.data.roles import folded
 from cesaro.inspection import evidence
 from cesaro.inspection.times import unit_of_step
 

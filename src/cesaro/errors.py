@@ -2,6 +2,9 @@
 
 import errno
 import re
+from typing import Self
+
+from cesaro.text import GIVE, Sentence, Wording
 
 # How zlib, HDF5, Arrow and C++ say that an allocation failed where they raise no MemoryError; a thread needs memory, too.
 _ALLOCATION = re.compile(
@@ -22,6 +25,11 @@ class CesaroError(Exception):
 
 class InputError(CesaroError, ValueError):
     """The input breaks a rule; the message names the field, the rule, the value and the remedy."""
+
+    @classmethod
+    def of(cls, template: str, /, **fields: str | Wording) -> Self:
+        """An error that names arguments: a `Sentence` of these fields, and of `give`, which is how a caller gives an argument."""
+        return cls(Sentence(template, give=GIVE, **fields))
 
 
 class UserMemoryError(CesaroError, MemoryError):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from cesaro.data import Transitions, read
-from cesaro.data.bounds import ActionBounds, check_bounds
+from cesaro.data.settings import ActionBounds, check_bounds
 from cesaro.errors import InputError
 
 ACTIONS = np.array([[-3.0, 0.5], [0.0, 0.0], [2.0, 7.0], [-1.0, 1.0]])

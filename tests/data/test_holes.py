@@ -37,7 +37,9 @@ def written(folder: Path, whole: pa.Table, ending: str = "parquet") -> Path:
 
 
 def both(folder: Path, **options: Any) -> list[Log]:
-    found = [read(folder, **STATE, **options, skip_bad_files=True, stream=stream).opened() for stream in (False, True)]
+    found: list[Log] = [
+        read(folder, **STATE, **options, skip_bad_files=True, stream=stream).opened() for stream in (False, True)
+    ]
     assert found[0].counts == found[1].counts
     assert found[0].notes == found[1].notes
     return found

@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import cesaro as cs
 from cesaro.data import Transitions
+from cesaro.errors import InputError
 
 Row = dict[str, Any]
 
@@ -130,3 +132,12 @@ def test_ids_times_and_flags_must_be_there() -> None:
             cs.InputError, match=rf'"{name}" must not have missing entries.*; fill it in or remove that row'
         ):
             cs.read({**rows, name: entries}, drop_incomplete=True).load()
+
+
+def test_a_complaint_counts_the_rows_that_were_left_out() -> None:
+    """Also where it is about an entry of a dictionary, which many rows may share."""
+    state = pa.array([1.0, 2.0, 1.0, 2.5, 1.0]).dictionary_encode()
+    table = pa.table({"state": state, "action": [0, 1, 0, 1, 0], "reward": [1.0, None, 1.0, 2.0, 1.0]})
+    log = cs.read(table, kinds={"state": "category"}, drop_incomplete=True)
+    with pytest.raises(InputError, match=r"Got 2\.5 at row 3 \(counted from 0\)"):
+        log.load()

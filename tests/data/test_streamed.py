@@ -11,8 +11,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from cesaro.data import Block, Log, Values, addresses, digests, gaps, read, reader, streamed
+from cesaro.data import Block, Log, Values, gaps, read, reader, streamed, windows
 from cesaro.data import blocks as block_module
+from cesaro.data.sources import places
 from cesaro.data.values import Categories
 from cesaro.errors import InputError
 
@@ -270,7 +271,9 @@ def test_size_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "STREAM_BYTES", 100)
     log = read(folder)
     assert log.opened().is_streamed
+    assert log.is_streamed  # what is asked of a handle is answered by what it opens to
     assert log.opened() is log.opened()
+    assert log.opened().opened() is log.opened()
     assert len(log) == 59
     assert log.counts["rows"] == 60
     assert not read(folder, stream=False).opened().is_streamed
@@ -284,13 +287,13 @@ class Reads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, log: Any) -> None:
         self.calls: list[tuple[int, tuple[str, ...], int]] = []
-        batches = log._source.batches
+        batches = log.origin.source.batches
 
         def noted(file: int, columns: Any, start: int = 0) -> Any:
             self.calls.append((file, tuple(columns), start))
             return batches(file, columns, start)
 
-        monkeypatch.setattr(log._source, "batches", noted)
+        monkeypatch.setattr(log.origin.source, "batches", noted)
 
 
 def test_only_what_is_needed_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -504,13 +507,13 @@ def test_a_log_must_not_change_while_it_is_read(tmp_path: Path) -> None:
 
 def test_a_block_is_hashed_once_where_its_file_is_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that has just been written may change again within the same tick of the clock, and is hashed each time."""
-    folder, hashed, digest = split(plain(), tmp_path), [], digests.column_digest
+    folder, hashed, digest = split(plain(), tmp_path), [], windows.column_digest
 
     def counted(values: Any) -> bytes:
         hashed.append(values)
         return digest(values)
 
-    monkeypatch.setattr(digests, "column_digest", counted)
+    monkeypatch.setattr(windows, "column_digest", counted)
 
     def hashes(log: Log) -> int:
         hashed.clear()
@@ -519,7 +522,7 @@ def test_a_block_is_hashed_once_where_its_file_is_untouched(tmp_path: Path, monk
 
     fresh = read(folder, stream=True).opened()
     assert hashes(fresh) == hashes(fresh) > 9
-    monkeypatch.setattr(addresses, "SETTLED", 0)
+    monkeypatch.setattr(places, "SETTLED", 0)
     settled = read(folder, stream=True).opened()
     assert hashes(settled) > hashes(settled) == 0
     os.utime(folder / "a.parquet")

@@ -1,8 +1,12 @@
-"""Columns in, transitions out: convert, order, find successors, check, and say what was done."""
+"""Columns in, transitions out: convert some rows of a log, check them, and join each with its successor.
+
+An `Assembly` holds the columns of all rows of a log, or of a window of it; `transitions.py` and `streamed.py` say in which order
+rows come and which of them are kept.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +17,9 @@ from numpy.typing import NDArray
 from cesaro.checks import LARGEST, SMALLEST
 from cesaro.data import columns as numbers
 from cesaro.data import labels
-from cesaro.data.account import Tally, account, reject_empty, reject_nothing_left
-from cesaro.data.blocks import Array, Parts, Rows
-from cesaro.data.bounds import reject_width
+from cesaro.data.blocks import Array, AssembledRows, Rows
 from cesaro.data.columns import (
     ColumnPlace,
-    Written,
     basic_type,
     first_true,
     is_list,
@@ -27,233 +28,99 @@ from cesaro.data.columns import (
     to_complete,
     unwrapped,
 )
-from cesaro.data.continuing import (
-    DisorderError,
-    Mask,
-    Ordered,
-    Successors,
-    find_structure,
-    find_successors,
-    order_rows,
-    sorting,
-)
-from cesaro.data.gaps import cuts
-from cesaro.data.role_values import NOTHING_KNOWN, Known, Pair, role_values
-from cesaro.data.roles import Roles, ignored
-from cesaro.data.schema import Schema, describe
-from cesaro.data.settings import Settings
-from cesaro.data.sources import Files, Source
-from cesaro.data.values import Categories, Values
+from cesaro.data.continuing import DisorderError, Successors
+from cesaro.data.log import Origin
+from cesaro.data.roles import Schema, SchemaRole, ambiguous, ignored
+from cesaro.data.settings import reject_width
+from cesaro.data.sources.base import Files
+from cesaro.data.values import Categories, Column, Values
 from cesaro.errors import InputError
 from cesaro.text import GIVE, Sentence, Wording, argument, switch
 
-_LARGE = 1 << 27  # bytes
+_STACKED = 4096  # rows at a time when columns become rows, so that both stay in the cache
 _AVAILABLE = "available_"  # before the labels of actions in the names of columns of flags
 
 
 @dataclass(frozen=True)
 class Outline:
-    """What a log is taken to be.
+    """A log whose types and rows are known, for messages and for the conversion of its rows.
 
     Attributes:
         files: their names and rows.
-        missing: counts the missing entries of a column, where the log is read in pieces.
-        given: the path that the log was opened by.
-        holes: places in `files` before which one was left out.
-        skips: whether one was left out at all.
-        written: finds an entry in the text of its file.
+        missing: counts the missing entries of a column, where the log is read in windows.
     """
 
-    name: str
-    roles: Roles
-    kinds: Mapping[str, str]
-    settings: Settings
+    origin: Origin
     schema: Schema
     files: Files
     missing: Callable[[str], int] | None = None
-    given: str | None = None
-    holes: tuple[int, ...] = ()
-    skips: bool = False
-    written: Written | None = None
 
     @property
     def has_next(self) -> bool:
-        return self.roles.next_observation is not None
+        """Whether next observations have columns of their own."""
+        return self.origin.roles.next_observation is not None
+
+    def place(self, column: str) -> ColumnPlace:
+        """A column of the whole log, for messages."""
+        source = self.origin.source
+        return ColumnPlace(source.name, column, self.files, written=source.written)
 
     def lost(self, first: int, rows: int) -> NDArray[np.bool_]:
         """Which of some consecutive rows, in file order, stand before rows that were left out."""
         found = np.zeros(rows, dtype=np.bool_)
-        if self.holes:
-            starts = np.cumsum([0, *(count for _, count in self.files)])
-            last = starts[list(self.holes)] - 1
-            last = last[(last >= 0) & (last < starts[-1] - 1)] - first
-            found[last[(last >= 0) & (last < rows)]] = True
+        last = self._before_holes - first
+        found[last[(last >= 0) & (last < rows)]] = True
         return found
 
+    @cached_property
+    def _before_holes(self) -> Rows:
+        """The last row before every file that was left out, where rows are on both sides."""
+        starts = np.cumsum([0, *(count for _, count in self.files)])
+        last = starts[list(self.origin.source.holes)] - 1
+        return last[(last >= 0) & (last < starts[-1] - 1)]
 
-class Whole(NamedTuple):
-    """A log in memory: every row that its source holds, and what was done to them."""
+    def no_weight(self) -> InputError:
+        """The error of a log no row of which counts."""
+        remedy = Sentence("leave {weight} out", weight=argument("weight"))
+        place = self.place(self.origin.roles.weight or "")
+        return place.error("must not be zero in every row", "no positive weight", remedy)
 
-    name: str
-    schema: Schema
-    file_rows: tuple[int, ...]
-    parts: Parts
-    counts: dict[str, int]
-    notes: tuple[str, ...]
-
-
-def assemble(
-    source: Source, roles: Roles, kinds: Mapping[str, str], settings: Settings, notes: tuple[str, ...]
-) -> Whole:
-    """Read `source` and make transitions of its rows."""
-    table, files = source.table(roles, kinds)
-    reject_empty(source.name, table.num_rows)
-    schema = describe(source.name, roles, table.schema, kinds, settings)
-    outline = Outline(source.name, roles, kinds, settings, schema, files, holes=source.holes, written=source.written)
-    rows = Assembly(outline, table)
-    is_large = table.nbytes > _LARGE
-    del table  # columns go one by one
-    said = [*source.notes, *notes]  # what the source says once it has been read
-    if is_large:
-        _release()
-    whole = _whole(outline, rows, said)
-    if is_large:
-        _release()
-    return whole
-
-
-def _release() -> None:
-    """Give back the memory that decoding needed, which Arrow would keep beside the arrays."""
-    pa.default_memory_pool().release_unused()
-
-
-def _whole(outline: Outline, rows: "Assembly", notes: list[str]) -> Whole:
-    settings, has_next = outline.settings, outline.has_next
-    terminated, truncated = rows.flags()
-    ordered = _ordered(outline, rows, terminated, truncated)
-    gaps = rows.gaps(terminated, truncated) if settings.drop_incomplete else {}
-    order = ordered.order
-    if order is not None:
-        repeated = rows.rows - len(order)
-        if repeated:
-            what = "1 row that repeats another" if repeated == 1 else f"{repeated:,} rows that repeat others"
-            notes.append(f"Left out {what} of the same trajectory and time.")
-            rows.rows = len(order)
-        terminated = None if terminated is None else terminated[order]
-        truncated = None if truncated is None else truncated[order]
-    if order is not None and (order[1:] < order[:-1]).any():
-        roles = outline.roles
-        by = "trajectory" if roles.time is None else "time" if roles.trajectory is None else "(trajectory, time)"
-        notes.append(f"The rows were sorted by {by}.")
-    lost, tally = _lost(outline, ordered, rows.rows), Tally()
-    if gaps:
-        stays, behind = rows.leave_out(gaps, order)
-        lost = behind if lost is None else lost[stays] | behind
-        order = None if order is None else rows.renumbered(order[stays])
-        ordered = Ordered(order, *(None if one is None else one[stays] for one in (ordered.trajectory, ordered.time)))
-        terminated, truncated = (None if one is None else one[stays] for one in (terminated, truncated))
-        tally.add_incomplete(len(stays) - rows.rows, list(gaps))
-        if not rows.rows:
-            reject_nothing_left(outline.name, tally, has_next, settings)
-    structure = find_structure(rows.rows, ordered.trajectory, terminated, truncated, lost)
-    cut = cuts(ordered.time, ordered.trajectory, structure.ends_steps, settings.gap)
-    found = find_successors(structure, cut, has_next, settings)
-    tally.add(structure, found)
-    reject_nothing_left(outline.name, tally, has_next, settings)
-    parts, _ = rows.parts(found, ordered.trajectory, order=order)
-    tally.cut_actions = rows.cut_actions
-    if parts.weights is not None and not parts.weights[parts.kept].any():
-        raise no_weight(outline)
-    return Whole(
-        outline.name,
-        outline.schema,
-        tuple(count for _, count in outline.files) if order is None and not gaps else (rows.rows,),
-        parts,
-        tally.counts | {"files": len(outline.files)},
-        (*notes, *account(tally, has_next, settings)),
-    )
-
-
-def _lost(outline: Outline, ordered: Ordered, rows: int) -> NDArray[np.bool_] | None:
-    """Rows before rows that were left out; where time has reordered them, it decides what belongs together."""
-    if not outline.holes or (ordered.order is not None and ordered.time is not None):
-        return None
-    lost = outline.lost(0, rows)
-    if ordered.order is None or ordered.trajectory is None:
-        return lost
-    region = np.append(0, np.cumsum(lost)[:-1])[ordered.order]
-    apart = (region[1:] != region[:-1]) & (ordered.trajectory[1:] == ordered.trajectory[:-1])
-    return np.append(apart, False)
-
-
-def _codes(column: pa.ChunkedArray, at: Rows) -> NDArray[np.int64]:
-    """Equal numbers for equal entries, of some rows; what Arrow cannot compare counts as different."""
-    try:
-        part = column.take(at)
-        part = part if pa.types.is_dictionary(part.type) else part.dictionary_encode()
-        indices = part.unify_dictionaries().combine_chunks().indices.cast(pa.int64())  # before -1: they may be unsigned
-        return np.asarray(indices.fill_null(-1).to_numpy(), dtype=np.int64)
-    except pa.ArrowNotImplementedError:  # lists, maps and the like
-        try:
-            entries = column.to_pylist()
-        except (pa.ArrowException, OverflowError, ValueError):  # dates beyond Python's
-            return np.arange(len(at))
-        return np.unique([repr(entries[row]) for row in at.tolist()], return_inverse=True)[1].astype(np.int64)
-
-
-def no_weight(outline: Outline) -> InputError:
-    place = ColumnPlace(outline.name, outline.roles.weight or "", outline.files)
-    remedy = Sentence("leave {weight} out", weight=argument("weight"))
-    return place.error("must not be zero in every row", "no positive weight", remedy)
-
-
-def _ordered(outline: Outline, rows: "Assembly", terminated: Any, truncated: Any) -> Ordered:
-    ended = terminated
-    if truncated is not None:
-        ended = truncated if ended is None else ended | truncated
-    ids, time = rows.ids(), rows.time()
-    codes = None if ids is None else ids.codes
-    first = None
-    if outline.settings.drop_duplicates and time is not None:
-        first = rows.first_of_equals(codes, time, ended)
-    try:
-        if first is None or time is None:
-            return order_rows(codes, time, ended)
-        found = order_rows(
-            None if codes is None else codes[first], time[first], None if ended is None else ended[first]
-        )
-        return replace(found, order=first if found.order is None else first[found.order])
-    except DisorderError as error:
-        once = rows.first_of_equals(codes, time, ended) if first is None and time is not None else None
-        are_equal = once is not None and error.rows[1] not in once
-        if first is not None:
-            error.rows = (int(first[error.rows[0]]), int(first[error.rows[1]]))
-        raise disorder(outline, error, are_equal) from None
-
-
-def disorder(outline: Outline, error: DisorderError, are_equal: bool) -> InputError:
-    """Two rows of a trajectory that time cannot order; `are_equal`: whether these are one row twice."""
-    place = ColumnPlace(outline.name, outline.roles.time or "", outline.files, written=outline.written)
-    both = " and ".join(place.row(row) for row in error.rows)
-    if error.kind == "flag":
-        return place.error("must put the flagged row of an episode last", f"{both} in the other order", "sort the file")
-    rule, got = "must be different in every row of a trajectory", f"the same at {both}"
-    if are_equal:
-        remedy = Sentence("{give} {drop}, because they are equal", give=GIVE, drop=switch("drop_duplicates"))
-        return place.error(rule, got, remedy)
-    remedy = Sentence(
-        "{trajectory}add to the column what tells them apart, such as the hour, or {give} {file} if the file is in order",
-        trajectory=""
-        if outline.roles.trajectory is not None
-        else Sentence(
-            "{give} {trajectory} if several trajectories share times, ",
+    def disorder(self, error: DisorderError, are_equal: bool) -> InputError:
+        """Two rows of a trajectory that time cannot order; `are_equal`: whether these are one row twice."""
+        place = self.place(self.origin.roles.time or "")
+        both = " and ".join(place.row(row) for row in error.rows)
+        if error.kind == "flag":
+            return place.error(
+                "must put the flagged row of an episode last", f"{both} in the other order", "sort the file"
+            )
+        rule, got = "must be different in every row of a trajectory", f"the same at {both}"
+        if are_equal:
+            remedy = Sentence("{give} {drop}, because they are equal", give=GIVE, drop=switch("drop_duplicates"))
+            return place.error(rule, got, remedy)
+        remedy = Sentence(
+            "{trajectory}add to the column what tells them apart, such as the hour, or {give} {file} if the file is in order",
+            trajectory=""
+            if self.origin.roles.trajectory is not None
+            else Sentence(
+                "{give} {trajectory} if several trajectories share times, ",
+                give=GIVE,
+                trajectory=Wording("trajectory=", "--trajectory COLUMN"),
+            ),
             give=GIVE,
-            trajectory=Wording("trajectory=", "--trajectory COLUMN"),
-        ),
-        give=GIVE,
-        file=Wording("no time= (time=False in cesaro.read)", "--ignore time in place of --time"),
-    )
-    return place.error(rule, got, remedy)
+            file=Wording("no time= (time=False in cesaro.read)", "--ignore time in place of --time"),
+        )
+        return place.error(rule, got, remedy)
+
+
+class KnownColumns(NamedTuple):
+    """The levels of labels and the lengths of lists, by column, where the whole log has told them before."""
+
+    levels: Mapping[str, NDArray[Any]]
+    widths: Mapping[str, int]
+
+
+NOTHING_KNOWN = KnownColumns({}, {})
+Pair = Sequence[tuple[pa.ChunkedArray, ColumnPlace]]  # a column and, where there is one, its next column
 
 
 class Assembly:
@@ -276,29 +143,25 @@ class Assembly:
         table: pa.Table,
         first: int = 0,
         rows: int | None = None,
-        known: Mapping[str, Known] | None = None,
+        known: Mapping[str, KnownColumns] | None = None,
     ) -> None:
         self.outline, self.first, self._known = outline, first, known or {}
+        self._roles, self._settings = outline.origin.roles, outline.origin.settings
         self.rows = table.num_rows if rows is None else rows
         self.cut_actions: int | None = None
         self._columns = {name: table[name] for name in table.column_names}
         self._kept: Rows | None = None  # of the table's rows, where others were left out
-        self._uses = [column for _, columns in outline.roles.items() for column in columns]
+        self._uses = [column for _, columns in self._roles.items() for column in columns]
 
     def place(self, column: str) -> ColumnPlace:
-        outline = self.outline
-        missing = None if outline.missing is None else partial(outline.missing, column)
-        roles = outline.roles
-        structural = (roles.trajectory, roles.time, roles.terminated, roles.truncated)
-        return ColumnPlace(
-            outline.name,
-            column,
-            outline.files,
+        """A column of these rows, for messages."""
+        missing = self.outline.missing
+        return replace(
+            self.outline.place(column),
             first=self.first,
-            missing=missing,
-            kept=self._kept,
-            is_droppable=column not in structural,
-            written=outline.written,
+            missing=None if missing is None else partial(missing, column),
+            of=None if self._kept is None else self._kept.__getitem__,
+            is_droppable=column not in self._roles.structural,
         )
 
     def column(self, name: str) -> pa.ChunkedArray:
@@ -307,102 +170,24 @@ class Assembly:
         return self._columns[name] if name in self._uses else self._columns.pop(name)
 
     def flags(self) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
-        """Terminated and truncated."""
-        roles = self.outline.roles
+        """The flags `terminated` and `truncated`."""
+        roles = self._roles
         return self._optional(roles.terminated, labels.flags), self._optional(roles.truncated, labels.flags)
 
     def ids(self) -> labels.Encoded | None:
-        """Of trajectories."""
-        found: labels.Encoded | None = self._optional(self.outline.roles.trajectory, labels.identities)
+        """The ids of trajectories."""
+        found: labels.Encoded | None = self._optional(self._roles.trajectory, labels.identities)
         return found
 
     def time(self) -> NDArray[Any] | None:
-        """None also where the column was not read."""
-        column = self.outline.roles.time
+        """The times; None also where the column was not read."""
+        column = self._roles.time
         found: NDArray[Any] | None = self._optional(column if column in self._columns else None, labels.times)
         return found
 
-    def first_of_equals(
-        self, codes: NDArray[Any] | None, time: NDArray[Any], ended: NDArray[np.bool_] | None
-    ) -> Rows | None:
-        """Rows without those that agree with an earlier one in trajectory, time and every column in use; None: there are none."""
-        order = sorting(codes, time)
-        same = time[order[1:]] == time[order[:-1]]
-        if codes is not None:
-            same &= codes[order[1:]] == codes[order[:-1]]
-        if not same.any():
-            return None
-        group = np.append(0, np.cumsum(~same))
-        shared = np.append(same, False) | np.append(False, same)
-        at, group = order[shared], group[shared]
-        keys = [
-            group,
-            *([] if ended is None else [ended[at]]),
-            *(_codes(self._columns[name], at) for name in self._columns),
-        ]
-        found = np.lexsort((at, *keys))
-        equal = np.ones(len(at) - 1, dtype=np.bool_)
-        for key in keys:
-            equal &= key[found[1:]] == key[found[:-1]]
-        again = at[found[1:][equal]]
-        return np.delete(np.arange(len(time)), again) if len(again) else None
-
-    def gaps(self, terminated: Mask | None, truncated: Mask | None) -> dict[str, Mask]:
-        """Per column the rows of the table whose entry is missing, also as NaN; only columns that have such rows.
-
-        What follows the end of an episode may be missing where no transition needs it.
-        """
-        roles, settings = self.outline.roles, self.outline.settings
-        values = (*roles.observation.columns, *roles.action.columns)
-        single = [roles.reward, *([] if roles.weight is None else [roles.weight])]
-        found = {name: self._gaps(name) for name in (*values, *single)}
-        if roles.available is not None:
-            found |= {name: self._gaps(name, within=False) for name in roles.available.columns}
-        if roles.next_observation is not None:
-            unused = np.zeros(self.rows, dtype=np.bool_)
-            for ended, rule in ((terminated, settings.on_termination), (truncated, settings.on_truncation)):
-                if ended is not None and rule != "keep":
-                    unused |= ended
-            found |= {name: self._gaps(name) & ~unused for name in roles.next_observation.columns}
-        return {name: mask for name, mask in found.items() if mask.any()}
-
-    def _gaps(self, name: str, *, within: bool = True) -> Mask:
-        place = self.place(name)
-        column = unwrapped(self._columns[name], place)
-        if within and is_list(column.type) and column.null_count < len(column):
-            return np.isnan(numbers.vectors(column, place, missing=True)).any(axis=1)
-        return pc.is_null(column, nan_is_null=True).to_numpy()
-
-    def leave_out(self, gaps: Mapping[str, Mask], order: Rows | None) -> tuple[Mask, Mask]:
-        """Leave out the rows that have gaps.
-
-        A reward that is logged a row late belongs to the row before, so that its own row stays where only it is missing.
-
-        Returns:
-            Which rows stay, and which of those lost what the row behind them would tell, both in the order of the rows.
-        """
-        late = self.outline.roles.reward if self.outline.settings.reward_lag else None
-        every = len(next(iter(gaps.values())))
-        incomplete = np.zeros(every, dtype=np.bool_)
-        for name, mask in gaps.items():
-            if name != late:
-                incomplete |= mask
-        untold = incomplete if late is None or late not in gaps else incomplete | gaps[late]
-        at = slice(None) if order is None else order
-        stays = ~incomplete[at]
-        behind = np.roll(untold[at], -1)[stays]  # after the last row comes the first
-        self._kept = np.flatnonzero(~incomplete)
-        self._columns = {name: column.filter(pa.array(~incomplete)) for name, column in self._columns.items()}
-        self.rows = len(behind)
-        return stays, behind
-
-    def renumbered(self, rows: Rows) -> Rows:
-        """Rows of the table as they are counted without those that were left out."""
-        return rows if self._kept is None else np.searchsorted(self._kept, rows)
-
-    def parts(
+    def assembled(
         self, found: Successors, trajectory: NDArray[Any] | None, goes_on: bool = False, order: Rows | None = None
-    ) -> tuple[Parts, bool]:
+    ) -> tuple[AssembledRows, bool]:
         """The rows as transitions, and whether the row below goes on from the last one.
 
         Args:
@@ -411,7 +196,7 @@ class Assembly:
         """
         kept = np.flatnonzero(found.keep)
         rewards = self._rewards(order, kept)
-        if self.outline.settings.cost:
+        if self._settings.cost:
             rewards = 0.0 - rewards  # a cost of zero is a reward of zero, not of minus zero
         weights = self._weights(order)
         observations, next_values = self._observations(order, found)
@@ -420,12 +205,14 @@ class Assembly:
         if next_values is not None and len(found.compared):
             below = observations.take(found.compared + 1)
             linked[found.compared] = next_values.take(found.compared).equals(below)
-        _freeze(observations, next_values, actions)
+        for values in (observations, next_values, actions):
+            if values is not None:
+                values.freeze()
         follows = np.append(goes_on, linked[:-1])[kept]
-        parts = Parts(
+        rows = AssembledRows(
             observations, next_values, actions, rewards, weights, trajectory, available, found.restarts, kept, follows
         )
-        return parts, bool(linked[-1])
+        return rows, bool(linked[-1])
 
     def _optional(self, column: str | None, reader: Callable[[pa.ChunkedArray, ColumnPlace], Any]) -> Any:
         return None if column is None else reader(self._single(column), self.place(column))
@@ -439,8 +226,8 @@ class Assembly:
 
     def _rewards(self, order: Rows | None, kept: Rows) -> Array:
         """Per row its reward; with a lag the entry of the next row, and only those that are used must be there."""
-        lag = self.outline.settings.reward_lag
-        place = self.place(self.outline.roles.reward)
+        lag = self._settings.reward_lag
+        place = self.place(self._roles.reward)
         raw = numbers.floats(self._single(place.column), place, missing=lag > 0, exact=False)
         raw = raw.astype(np.float64, copy=False)
         if not lag:
@@ -458,9 +245,9 @@ class Assembly:
         return rewards
 
     def _weights(self, order: Rows | None) -> Array | None:
-        if self.outline.roles.weight is None:
+        if self._roles.weight is None:
             return None
-        place = self.place(self.outline.roles.weight)
+        place = self.place(self._roles.weight)
         weights = numbers.floats(self._single(place.column), place, exact=False).astype(np.float64, copy=False)
         numbers.reject_unusable(weights, place)
         if (weights < 0).any():
@@ -477,13 +264,13 @@ class Assembly:
 
     def _observation_pairs(self) -> list[Pair]:
         """Every observation column with its next column, where there are such."""
-        names, then = self.outline.roles.observation.columns, self.outline.roles.next_observation
+        names, then = self._roles.observation.columns, self._roles.next_observation
         together = [(name,) for name in names] if then is None else list(zip(names, then.columns))
         return [[(self.column(own), self.place(own)) for own in pair] for pair in together]
 
     def _observations(self, order: Rows | None, found: Successors) -> tuple[Values, Values | None]:
         role = self.outline.schema.observation
-        asked = [name in self.outline.kinds for name in role.columns]
+        asked = [name in self.outline.origin.kinds for name in role.columns]
         known = self._known.get("observation", NOTHING_KNOWN)
         pairs = self._observation_pairs()
         if not self.outline.has_next:
@@ -496,54 +283,173 @@ class Assembly:
         return now, after
 
     def actions(self, order: Rows | None = None) -> Values:
-        """Of every row of the table, cut where the settings have bounds; `order`: the rows that count as cut."""
-        role, bounds = self.outline.schema.action, self.outline.settings.action_bounds
+        """The actions of the table, cut where the settings have bounds; `order`: the rows that are counted where they are cut."""
+        role, bounds = self.outline.schema.action, self._settings.action_bounds
         pairs: list[Pair] = [[(self.column(name), self.place(name))] for name in role.columns]
-        asked = [name in self.outline.kinds for name in role.columns]
+        asked = [name in self.outline.origin.kinds for name in role.columns]
         actions = role_values(role, pairs, asked, None, known=self._known.get("action", NOTHING_KNOWN))[0]
         logged = actions.columns[0]
         if bounds is None or isinstance(logged, Categories):
             return actions
-        reject_width(self.outline.name, bounds, 1 if logged.ndim == 1 else logged.shape[1])
+        reject_width(self.outline.origin.source.name, bounds, 1 if logged.ndim == 1 else logged.shape[1])
         cut = bounds.cut(logged)
         changed = (cut != logged).reshape(len(logged), -1).any(axis=1)
         self.cut_actions = int(np.count_nonzero(changed[slice(self.rows) if order is None else order]))
         return Values(actions.form, actions.names, (cut,))
 
     def _actions(self, order: Rows | None) -> tuple[Values, NDArray[np.bool_] | None]:
-        outline, actions = self.outline, self.actions(order)
+        actions, chosen = self.actions(order), self._roles.available
         available = None
-        if outline.roles.available is not None:
+        if chosen is not None:
             labelled = actions.columns[0]
             if not isinstance(labelled, Categories):
-                raise InputError(
-                    Sentence(
-                        "{log}: available must come with actions that are labels. Got numbers; {give} {ignored}, or {kinds} if "
-                        "the actions are labels.",
-                        log=outline.name,
-                        give=GIVE,
-                        ignored=ignored(["available"]),
-                        kinds=Wording("kinds=", "--kind"),
-                    )
+                raise InputError.of(
+                    "{log}: available must come with actions that are labels. Got numbers; {give} {ignored}, or {kinds} if "
+                    "the actions are labels.",
+                    log=self.outline.origin.source.name,
+                    ignored=ignored(["available"]),
+                    kinds=Wording("kinds=", "--kind"),
                 )
-            names = outline.roles.available.columns
-            columns = [self.column(name) for name in names]
-            available = available_actions(columns, [self.place(name) for name in names], labelled)
+            columns = [self.column(name) for name in chosen.columns]
+            available = available_actions(columns, [self.place(name) for name in chosen.columns], labelled)
         if order is None:
             return actions, available
         return actions.take(order), None if available is None else available[order]
 
 
-def _freeze(*roles: Values | None) -> None:
-    """Read-only: feature maps and policies see these arrays."""
-    for column in (column for values in roles if values is not None for column in values.columns):
-        (column.codes if isinstance(column, Categories) else column).flags.writeable = False
+def role_values(
+    role: SchemaRole,
+    pairs: list[Pair],
+    asked: Sequence[bool],
+    order: NDArray[np.int64] | None,
+    needed: NDArray[np.bool_] | None = None,
+    known: KnownColumns = NOTHING_KNOWN,
+) -> list[Values]:
+    """The role's values and, where every column comes with its next column, the next ones.
+
+    Args:
+        pairs: emptied on the way, so that columns are not in memory thrice where rows are reordered.
+        asked: whether the caller chose the column's kind.
+        needed: rows of the file whose next entries count; the others may be missing (NaN, code −1).
+        known: what the whole log tells of its columns, where these are some of its rows.
+    """
+    assert role.form is not None
+    lone = len(role.columns) == 1
+    names: list[str] = []
+    columns: list[list[Column]] = [[] for _ in pairs[0]]
+    for name, kind, chosen in zip(role.columns, role.kinds, asked):
+        for part, arrays in _checked(name, kind, pairs.pop(0), chosen, lone, needed, known):
+            names.append(part)
+            for target, array in zip(columns, arrays):
+                target.append(array)
+    if order is not None:
+        pa.default_memory_pool().release_unused()
+    if role.form == "vector" and np.ndim(columns[0][0]) == 1:  # else it was a column of lists
+        return [Values("vector", tuple(names), (_stacked(parts, order),)) for parts in columns]
+    return [Values(role.form, tuple(names), tuple(_reordered(part, order) for part in parts)) for parts in columns]
+
+
+def _checked(
+    name: str, kind: str, pair: Pair, chosen: bool, lone: bool, needed: NDArray[np.bool_] | None, known: KnownColumns
+) -> list[tuple[str, list[Column]]]:
+    converted = _converted(name, kind, pair, chosen, lone, known)
+    if needed is not None:
+        for _, arrays in converted:
+            _reject_gaps(arrays[1], pair[1][1], needed)
+    return converted
+
+
+def _converted(
+    name: str, kind: str, pair: Pair, chosen: bool, lone: bool, known: KnownColumns
+) -> list[tuple[str, list[Column]]]:
+    """One column and its next column; a list among several columns becomes one column per entry."""
+    first, place = pair[0]
+    listed = is_list(basic_type(first.type))
+    for column, own in pair[1:]:
+        if is_list(basic_type(column.type)) != listed and not pa.types.is_null(column.type):
+            raise own.error(
+                f'must have the form of "{name}" ({first.type})', f"type {column.type}", "write both in the same way"
+            )
+    if kind == "category":
+        plain = [unlisted(column, own) for column, own in pair]
+        codes, levels = labels.labels(plain, [own for _, own in pair], known.levels.get(name))
+        return [(name, [Categories(code, levels) for code in codes])]
+    arrays: list[NDArray[Any]] = []
+    for i, (column, own) in enumerate(pair):
+        if listed:
+            width = arrays[0].shape[1] if i else known.widths.get(name)
+            rule = f'must have the width of "{name}" ({width})' if i else None
+            arrays.append(numbers.vectors(column, own, missing=i > 0, width=width, rule=rule))
+        else:
+            arrays.append(numbers.floats(column, own, missing=i > 0))
+    numbers.reject_unusable(arrays[0], place)
+    for (_, own), array in zip(pair[1:], arrays[1:]):
+        if array.shape != arrays[0].shape:
+            got = f"{array.shape[1]} entries per row"
+            raise own.error(
+                f'must have the width of "{name}" ({arrays[0].shape[1]})', got, "write both in the same way"
+            )
+    with np.errstate(over="ignore"):
+        arrays = [array.astype(arrays[0].dtype, copy=False) for array in arrays]
+    if not listed:
+        return [(name, list(arrays))]
+    inner = basic_type(basic_type(first.type).value_type)
+    if (
+        lone
+        and not chosen
+        and arrays[0].shape[1] == 1
+        and not (pa.types.is_floating(inner) or pa.types.is_decimal(inner))
+    ):
+        raise ambiguous(place.log, name, f"lists of one entry of type {inner}")
+    if lone:
+        return [(name, list(arrays))]
+    return [(f"{name}_{j}", [array[:, j] for array in arrays]) for j in range(arrays[0].shape[1])]
+
+
+def _reject_gaps(column: Column, place: ColumnPlace, needed: NDArray[np.bool_]) -> None:
+    wrong = column.codes < 0 if isinstance(column, Categories) else numbers.unusable_rows(column)
+    if wrong is not None and (wrong & needed).any():
+        raise place.error(
+            f"must not have missing or infinite entries, or any over {LARGEST:g} in size, where a transition needs them",
+            f"one at {place.row(int(np.argmax(wrong & needed)))}",
+            Sentence("{complete}, or flag the end of the episode", complete=numbers.to_complete(1, place.is_droppable)),
+        )
+
+
+def unlisted(column: pa.ChunkedArray, place: ColumnPlace) -> pa.ChunkedArray:
+    """Labels out of lists of one entry; other columns as they are."""
+    if not is_list(basic_type(column.type)):
+        return column
+    column = numbers.unwrapped(column, place)
+    numbers.reject_missing(column, place)
+    rule = "must have one entry per row to hold labels"
+    width = numbers.list_width(column, place, 1, rule)
+    if width != 1:
+        raise place.error(rule, f"{width}", "split it into one column per entry")
+    return pa.chunked_array([chunk.flatten() for chunk in column.chunks], column.type.value_type)
+
+
+def _reordered(column: Column, order: NDArray[np.int64] | None) -> Column:
+    if isinstance(column, Categories):
+        return Categories(column.codes if order is None else column.codes[order], column.levels)
+    return np.ascontiguousarray(column if order is None else column[order])
+
+
+def _stacked(columns: Sequence[Column], order: NDArray[np.int64] | None) -> NDArray[Any]:
+    arrays = [column for column in columns if not isinstance(column, Categories)]
+    result = np.empty((len(arrays[0]), len(arrays)), dtype=np.result_type(*arrays))
+    for start in range(0, len(result), _STACKED):
+        stop = start + _STACKED
+        rows = slice(start, stop) if order is None else order[start:stop]
+        for j, array in enumerate(arrays):
+            result[start:stop, j] = array[rows]
+    return result
 
 
 def available_actions(
     columns: Sequence[pa.ChunkedArray], places: Sequence[ColumnPlace], actions: Categories
 ) -> NDArray[np.bool_]:
-    """`[n, A]` in the order of the action's levels; the action that was taken must be among them."""
+    """The actions that were possible, `[n, A]` in the order of the levels; the action that was taken must be among them."""
     if len(columns) == 1 and is_list(basic_type(columns[0].type)):
         result = _from_lists(unwrapped(columns[0], places[0]), places[0], actions.levels)
     else:
@@ -554,7 +460,7 @@ def available_actions(
         label = actions.levels[actions.codes[row]]
         raise places[0].error(
             "must include the action that was taken",
-            f"{_text(label)} taken but not available at {places[0].row(row)}",
+            f"{label!s} taken but not available at {places[0].row(row)}",
             "correct that row",
         )
     return result
@@ -613,7 +519,7 @@ def _positions(entries: pa.ChunkedArray, rows: NDArray[Any], place: ColumnPlace,
 def _from_flags(
     columns: Sequence[pa.ChunkedArray], places: Sequence[ColumnPlace], levels: NDArray[Any]
 ) -> NDArray[np.bool_]:
-    position = {_text(level): i for i, level in enumerate(levels)}
+    position = {str(level): i for i, level in enumerate(levels)}
     result = np.zeros((len(columns[0]), len(levels)), dtype=np.bool_)
     for column, place in zip(columns, places):
         label = place.column.removeprefix(_AVAILABLE)
@@ -628,7 +534,3 @@ def _from_flags(
         lost = next(iter(position))
         raise places[0].error("must come with a column for every action", f"none for {lost}", f"add {_AVAILABLE}{lost}")
     return result
-
-
-def _text(label: Any) -> str:
-    return str(label)

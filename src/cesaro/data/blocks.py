@@ -1,8 +1,8 @@
 """Blocks of transitions, in which every log is worked through: the same ones however the log is read."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ BLOCK_ROWS = 65_536
 STRETCH_BLOCKS = 64
 # Rows that feature maps are fitted on and diagnostics look at, the same ones in every mode.
 SAMPLE = 100_000
-# Of a longer log the sample is taken from this many stretches of BLOCK_ROWS transitions.
+# Stretches of BLOCK_ROWS transitions that the sample of a longer log is taken from.
 SPREAD = 256
 
 
@@ -50,32 +50,45 @@ class Block:
 
     def part(self, rows: Index) -> "Block":
         """Some of its rows; a slice copies nothing."""
-        return Block(
-            self.key,
-            self.start + ((rows.start or 0) if isinstance(rows, slice) else 0),
-            self.observations.take(rows),
-            self.actions.take(rows),
-            self.rewards[rows],
-            self.next_observations.take(rows),
-            None if self.weights is None else self.weights[rows],
-            None if self.trajectory is None else self.trajectory[rows],
-            self.follows[rows],
-            None if self.available is None else self.available[rows],
-        )
+        start = self.start + ((rows.start or 0) if isinstance(rows, slice) else 0)
+        return replace(self, start=start, **{name: taken(column, rows) for name, column in self._columns.items()})
+
+    @property
+    def _columns(self) -> dict[str, Any]:
+        """Everything that has an entry per row."""
+        return {name: column for name, column in vars(self).items() if name not in ("key", "start")}
 
 
-class Stretch(NamedTuple):
-    """At most 64 consecutive blocks of one file: what is summed up, handed to a worker and kept in a checkpoint together.
+def taken(column: Any, rows: Index) -> Any:
+    """Rows of an array or of `Values`; None stays None."""
+    if column is None:
+        return None
+    return column.take(rows) if isinstance(column, Values) else column[rows]
 
-    Attributes:
-        number: its place in the log.
-        file: which file.
-        blocks: their numbers in it.
-    """
 
-    number: int
-    file: int
-    blocks: range
+def joined(blocks: Sequence[Block]) -> Block:
+    """Blocks as one, with the key and the start of the first."""
+    if len(blocks) == 1:
+        return blocks[0]
+    columns: dict[str, Any] = {}
+    for name, first in blocks[0]._columns.items():
+        every = [block._columns[name] for block in blocks]
+        if first is not None:
+            columns[name] = joined_values(every) if isinstance(first, Values) else np.concatenate(every)
+    return replace(blocks[0], **columns)
+
+
+def joined_values(parts: Sequence[Values]) -> Values:
+    """Rows of one code space, one part after the other."""
+    columns: list[Column] = []
+    for place, first in enumerate(parts[0].columns):
+        every = [part.columns[place] for part in parts]
+        if isinstance(first, Categories):
+            codes = np.concatenate([column.codes for column in every if isinstance(column, Categories)])
+            columns.append(Categories(codes, first.levels))
+        else:
+            columns.append(np.concatenate([column for column in every if not isinstance(column, Categories)]))
+    return Values(parts[0].form, parts[0].names, tuple(columns))
 
 
 @dataclass(frozen=True)
@@ -103,19 +116,104 @@ def sample_rows(num_rows: int, random_state: int, size: int = SAMPLE) -> NDArray
     return np.asarray(places[place] * BLOCK_ROWS + row)
 
 
-def stretches(file_rows: tuple[int, ...]) -> tuple[Stretch, ...]:
-    """Of files with so many rows."""
-    found: list[Stretch] = []
-    for file, rows in enumerate(file_rows):
-        blocks = -(-rows // BLOCK_ROWS)
-        for first in range(0, blocks, STRETCH_BLOCKS):
-            found.append(Stretch(len(found), file, range(first, min(first + STRETCH_BLOCKS, blocks))))
-    return tuple(found)
+class RowBlocks(Protocol):
+    """Rows in blocks, as passes go over them: an opened log, or what stands for one.
+
+    Every method gives the same rows and blocks each time it is asked.
+    """
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether blocks are read from files each time."""
+        ...
+
+    @property
+    def lengths(self) -> Rows | None:
+        """Rows of every trajectory, in order; None: there are no trajectories."""
+        ...
+
+    @property
+    def stretches(self) -> "tuple[Stretch, ...]":
+        """All blocks, up to STRETCH_BLOCKS of one file together."""
+        ...
+
+    def blocks(self, stretch: "Stretch | None" = None) -> Iterator[Any]:
+        """The blocks of all stretches or of one, in order; a block without rows is left out."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+class Stretch(NamedTuple):
+    """At most 64 consecutive blocks of one file: what is summed up, handed to a worker and kept in a checkpoint together.
+
+    Attributes:
+        number: its place in the log.
+        file: which file.
+        blocks: their numbers in it.
+    """
+
+    number: int
+    file: int
+    blocks: range
+
+
+class BlockLayout:
+    """Which rows of which files are which block of a log; blocks are counted over all files.
+
+    Args:
+        file_rows: rows of every file.
+
+    Attributes:
+        block_rows: rows of a block, unless it is the last one of its file.
+        starts: rows of the log before every block, and in all, `[blocks + 1]`.
+    """
+
+    def __init__(self, file_rows: Sequence[int]) -> None:
+        self.block_rows = BLOCK_ROWS
+        ends = np.cumsum(file_rows)
+        starts = [np.arange(end - rows, end, BLOCK_ROWS) for end, rows in zip(ends, file_rows)]
+        self.starts = np.concatenate([*starts, ends[-1:]])
+        self._blocks_before = np.cumsum([0, *map(len, starts)])
+
+    def __len__(self) -> int:
+        """The number of blocks."""
+        return len(self.starts) - 1
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all files."""
+        return int(self.starts[-1])
+
+    def rows(self, block: int) -> int:
+        """The number of rows of a block."""
+        return int(self.starts[block + 1] - self.starts[block])
+
+    def key(self, block: int) -> tuple[int, int]:
+        """The file of a block, and its number there."""
+        file = int(np.searchsorted(self._blocks_before, block, side="right")) - 1
+        return file, block - int(self._blocks_before[file])
+
+    def blocks(self, stretch: Stretch | None = None) -> range:
+        """The blocks of a stretch, or of the whole log."""
+        if stretch is None:
+            return range(len(self))
+        first = int(self._blocks_before[stretch.file])
+        return range(first + stretch.blocks.start, first + stretch.blocks.stop)
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """All blocks, up to STRETCH_BLOCKS of one file together."""
+        found: list[Stretch] = []
+        for file, blocks in enumerate(np.diff(self._blocks_before).tolist()):
+            for first in range(0, blocks, STRETCH_BLOCKS):
+                found.append(Stretch(len(found), file, range(first, min(first + STRETCH_BLOCKS, blocks))))
+        return tuple(found)
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Consecutive rows of a log, ordered; `kept` are those that are transitions.
+class AssembledRows:
+    """Consecutive rows of a log, ordered and converted; `kept` are those that are transitions.
 
     The next observation of row i is row i of `next_values`, or the observation of row i + 1 where that is None. That of the
     rows `restarts` is the observation of row i + 1 in any case. After the last row comes the first. Some rows of a larger
@@ -125,6 +223,7 @@ class Parts:
         follows: per kept row, whether the transition goes on from the one before.
     """
 
+    # Checkpoints know the rows of a log in memory by a digest that these names and their order are part of.
     observations: Values
     next_values: Values | None
     actions: Values
@@ -137,7 +236,7 @@ class Parts:
     follows: NDArray[np.bool_]
 
     def next_observations(self, rows: Index) -> Values:
-        """Of these rows; a contiguous stretch without a restart copies nothing."""
+        """The next observations of some rows; a contiguous stretch without a restart copies nothing."""
         count = len(self.observations)
         first, last = (rows.start, rows.stop - 1) if isinstance(rows, slice) else (int(rows[0]), int(rows[-1]))
         low, high = np.searchsorted(self.restarts, (first, last + 1))
@@ -157,7 +256,7 @@ class Parts:
             at, restarts = at[rows[at] == restarts], restarts[rows[at] == restarts]  # others may lie between the rows
         if not len(restarts):
             return values
-        return _replaced(values, at, self.observations.take((restarts + 1) % count))
+        return values.replaced(at, self.observations.take((restarts + 1) % count))
 
     def block(self, key: tuple[int, int], index: Rows, before: int = 0) -> Block:
         """These transitions, counted over the kept rows, in order; `before`: transitions of the log before those."""
@@ -169,71 +268,18 @@ class Parts:
             self.actions.take(rows),
             self.rewards[rows],
             self.next_observations(rows),
-            None if self.weights is None else self.weights[rows],
+            taken(self.weights, rows),
             self.codes(rows),
             self.follows[narrowed(index)],
-            None if self.available is None else self.available[rows],
+            taken(self.available, rows),
         )
 
     def codes(self, rows: Index) -> NDArray[np.int64] | None:
-        """Trajectories of these rows."""
+        """The trajectories of some rows."""
         return None if self.trajectory is None else self.trajectory[rows].astype(np.int64)
-
-
-def joined(blocks: Sequence[Block]) -> Block:
-    """Blocks as one, with the key and the start of the first."""
-    first = blocks[0]
-    if len(blocks) == 1:
-        return first
-    return Block(
-        first.key,
-        first.start,
-        joined_values([block.observations for block in blocks]),
-        joined_values([block.actions for block in blocks]),
-        np.concatenate([block.rewards for block in blocks]),
-        joined_values([block.next_observations for block in blocks]),
-        None
-        if first.weights is None
-        else np.concatenate([block.weights for block in blocks if block.weights is not None]),
-        None
-        if first.trajectory is None
-        else np.concatenate([block.trajectory for block in blocks if block.trajectory is not None]),
-        np.concatenate([block.follows for block in blocks]),
-        None
-        if first.available is None
-        else np.concatenate([block.available for block in blocks if block.available is not None]),
-    )
-
-
-def joined_values(parts: Sequence[Values]) -> Values:
-    """Rows of one code space, one part after the other."""
-    columns: list[Column] = []
-    for place, first in enumerate(parts[0].columns):
-        every = [part.columns[place] for part in parts]
-        if isinstance(first, Categories):
-            codes = np.concatenate([column.codes for column in every if isinstance(column, Categories)])
-            columns.append(Categories(codes, first.levels))
-        else:
-            columns.append(np.concatenate([column for column in every if not isinstance(column, Categories)]))
-    return Values(parts[0].form, parts[0].names, tuple(columns))
 
 
 def narrowed(rows: Rows) -> Index:
     """A slice where the rows are contiguous."""
     first, last = int(rows[0]), int(rows[-1])
     return slice(first, last + 1) if last - first == len(rows) - 1 else rows
-
-
-def _replaced(values: Values, at: Rows, rows: Values) -> Values:
-    """A copy of `values` with other rows in some places."""
-    columns: list[Column] = []
-    for column, other in zip(values.columns, rows.columns):
-        if isinstance(column, Categories) and isinstance(other, Categories):
-            codes = column.codes.copy()
-            codes[at] = other.codes
-            columns.append(Categories(codes, column.levels))
-        elif not isinstance(column, Categories):
-            array = column.copy()
-            array[at] = other
-            columns.append(array)
-    return Values(values.form, values.names, tuple(columns))

@@ -4,7 +4,8 @@ A missing entry becomes NaN where the caller allows it (a next observation or a 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cesaro.checks import LARGEST
-from cesaro.data.misfits import nearly_numbers
+from cesaro.data.texts import nearly_numbers
 from cesaro.errors import InputError
 from cesaro.text import GIVE, Sentence, Wording, argument, option, switch, visible
 
@@ -40,7 +41,7 @@ class ColumnPlace:
         files: (file name, rows) of all files.
         first: the row of the log that the column begins with; after the log's last row comes its first.
         missing: counts the missing entries of the whole log, where the column holds some of its rows.
-        kept: the row of the log that each row of the column is, where others were left out; None: none was.
+        of: the row of the log that a row of the column is, where these are not alike, before `first` is added.
         is_droppable: whether a row without an entry here can be left out.
         written: finds an entry in the text of its file.
     """
@@ -50,7 +51,7 @@ class ColumnPlace:
     files: tuple[tuple[str, int], ...]
     first: int = field(default=0, kw_only=True)
     missing: Callable[[], int] | None = field(default=None, kw_only=True)
-    kept: NDArray[np.int64] | None = field(default=None, kw_only=True, compare=False)
+    of: Callable[[int], int] | None = field(default=None, kw_only=True, compare=False)
     is_droppable: bool = field(default=False, kw_only=True)
     written: "Written | None" = field(default=None, kw_only=True, compare=False)
 
@@ -64,35 +65,29 @@ class ColumnPlace:
 
     def _spot(self, index: int) -> tuple[int, int]:
         """The number of the file, and the row in it."""
-        index = index if self.kept is None else int(self.kept[index])
-        index = (index + self.first) % sum(rows for _, rows in self.files)
+        index = ((index if self.of is None else int(self.of(index))) + self.first) % sum(rows for _, rows in self.files)
         for number, (_, rows) in enumerate(self.files):
             if index < rows:
                 return number, index
             index -= rows
         raise IndexError(index)
 
+    def within(self, of: Callable[[int], int]) -> "ColumnPlace":
+        """The place of the entries of its lists, or of its dictionary; `of`: the row that an entry belongs to."""
+        outer = self.of
+        inner = of if outer is None else lambda index: outer(of(index))
+        return replace(self, of=inner, missing=None)
+
     def error(self, rule: str, got: str, remedy: str) -> InputError:
         """One sentence; the rule and the remedy may be sentences that name arguments."""
         log, column, rule, got, remedy = map(visible, (self.log, self.column, rule, got, remedy))
         said = '{log}: column "{column}" {rule}. Got {got}; {remedy}.'
-        return InputError(Sentence(said, log=log, column=column, rule=rule, got=got, remedy=remedy))
+        return InputError.of(said, log=log, column=column, rule=rule, got=got, remedy=remedy)
 
 
 def kind_argument(column: str, kind: str) -> Wording:
     """How a caller says which kind a column has."""
     return Wording(f'kinds={{"{visible(column)}": "{kind}"}}', option("kind", f"{column}={kind}"))
-
-
-@dataclass(frozen=True)
-class _Entries(ColumnPlace):
-    """The same, for the flattened entries of lists."""
-
-    width: int
-    start: int
-
-    def row(self, index: int) -> str:
-        return super().row(self.start + index // self.width)
 
 
 def basic_type(kind: pa.DataType) -> pa.DataType:
@@ -245,7 +240,7 @@ def reject_missing(column: pa.ChunkedArray, place: ColumnPlace) -> None:
 
 
 def to_complete(count: int, is_droppable: bool) -> str:
-    """What to do about missing entries."""
+    """The remedy for missing entries."""
     them, those = ("it", "that row") if count == 1 else ("them", "those rows")
     if is_droppable:
         remedy = "fill {them} in, or {give} {drop} to leave {those} out and cut the log there"
@@ -255,7 +250,7 @@ def to_complete(count: int, is_droppable: bool) -> str:
 
 
 def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Without a copy where it is possible; missing floats become NaN."""
+    """The column as a NumPy array, without a copy where it is possible; missing floats become NaN."""
     if column.num_chunks == 1 and not column.null_count:
         return column.chunk(0).to_numpy(zero_copy_only=False)
     return column.to_numpy()
@@ -312,9 +307,7 @@ def vectors(
     result = None
     start = 0
     for chunk in column.chunks:
-        entries = _Entries(
-            place.log, place.column, place.files, width, start, first=place.first, is_droppable=place.is_droppable
-        )
+        entries = place.within(partial(_list_of, start, width))
         values = floats(pa.chunked_array([chunk.flatten()]), entries, missing=missing).reshape(-1, width)
         if column.num_chunks == 1 and not chunk.null_count:
             return values
@@ -325,6 +318,10 @@ def vectors(
         start += len(chunk)
     assert result is not None
     return result
+
+
+def _list_of(start: int, width: int, entry: int) -> int:
+    return start + entry // width
 
 
 def list_width(column: pa.ChunkedArray, place: ColumnPlace, known: int | None = None, rule: str | None = None) -> int:

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cesaro.data.blocks import Rows
 from cesaro.data.settings import Settings
 
-Rows = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 
@@ -58,7 +58,7 @@ def order_rows(trajectory: Codes | None, time: NDArray[Any] | None, ended: Mask 
 
 
 def episodes(ended: Mask) -> Codes:
-    """Without ids a trajectory ends with its flag."""
+    """Codes of trajectories where there are no ids: each ends with its flag."""
     codes = np.zeros(len(ended), dtype=np.int32)
     np.cumsum(ended[:-1], out=codes[1:])
     return codes
@@ -112,7 +112,7 @@ def sorting(trajectory: NDArray[Any] | None, time: NDArray[Any] | None) -> Rows:
 
 @dataclass(frozen=True)
 class Structure:
-    """What ids and flags say about consecutive rows, `[n]` each.
+    """Ends of trajectories and episodes among consecutive rows, as ids and flags tell them, `[n]` each.
 
     Attributes:
         ends_trajectory: no row of the same trajectory follows.
@@ -143,7 +143,7 @@ def find_structure(
     lost: Mask | None = None,
     is_last: bool = True,
 ) -> Structure:
-    """Of ordered rows. Codes and flags have an entry more, of the row below, unless the rows are the last ones."""
+    """The ends among ordered rows; codes and flags have an entry more, of the row below, unless the rows are the last ones."""
     none = np.zeros(rows, dtype=np.bool_)
     ends_trajectory = none.copy()
     if trajectory is not None:
@@ -161,7 +161,7 @@ def find_structure(
 
 @dataclass(frozen=True)
 class Successors:
-    """What becomes of consecutive rows.
+    """The fate of consecutive rows: which are transitions, and where each of those leads.
 
     Attributes:
         keep: rows that are transitions.

@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cesaro.data.blocks import Array, Rows
+from cesaro.data.continuing import Mask
 from cesaro.errors import InputError
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Rows = NDArray[np.int64]
 
 DISTINCT = 1 << 20  # different steps that are counted, where a trajectory is too long to be held
 _OWN_STEPS = 3  # a trajectory with fewer steps is judged by the median of all
@@ -61,7 +59,7 @@ class UsualSteps:
         self._found: list[tuple[Rows, Array, Array]] = []  # codes, usual steps, longest steps
 
     def add(self, steps: Array, codes: Rows) -> None:
-        """Steps with the code of their trajectory, which never decreases."""
+        """Count steps, given the code of the trajectory of each, which never decreases."""
         if not len(steps):
             return
         self._all.add(steps)
@@ -83,7 +81,7 @@ class UsualSteps:
         self._open.add(steps[last:])
 
     def _close(self) -> None:
-        """The trajectory at hand is complete."""
+        """Note the usual step of the trajectory at hand, which is complete."""
         own = self._open
         if not own.count:
             return
@@ -150,7 +148,7 @@ class _Counted:
             self._values, self._counts = np.zeros(0), np.zeros(0, dtype=np.int64)
 
     def median(self) -> float | None:
-        """None: there are too many different ones."""
+        """The median; None: there are too many different values."""
         self._unite()
         if self._is_full:
             return None
@@ -160,7 +158,7 @@ class _Counted:
 
 
 def _lengths(codes: NDArray[Any]) -> Rows:
-    """Of the runs of equal codes."""
+    """Lengths of the runs of equal codes."""
     return np.diff(np.flatnonzero(codes[1:] != codes[:-1]) + 1, prepend=0, append=len(codes))
 
 
@@ -213,7 +211,7 @@ def _is_regular(time: NDArray[Any], ends: Mask) -> bool:
 
 
 def _steps(time: NDArray[Any]) -> NDArray[Any]:
-    """Differences; those of int64 as uint64, which holds them all."""
+    """Differences of consecutive times; those of int64 as uint64, which holds them all."""
     if time.dtype.kind == "f":
         with np.errstate(over="ignore"):
             return np.diff(time)

@@ -1,7 +1,7 @@
 """Arrow columns of labels, flags, ids and times as NumPy arrays. No id passes through a float."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from cesaro.data.columns import (
     unwrapped,
     wide,
 )
-from cesaro.data.misfits import nearly_times
+from cesaro.data.texts import nearly_times
 
 _UNITED = 1 << 16  # labels gathered before their union is made
 
@@ -36,16 +36,6 @@ class Encoded(NamedTuple):
 
     codes: NDArray[Any]  # −1: missing
     values: pa.Array
-
-
-@dataclass(frozen=True, eq=False)
-class _Coded(ColumnPlace):
-    """The same, for the values of a dictionary: the first row that has the value."""
-
-    codes: NDArray[Any]
-
-    def row(self, index: int) -> str:
-        return super().row(int(np.argmax(self.codes == index)))
 
 
 class Levels:
@@ -62,8 +52,8 @@ class Levels:
             self._known = len(self._found[0])
 
     def sorted(self, place: ColumnPlace) -> NDArray[Any]:
-        union = pa.concat_arrays(self._found).unique()
-        return _decoded(union, place)[pc.sort_indices(union).to_numpy()]
+        """All labels, in order."""
+        return _sorted(pa.concat_arrays(self._found).unique(), place)
 
 
 def labels(
@@ -75,15 +65,8 @@ def labels(
     """
     encoded = _encoded_alike(columns, places)
     every = pa.concat_arrays([part.values for part in encoded])
-    if levels is None:
-        union = every.dictionary_encode()
-        order = pc.sort_indices(union.dictionary).to_numpy()
-        levels = _decoded(union.dictionary, places[0])[order]
-        rank = np.empty(len(order), dtype=np.int32)
-        rank[order] = np.arange(len(order), dtype=np.int32)
-        ranks = rank[union.indices.to_numpy()]
-    else:
-        ranks = _ranks(every, places[0], levels)
+    levels = _sorted(every.unique(), places[0]) if levels is None else levels
+    ranks = _ranks(every, places[0], levels)
     ends = np.cumsum([len(part.values) for part in encoded])[:-1]
     return [_mapped(part.codes, own) for part, own in zip(encoded, np.split(ranks, ends))], levels
 
@@ -94,9 +77,9 @@ def _encoded_alike(columns: Sequence[pa.ChunkedArray], places: Sequence[ColumnPl
     return encoded + [_encoded(column, place, kind) for column, place in zip(columns[1:], places[1:])]
 
 
-def _decoded(values: pa.Array, place: ColumnPlace) -> NDArray[Any]:
+def _sorted(values: pa.Array, place: ColumnPlace) -> NDArray[Any]:
     try:
-        return values.to_numpy(zero_copy_only=False)
+        return values.to_numpy(zero_copy_only=False)[pc.sort_indices(values).to_numpy()]
     except (UnicodeDecodeError, pa.ArrowException) as error:
         if isinstance(error, MemoryError):
             raise
@@ -136,7 +119,8 @@ def _encoded(column: pa.ChunkedArray, place: ColumnPlace, kind: pa.DataType | No
         if not used[:-1].all():
             values = pa.chunked_array([whole.dictionary.take(pa.array(np.flatnonzero(used[:-1])))])
             codes = np.append(np.cumsum(used[:-1]) - 1, -1)[codes]
-        inner = _encoded(values, _Coded(place.log, place.column, place.files, codes, first=place.first), kind)
+        used_by = replace(place.within(lambda value: int(np.argmax(codes == value))), is_droppable=False)
+        inner = _encoded(values, used_by, kind)
         return Encoded(np.append(inner.codes, -1)[codes], inner.values)
     column = _as_labels(unwrapped(column, place), place, kind)
     if kind is None:

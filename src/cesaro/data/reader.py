@@ -1,31 +1,21 @@
-"""Open a log, whatever holds it, and read it on first use: as a whole, or in blocks where it is large."""
+"""Read a log: a source, roles and settings become a `Log`, which opens in memory, or in blocks where it is large."""
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
 from cesaro.checks import named_arguments
-from cesaro.data import minari_source
-from cesaro.data.blocks import Block, Rows, Stretch
-from cesaro.data.bounds import carried_bounds
-from cesaro.data.digests import Found
-from cesaro.data.files import open_path
-from cesaro.data.log import Log, Origin, Transitions
-from cesaro.data.minari_source import MinariSource
-from cesaro.data.roles import Given, Roles, check_kinds, find_roles
-from cesaro.data.schema import Schema, describe
-from cesaro.data.settings import GAP, Settings, check_settings
-from cesaro.data.sources import ArraySource, FrameSource, Source, TableSource
+from cesaro.data.log import Log, OpenedLog, Origin
+from cesaro.data.notes import possible_ids, possible_times
+from cesaro.data.roles import Given, Schema, check_kinds, describe, find_roles
+from cesaro.data.settings import GAP, carried_bounds, check_settings
+from cesaro.data.sources.files import FilesSource
+from cesaro.data.sources.formats import IN_PIECES, open_source
 from cesaro.data.streamed import Streamed
-from cesaro.data.unused import possible_ids, possible_times
+from cesaro.data.transitions import Transitions, loaded
 from cesaro.errors import InputError
 from cesaro.progress import stage
-from cesaro.text import GIVE, Sentence, Wording, argument, shown_address, switch
+from cesaro.text import Wording, argument, switch
 
 # A log of more bytes than this is read in blocks again and again, and never held in memory.
 STREAM_BYTES = 1 << 28
@@ -148,175 +138,97 @@ def read(
             f'Findings, JSON and Python speak of rewards, which are minus "{roles.reward}", so that a higher rate is better.'
         )
     if settings.drop_duplicates and roles.time is None:
-        raise InputError(
-            Sentence(
-                "{log}: {drop_duplicates} needs a column of times, because rows that are alike may also follow each "
-                "other. Got none; {give} {time}.",
-                log=opened.name,
-                drop_duplicates=switch("drop_duplicates"),
-                give=GIVE,
-                time=Wording("time=", "--time COLUMN"),
-            )
+        raise InputError.of(
+            "{log}: {drop_duplicates} needs a column of times, because rows that are alike may also follow each "
+            "other. Got none; {give} {time}.",
+            log=opened.name,
+            drop_duplicates=switch("drop_duplicates"),
+            time=Wording("time=", "--time COLUMN"),
         )
     used = (*roles.observation.columns, *roles.action.columns)
     known = {column: kind for column, kind in opened.kinds.items() if column in used}
     chosen = known | check_kinds(opened.name, kinds, roles)
     unused = () if trajectory is False else possible_ids(opened.names, roles)
     unused += () if time is False else possible_times(opened.names, roles)
-    log = LazyLog(opened, roles, chosen, settings, tuple(notes), unused, stream)
     if cost is not None:
         given["reward"] = cost
     inferred = tuple(role for role, _ in roles.items() if given.get(role) is None)
     denied = tuple(role for role, value in given.items() if value is False)
     bounds = carried_bounds(opened.name, opened.options)
-    log.origin = Origin(opened, roles, chosen, settings, inferred, denied, bounds)
-    return log
+    origin = Origin(opened, roles, chosen, settings, inferred, denied, bounds, tuple(notes), unused)
+    return LogHandle(origin, stream)
 
 
 def check_outcome(reward: Given, cost: str | None) -> None:
     """Refuse a column of rewards beside one of costs."""
     if cost is not None and reward is not None:
-        raise InputError(
-            Sentence(
-                "{cost} and {reward} exclude each other: an outcome is better if it is low, or if it is high. Got {costs} and "
-                "{rewards}; leave out one of the two.",
-                cost=argument("cost"),
-                reward=argument("reward"),
-                costs=repr(cost),
-                rewards=repr(reward),
-            )
+        raise InputError.of(
+            "{cost} and {reward} exclude each other: an outcome is better if it is low, or if it is high. Got {costs} and "
+            "{rewards}; leave out one of the two.",
+            cost=argument("cost"),
+            reward=argument("reward"),
+            costs=repr(cost),
+            rewards=repr(reward),
         )
 
 
-def open_source(source: Any, skip_bad_files: bool = False) -> Source:
-    """What holds a log, by whatever `read` takes."""
-    if isinstance(source, str | os.PathLike):
-        path = os.fspath(source)
-        if not isinstance(path, str):
-            path = os.fsdecode(path)
-        if path.startswith(minari_source.PREFIX):
-            return MinariSource(path.removeprefix(minari_source.PREFIX))
-        if not os.path.lexists(path) and minari_source.local_path(path) is not None:
-            return MinariSource(path)
-        opened = open_path(path, skip_bad_files)
-        opened.given = shown_address(path)
-        return opened
-    if isinstance(source, pa.Table):
-        return TableSource("table", source)
-    if isinstance(source, pa.RecordBatch):
-        return TableSource("table", pa.Table.from_batches([source]))
-    if isinstance(source, Mapping):
-        return ArraySource("arrays", source)
-    if type(source).__module__.split(".")[0] in ("pandas", "polars") and type(source).__name__ == "DataFrame":
-        return FrameSource("frame", source)
-    raise InputError(
-        "A log must be a path, a pyarrow table, a pandas or Polars frame or a dict of arrays. "
-        f"Got a {type(source).__name__}; convert it to one of these."
-    )
-
-
-class LazyLog(Log):
+class LogHandle(Log):
     """A log whose columns are known and whose data are read on first use: what `read` gives.
 
     Args:
-        kinds: "number" or "category" per column, where it was chosen.
-        notes: sentences on how the columns were chosen.
-        unused: columns without a role that could be the ids of trajectories, or the time.
         stream: whether it is read in blocks; None: where it is large.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        roles: Roles,
-        kinds: Mapping[str, str],
-        settings: Settings,
-        notes: tuple[str, ...],
-        unused: tuple[str, ...],
-        stream: bool | None,
-    ) -> None:
-        self.name = source.name
-        if stream and source.files is None:
-            raise InputError(
-                Sentence(
-                    "{streamed} needs a log of Parquet, CSV or Arrow files. Got {log}, which is read as a whole; leave {stream} "
-                    "out, or write it as Parquet.",
-                    streamed=Wording("stream=True", "--stream"),
-                    log=self.name,
-                    stream=argument("stream"),
-                )
+    def __init__(self, origin: Origin, stream: bool | None) -> None:
+        source = origin.source
+        self.name, self.origin, self._origin = source.name, origin, origin
+        if stream and not isinstance(source, FilesSource):
+            raise InputError.of(
+                "{streamed} needs a log of {formats} files. Got {log}, which is read as a whole; leave {stream} out, or "
+                "write it as Parquet.",
+                streamed=Wording("stream=True", "--stream"),
+                formats=IN_PIECES,
+                log=self.name,
+                stream=argument("stream"),
             )
         self._stream = stream
-        self._source, self._roles = source, roles
-        self._given = source, roles, kinds, settings, notes, unused
         self._loaded: Transitions | None = None
         self._streamed: Streamed | None = None
         self._schema: Schema | None = None
         if source.types is not None:
-            self._schema = describe(self.name, roles, source.types, kinds, settings)
+            self._schema = describe(self.name, origin.roles, source.types, origin.kinds, origin.settings)
 
     @property
     def schema(self) -> Schema:
-        return self.opened().schema if self._schema is None else self._schema
+        return super().schema if self._schema is None else self._schema
 
     @property
     def num_rows(self) -> int:
-        return self.opened().num_rows if self._source.num_rows is None else self._source.num_rows
+        known = self._origin.source.num_rows
+        return super().num_rows if known is None else known
 
-    @property
-    def counts(self) -> dict[str, int]:
-        return self.opened().counts
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.opened().notes
-
-    @property
-    def action_levels(self) -> NDArray[Any] | None:
-        return self.opened().action_levels
-
-    @property
-    def stretches(self) -> tuple[Stretch, ...]:
-        return self.opened().stretches
-
-    @property
-    def lengths(self) -> NDArray[np.int64] | None:
-        return self.opened().lengths
-
-    def opened(self, *, quiet: bool = True) -> Log:
+    def opened(self, *, quiet: bool = True) -> OpenedLog:
         if self._streamed is None:
-            stream = self._stream
-            if stream is None:
-                files = self._source.files is not None and self._loaded is None
-                stream = files and self._source.nbytes(self._roles) > STREAM_BYTES
-            if not stream:
+            if not self._opens_in_blocks():
                 with stage("reading the log", quiet=quiet):
                     return self.load()
-            self._streamed = Streamed(*self._given, quiet=quiet)
-            self._streamed.origin = self.origin
+            self._streamed = Streamed(self._origin, quiet=quiet)
         return self._streamed
+
+    def _opens_in_blocks(self) -> bool:
+        """Whether the log is to be read in blocks."""
+        origin = self._origin
+        if self._stream is not None:
+            return self._stream
+        if self._loaded is not None or not isinstance(origin.source, FilesSource):
+            return False
+        return origin.source.nbytes(origin.roles) > STREAM_BYTES
 
     def load(self) -> Transitions:
         if self._loaded is None:
-            self._loaded = Transitions._read(*self._given)
-            self._loaded.origin = self.origin
+            self._loaded = loaded(self._origin)
         return self._loaded
 
-    def blocks(self, stretch: Stretch | None = None) -> Iterator[Block]:
-        return self.opened().blocks(stretch)
-
-    def part(self, index: Rows) -> Block:
-        return self.opened().part(index)
-
-    def digests(self) -> Found:
-        return self.opened().digests()
-
-    def changed_since(self, before: Found, *, reread: bool, quiet: bool = True) -> str | None:
-        return self.opened().changed_since(before, reread=reread, quiet=quiet)
-
-    def __len__(self) -> int:
-        return len(self.opened())
-
     def __repr__(self) -> str:
-        rows = self._source.num_rows
+        rows = self._origin.source.num_rows
         return f"Log({self.name}{'' if rows is None else f', {rows} rows'})"

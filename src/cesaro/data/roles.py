@@ -1,15 +1,24 @@
-"""Which column plays which part: given by name, or found by a default name where there is no doubt."""
+"""Which column plays which part, and as what it is read.
+
+`find_roles` takes columns that are given by name, or finds them by a usual name where there is no doubt; `describe` decides from
+the columns' types whether they hold numbers or labels.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from cesaro.data.names import folded
+import pyarrow as pa
+
+from cesaro.data.columns import basic_type, is_list, is_number, is_text, kind_argument
+from cesaro.data.settings import BOUNDS, Settings
+from cesaro.data.values import Form
 from cesaro.errors import InputError
 from cesaro.text import GIVE, Sentence, Wording, argument, nearest, option, visible
 
 Given = str | Sequence[str] | Literal[False] | None
+Kind = Literal["number", "category"]
 
 # Names that stand for a role where the caller gives none. Where they do not suffice, case, spaces, underscores and
 # hyphens do not count.
@@ -25,12 +34,13 @@ DEFAULTS: dict[str, tuple[str, ...]] = {
     "truncated": ("truncated", "truncations", "timeout", "timeouts"),
     "available": ("available",),
 }
-# What `collect` logs beside the action: what the policy chose, before the environment's bounds cut it. It has no role.
+# The column that `collect` logs beside the action: what the policy chose, before the environment's bounds cut it. It has no role.
 CHOSEN = "chosen_action"
 PREFIXED = ("observation", "action", "next_observation")
 # Names that could mean something else: said, never taken.
 DONE = ("done", "dones")
 WEIGHTS = ("weight", "weights")
+SEPARATORS = re.compile(r"[ \u00a0_\-.]+")
 
 
 def is_chosen(name: str, names: Sequence[str]) -> bool:
@@ -48,6 +58,8 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Roles:
+    """The columns of every role; None where the log has none."""
+
     observation: Chosen
     action: Chosen
     reward: str
@@ -66,6 +78,12 @@ class Roles:
             if value is not None:
                 found.append((role, value.columns if isinstance(value, Chosen) else (value,)))
         return found
+
+    @property
+    def structural(self) -> list[str]:
+        """The columns that say which rows belong together, and in which order; one may have two roles."""
+        columns = (self.trajectory, self.time, self.terminated, self.truncated)
+        return [column for column in columns if column is not None]
 
     def columns(self) -> list[str]:
         """Every column in use, once."""
@@ -86,6 +104,12 @@ def given_columns(log: str, names: Sequence[str], given: Mapping[str, Given]) ->
 
 
 class _Finder:
+    """Finds the columns of all roles among names, some of which were given.
+
+    Attributes:
+        taken: columns that have a role, and which.
+    """
+
     def __init__(self, log: str, names: tuple[str, ...], given: Mapping[str, Given]) -> None:
         self.log, self.names, self.given = log, names, given
         self.taken: dict[str, str] = {}
@@ -134,6 +158,9 @@ class _Finder:
         ]
         return roles, notes
 
+    def _error(self, template: str, **fields: str | Wording) -> InputError:
+        return InputError.of(template, log=self.log, **fields)
+
     def _claim(self, role: str, chosen: Chosen | None) -> None:
         for column in chosen.columns if chosen else ():
             self.taken[column] = role
@@ -175,15 +202,12 @@ class _Finder:
 
     def _known(self, role: str, name: str) -> str:
         if name not in self.names:
-            raise InputError(
-                Sentence(
-                    '{log} must have the column "{column}" that {role} names. Got {names}; {instead}',
-                    log=self.log,
-                    column=name,
-                    role=argument(role),
-                    names=_listed(self.names),
-                    instead=self._instead(role, name),
-                )
+            raise self._error(
+                '{log} must have the column "{column}" that {role} names. Got {names}; {instead}',
+                column=name,
+                role=argument(role),
+                names=_listed(self.names),
+                instead=self._instead(role, name),
             )
         return name
 
@@ -201,26 +225,20 @@ class _Finder:
         found = {name: name[len(prefix) :] for name in self.names if name.startswith(prefix) and name != prefix}
         numbered = [name for name, end in found.items() if _is_index(end)]
         if not found:
-            raise InputError(
-                Sentence(
-                    '{log} must have columns that begin with "{prefix}", as {pattern} says. Got {names}; check the prefix.',
-                    log=self.log,
-                    prefix=prefix,
-                    pattern=argument(role, pattern),
-                    names=_listed(self.names),
-                )
+            raise self._error(
+                '{log} must have columns that begin with "{prefix}", as {pattern} says. Got {names}; check the prefix.',
+                prefix=prefix,
+                pattern=argument(role, pattern),
+                names=_listed(self.names),
             )
         if numbered and len(numbered) < len(found):
             other = next(name for name in found if name not in numbered)
-            raise InputError(
-                Sentence(
-                    '{log}: {pattern} must match numbered columns or named ones, not both. Got "{one}" and "{other}"; list the '
-                    "columns instead.",
-                    log=self.log,
-                    pattern=argument(role, pattern),
-                    one=numbered[0],
-                    other=other,
-                )
+            raise self._error(
+                '{log}: {pattern} must match numbered columns or named ones, not both. Got "{one}" and "{other}"; list the '
+                "columns instead.",
+                pattern=argument(role, pattern),
+                one=numbered[0],
+                other=other,
             )
         if numbered:
             return self._numbered(role, prefix, found)
@@ -253,20 +271,16 @@ class _Finder:
                 if ends:
                     found.append((f"{prefix}*", self._numbered(role, prefix, ends)))
         if len(found) > 1:
-            raise InputError(
-                Sentence(
-                    "{log}: {role} must be clear from the column names. Got {names}; {give} {first} or the other.",
-                    log=self.log,
-                    role=role,
-                    names=" and ".join(f'"{name}"' for name, _ in found),
-                    give=GIVE,
-                    first=argument(role, found[0][0]),
-                )
+            raise self._error(
+                "{log}: {role} must be clear from the column names. Got {names}; {give} {first} or the other.",
+                role=role,
+                names=" and ".join(f'"{name}"' for name, _ in found),
+                first=argument(role, found[0][0]),
             )
         return found[0][1] if found else None
 
     def _next(self, observation: Chosen) -> Chosen | None:
-        """What is given, else `next_` before every observation column, else a default name where that is no guess."""
+        """The columns that are given, else `next_` before every observation column, else a usual name where that is no guess."""
         given = self.given.get("next_observation")
         if given is not None:
             return self._chosen("next_observation")
@@ -276,30 +290,23 @@ class _Finder:
             return Chosen(wanted, observation.how)
         if there:
             lost = next(column for column in wanted if column not in there)
-            raise InputError(
-                Sentence(
-                    '{log} must have a next column for every observation column, or for none. Got "{there}" but no "{lost}"; add '
-                    "it, or {give} {next_observation}.",
-                    log=self.log,
-                    there=there[0],
-                    lost=lost,
-                    give=GIVE,
-                    next_observation=Wording(
-                        "next_observation= (False: take the next row)",
-                        "--next-observation, or --ignore next_observation to take the next row",
-                    ),
-                )
+            raise self._error(
+                '{log} must have a next column for every observation column, or for none. Got "{there}" but no "{lost}"; add '
+                "it, or {give} {next_observation}.",
+                there=there[0],
+                lost=lost,
+                next_observation=Wording(
+                    "next_observation= (False: take the next row)",
+                    "--next-observation, or --ignore next_observation to take the next row",
+                ),
             )
         found = self._default("next_observation", DEFAULTS["next_observation"])
         if found is not None and self.given.get("observation") is not None:
-            raise InputError(
-                Sentence(
-                    '{log}: next_observation must be given where observation is. Got the column "{column}"; pass its name, or '
-                    "{ignored} to take the next row.",
-                    log=self.log,
-                    column=found.columns[0],
-                    ignored=ignored(["next_observation"]),
-                )
+            raise self._error(
+                '{log}: next_observation must be given where observation is. Got the column "{column}"; pass its name, or '
+                "{ignored} to take the next row.",
+                column=found.columns[0],
+                ignored=ignored(["next_observation"]),
             )
         return found
 
@@ -315,17 +322,13 @@ class _Finder:
         if self.given.get("available") is not None or not flags:
             return chosen
         if chosen is not None:
-            raise InputError(
-                Sentence(
-                    '{log}: available must be clear from the column names. Got "{one}" and "{other}"; {give} {column} or '
-                    "{prefix}.",
-                    log=self.log,
-                    one=chosen.columns[0],
-                    other=flags[0],
-                    give=GIVE,
-                    column=argument("available", "available"),
-                    prefix=argument("available", "available_*"),
-                )
+            raise self._error(
+                '{log}: available must be clear from the column names. Got "{one}" and "{other}"; {give} {column} or '
+                "{prefix}.",
+                one=chosen.columns[0],
+                other=flags[0],
+                column=argument("available", "available"),
+                prefix=argument("available", "available_*"),
             )
         return Chosen(tuple(flags), "prefixed")
 
@@ -358,17 +361,13 @@ class _Finder:
             if getattr(roles, role) is None and self.given.get(role) is None
         ]
         if done is not None and open_roles:
-            raise InputError(
-                Sentence(
-                    '{log}: the column "{done}" may mean termination or a time limit, which are treated differently. Got no '
-                    "{roles}; {give} {one}, or {ignored} to leave it out.",
-                    log=self.log,
-                    done=done,
-                    roles=" and no ".join(open_roles),
-                    give=GIVE,
-                    one=argument(open_roles[0], done),
-                    ignored=ignored(open_roles),
-                )
+            raise self._error(
+                '{log}: the column "{done}" may mean termination or a time limit, which are treated differently. Got no '
+                "{roles}; {give} {one}, or {ignored} to leave it out.",
+                done=done,
+                roles=" and no ".join(open_roles),
+                one=argument(open_roles[0], done),
+                ignored=ignored(open_roles),
             )
 
     def _unknown(self, missing: Sequence[str]) -> InputError:
@@ -379,18 +378,15 @@ class _Finder:
         for role in missing:
             taken = next((name for name in DEFAULTS[role] if name in self.taken), None)
             hint += f' ("{taken}" is already used as {self.taken[taken]})' if taken else ""
-        return InputError(
-            Sentence(
-                "{log}: the columns of {roles} must be known. Got {names}{hint}; {remedy}.",
-                log=self.log,
-                roles=" and ".join(missing),
-                names=_listed(self.names),
-                hint=hint,
-                remedy=Wording(
-                    f"call read(…, {call}); cesaro.inspect proposes columns",
-                    f"give {options}; cesaro inspect proposes columns",
-                ),
-            )
+        return self._error(
+            "{log}: the columns of {roles} must be known. Got {names}{hint}; {remedy}.",
+            roles=" and ".join(missing),
+            names=_listed(self.names),
+            hint=hint,
+            remedy=Wording(
+                f"call read(…, {call}); cesaro.inspect proposes columns",
+                f"give {options}; cesaro inspect proposes columns",
+            ),
         )
 
 
@@ -409,7 +405,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def check_kinds(log: str, kinds: Mapping[str, Any] | None, roles: Roles) -> dict[str, str]:
-    """`kinds` per column: a key is a column, or "observation" or "action" for all columns of that role."""
+    """The kind of every column that `kinds` names by itself, or by "observation" or "action", for all columns of that role."""
     by_role = {"observation": roles.observation.columns, "action": roles.action.columns}
     known = [column for columns in by_role.values() for column in columns]
     result: dict[str, str] = {}
@@ -420,14 +416,141 @@ def check_kinds(log: str, kinds: Mapping[str, Any] | None, roles: Roles) -> dict
             raise InputError(f'kinds of "{key}" must be "number" or "category". Got {kind!r}; choose one of the two.')
         columns = (key,) if key in known else by_role.get(key, ())
         if not columns:
-            raise InputError(
-                Sentence(
-                    '{log}: {kinds} must name columns of the observation or the action. Got "{key}"; choose among {known}.',
-                    log=log,
-                    kinds=Wording("kinds", "--kind"),
-                    key=key,
-                    known=", ".join(known[:20]),
-                )
+            raise InputError.of(
+                '{log}: {kinds} must name columns of the observation or the action. Got "{key}"; choose among {known}.',
+                log=log,
+                kinds=Wording("kinds", "--kind"),
+                key=key,
+                known=", ".join(known[:20]),
             )
         result.update({column: str(kind) for column in columns})
     return result
+
+
+def folded(name: str) -> str:
+    """The name in small letters, without spaces, underscores, hyphens and points.
+
+    Example:
+        >>> from cesaro.data.roles import folded
+        >>> folded("Time_Stamp "), folded("timeStamp")
+        ('timestamp', 'timestamp')
+    """
+    return SEPARATORS.sub("", name).casefold()
+
+
+class SchemaRole(NamedTuple):
+    """The columns of one role; `form` and `kinds` (one per column) are set for observations and actions."""
+
+    columns: tuple[str, ...]
+    form: Form | None = None
+    kinds: tuple[Kind, ...] = ()
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Role → columns, form and kinds, and how rows become transitions."""
+
+    roles: Mapping[str, SchemaRole]
+    settings: Settings
+
+    @property
+    def observation(self) -> SchemaRole:
+        return self.roles["observation"]
+
+    @property
+    def action(self) -> SchemaRole:
+        return self.roles["action"]
+
+    def __repr__(self) -> str:
+        lines = []
+        for name, role in self.roles.items():
+            shown = ", ".join(role.columns[:6]) + (f", … ({len(role.columns)})" if len(role.columns) > 6 else "")
+            kinds = role.kinds[0] if len(set(role.kinds)) == 1 else ", ".join(role.kinds[:6])
+            lines.append(f"  {name:<16} {shown}" + (f"  ({role.form}: {kinds})" if role.form else ""))
+        lines += [f"  {name:<16} {value}" for name, value in vars(self.settings).items()]
+        return "Schema(\n" + "\n".join(lines) + "\n)"
+
+
+def describe(log: str, roles: Roles, types: pa.Schema, kinds: Mapping[str, str], settings: Settings) -> Schema:
+    """Decide form and kinds of observation and action, from the columns' types alone."""
+    action = _role(log, "action", roles.action, types, kinds)
+    if action.form == "named":
+        if "category" in action.kinds:
+            column = action.columns[action.kinds.index("category")]
+            raise InputError(
+                f"{log}: several action columns must all hold numbers. "
+                f'Got labels in "{column}"; join the action columns into one column of labels.'
+            )
+        action = action._replace(form="vector")
+    if settings.action_bounds is not None and "category" in action.kinds:
+        raise InputError.of(
+            '{log}: {bounds} must come with actions that are numbers. Got labels in "{column}"; leave them out, or {give} '
+            "{number} if these are numbers.",
+            log=log,
+            bounds=BOUNDS,
+            column=action.columns[0],
+            number=kind_argument(action.columns[0], "number"),
+        )
+    found = {role: SchemaRole(columns) for role, columns in roles.items()}
+    found["observation"] = _role(log, "observation", roles.observation, types, kinds)
+    found["action"] = action
+    return Schema(found, settings)
+
+
+def _role(log: str, role: str, chosen: Chosen, types: pa.Schema, kinds: Mapping[str, str]) -> SchemaRole:
+    lone = len(chosen.columns) == 1
+    found: list[Kind] = []
+    vector = False
+    for column in chosen.columns:
+        kind = basic_type(types.field(column).type)
+        asked = kinds.get(column)
+        vector = is_list(kind)
+        if vector:
+            if asked == "category" and not lone:
+                raise InputError(
+                    f'{log}: kinds of "{column}" must be "number", because it holds lists. Got "category"; '
+                    "split it into one column per entry."
+                )
+            found.append("category" if asked == "category" else "number")
+            continue
+        found.append(_kind(log, role, column, types.field(column).type, lone, asked, chosen.how))
+    if lone and (not vector or found[0] == "category"):
+        form: Form = "vector" if chosen.how == "prefixed" and found[0] == "number" else "lone"
+    elif lone or (chosen.how == "prefixed" and set(found) == {"number"}):
+        form = "vector"
+    else:
+        form = "named"
+    return SchemaRole(chosen.columns, form, tuple(found))
+
+
+def _kind(log: str, role: str, column: str, kind: pa.DataType, lone: bool, asked: str | None, how: str) -> Kind:
+    basic = basic_type(kind)
+    labels = is_text(basic) or pa.types.is_boolean(basic)
+    if not (labels or is_number(basic) or pa.types.is_null(basic)):
+        if pa.types.is_temporal(basic):
+            remedy = "turn the date or time into numbers or text first, for example into the hour"
+        else:
+            remedy = "flatten it into columns of numbers or text"
+        raise InputError(
+            f'{log}: column "{column}" of {role} must hold numbers, text, true/false or lists of numbers. '
+            f"Got type {kind}; {remedy}."
+        )
+    if asked is not None:
+        return "category" if asked == "category" else "number"
+    if lone and how == "prefixed" and pa.types.is_integer(basic):
+        raise ambiguous(log, column, "the one column of its prefix, of integers")
+    if labels or pa.types.is_dictionary(kind) or (lone and pa.types.is_integer(basic)):
+        return "category"
+    return "number"
+
+
+def ambiguous(log: str, column: str, got: str) -> InputError:
+    return InputError.of(
+        '{log}: column "{column}" must be clear about its kind. Got {got}; {give} {category} for labels or {number} for a '
+        "number.",
+        log=log,
+        column=column,
+        got=got,
+        category=kind_argument(column, "category"),
+        number=kind_argument(column, "number"),
+    )

@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -18,14 +19,15 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from cesaro.data import addresses, blocks, labels
-from cesaro.data.account import reject_empty
-from cesaro.data.blocks import Rows
+from cesaro.data import labels
+from cesaro.data.blocks import BlockLayout, Rows
 from cesaro.data.columns import ColumnPlace, shown
 from cesaro.data.continuing import sorting
-from cesaro.data.file_source import FilesSource
-from cesaro.data.files import open_path
-from cesaro.data.roles import Chosen, Roles
+from cesaro.data.notes import reject_empty
+from cesaro.data.sources.base import ChangedError, every_column
+from cesaro.data.sources.files import FilesSource
+from cesaro.data.sources.formats import IN_PIECES, open_path
+from cesaro.data.sources.places import place
 from cesaro.data.windows import Window, Windows
 from cesaro.errors import InputError
 from cesaro.folders import OutFolder
@@ -78,26 +80,24 @@ def sort(
     source = open_path(os.fspath(log), skip_bad_files)
     for role, column in (("trajectory", trajectory), ("time", time)):
         if column is not None and column not in source.names:
-            raise InputError(
-                Sentence(
-                    '{log} must have the column "{column}" that {role} names. Got {names}; name one of these.',
-                    log=source.name,
-                    column=column,
-                    role=argument(role),
-                    names=", ".join(source.names[:20]),
-                )
+            raise InputError.of(
+                '{log} must have the column "{column}" that {role} names. Got {names}; name one of these.',
+                log=source.name,
+                column=column,
+                role=argument(role),
+                names=", ".join(source.names[:20]),
             )
     if trajectory is None and time is None:
-        raise InputError(
-            Sentence(
-                "A log is sorted by {trajectory}, {time} or both. Got neither; name a column.",
-                trajectory=argument("trajectory"),
-                time=argument("time"),
-            )
+        raise InputError.of(
+            "A log is sorted by {trajectory}, {time} or both. Got neither; name a column.",
+            trajectory=argument("trajectory"),
+            time=argument("time"),
         )
     if not isinstance(source, FilesSource):
-        raise InputError(f"{source.name} must be Parquet, CSV or Arrow files to be sorted. Got another format.")
-    with SortedFile(out, os.fspath(log), source.local_paths, force=force) as folder:
+        raise InputError(f"{source.name} must be {IN_PIECES} files to be sorted. Got another format.")
+    with SortedFile(
+        out, os.fspath(log), [file.path for file in source.files if not file.is_remote], force=force
+    ) as folder:
         sorter = _Sorter(source, trajectory, time, folder, quiet)
         for note in source.notes:
             tell(note)
@@ -119,7 +119,7 @@ class SortedFile(OutFolder):
     def __init__(self, out: str | os.PathLike[str], log: str, files: Sequence[str], *, force: bool) -> None:
         super().__init__(out, force=force)
         if is_address(log):
-            found = addresses.place(log) if log.lower().startswith("file:") else None
+            found = place(log) if log.lower().startswith("file:") else None
             log = "" if found is None else os.path.join(found.path, found.pattern)
         self._log, self._files = log, files
 
@@ -173,14 +173,14 @@ class _Sorter:
     ) -> None:
         self._source, self._trajectory, self._time = source, trajectory, time
         self._folder, self._quiet = folder, quiet
-        names = tuple(name for name in source.names if name != trajectory)
-        roles = Roles(Chosen(names), Chosen(()), source.names[0], trajectory=trajectory, time=time)
+        names = [name for name in source.names if name != trajectory]
+        roles = replace(every_column(names or source.names), trajectory=trajectory, time=time)
         types = source.piece_types(roles, {}, checked=False)
         rows = source.file_rows()  # before the names: a file may be left out here
-        self._files = tuple(zip(source.files, rows))
+        self._files = tuple(zip(source.files.names, rows))
         self._rows = sum(rows)
         reject_empty(source.name, self._rows)
-        self._windows = Windows(source, rows, blocks.BLOCK_ROWS)
+        self._windows = Windows(source, BlockLayout(rows))
         found = source.types or pa.schema([types.field(name) for name in source.names])
         self._plain = pa.schema([field.with_type(_plain(field.type)) for field in found])
         metadata = {**(found.metadata or {}), _MARK: b"1"}
@@ -225,21 +225,16 @@ class _Sorter:
             self._source.name, column, self._files, first=first, missing=missing, written=self._source.written
         )
 
-    def _changed(self, what: str) -> InputError:
-        return InputError(
-            f"{self._source.name} must not change while it is read. Got {what} than before; run it again when it is complete."
-        )
-
     def _blocks(self, columns: Sequence[str]) -> Iterator[Window]:
         """Some columns of all rows, as many as there were and of the types that they had."""
         types = [self._plain.field(column).type for column in columns]
         for window in self._windows.read(columns, below=False):
             if list(map(_plain, window.table.schema.types)) != types:
-                raise self._changed("other types")
+                raise ChangedError(self._source.name, "other types than before", "")
             yield window
 
     def _reject_types(self, table: pa.Table) -> None:
-        """A type that cannot be written is told before hours have passed."""
+        """Refuse a type that cannot be written before hours have passed."""
         for field, plain, stored in zip(table.schema, self._plain, self._result):
             one = pa.schema([plain])
             try:
@@ -285,7 +280,7 @@ class _Sorter:
             for first, table in self._groups():
                 found = keys.codes(table, first)
                 if found is None:
-                    raise self._changed("other ids")
+                    raise ChangedError(self._source.name, "other ids than before", "")
                 codes, parts = found
                 table = table.append_column(_KEY, pa.array(codes))
                 order = np.argsort(parts, kind="stable")
@@ -318,7 +313,7 @@ class _Keys(ABC):
 
     @abstractmethod
     def look(self, table: pa.Table, first: int) -> None:
-        """At the column of some rows, which begin at row `first`."""
+        """Look at the column of some rows, which begin at row `first`."""
 
     @abstractmethod
     def finish(self) -> int:

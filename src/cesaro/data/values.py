@@ -1,5 +1,6 @@
 """One role's data: observations or actions, as numbers, labels or both."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -48,15 +49,35 @@ class Values:
 
     def take(self, index: Index) -> "Values":
         """The rows of `index`; a slice copies nothing."""
-        return Values(self.form, self.names, tuple(_take(column, index) for column in self.columns))
+        return self._with([_array(column)[index] for column in self.columns])
+
+    def replaced(self, at: NDArray[np.int64], rows: "Values") -> "Values":
+        """A copy with other rows, of the same code space, in some places."""
+        arrays = [_array(column).copy() for column in self.columns]
+        for array, other in zip(arrays, rows.columns):
+            array[at] = _array(other)
+        return self._with(arrays)
+
+    def freeze(self) -> None:
+        """Make the arrays read-only: feature maps and policies see them."""
+        for column in self.columns:
+            _array(column).flags.writeable = False
+
+    def _with(self, arrays: Iterable[NDArray[Any]]) -> "Values":
+        """The same columns with other numbers, or other codes of the same labels."""
+        columns = (
+            Categories(array, column.levels) if isinstance(column, Categories) else array
+            for column, array in zip(self.columns, arrays)
+        )
+        return Values(self.form, self.names, tuple(columns))
 
     def plain(self) -> Any:
-        """What policies and feature maps get: an array `[n]` or `[n, d]`, or for named columns a dict of arrays `[n]`."""
+        """The rows as policies and feature maps see them: an array `[n]` or `[n, d]`, or a dict of arrays `[n]` by name."""
         arrays = [column.labels() if isinstance(column, Categories) else column for column in self.columns]
         return dict(zip(self.names, arrays)) if self.form == "named" else arrays[0]
 
     def equals(self, other: "Values") -> NDArray[np.bool_]:
-        """Row by row, `[n]`; both in one code space."""
+        """Which rows are equal, `[n]`; both are in one code space."""
         equal = np.ones(len(self), dtype=np.bool_)
         for own, others in zip(self.columns, other.columns):
             same = _array(own) == _array(others)
@@ -83,9 +104,3 @@ class Values:
 
 def _array(column: Column) -> NDArray[Any]:
     return column.codes if isinstance(column, Categories) else column
-
-
-def _take(column: Column, index: Index) -> Column:
-    if isinstance(column, Categories):
-        return Categories(column.codes[index], column.levels)
-    return column[index]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from cesaro import user_code
 from cesaro.checks import Array
 from cesaro.data import Block, Log
-from cesaro.data.bounds import bounds_of
 from cesaro.data.columns import kind_argument
 from cesaro.data.log import Origin
+from cesaro.data.settings import bounds_of
 from cesaro.data.values import Values
 from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most
 from cesaro.diagnostics.subject import Subject, solved

@@ -7,12 +7,13 @@ import numpy as np
 import pyarrow as pa
 
 from cesaro.data.columns import ColumnPlace, basic_type, is_plain_text
-from cesaro.data.csv_file import CsvSource
-from cesaro.data.misfits import MOST, NEARLY, Nearly, nearly_numbers, nearly_times
-from cesaro.data.names import REWARDS, TIMES, by_name, is_id, means, named_costs
 from cesaro.data.roles import DEFAULTS
-from cesaro.data.sources import Source
+from cesaro.data.sources.base import Source
+from cesaro.data.sources.csv import CsvSource
+from cesaro.data.sources.files import FilesSource
+from cesaro.data.texts import MOST, NEARLY, Nearly, nearly_numbers, nearly_times
 from cesaro.inspection.evidence import looked_at
+from cesaro.inspection.names import REWARDS, TIMES, by_name, is_id, means, named_costs
 from cesaro.text import option
 
 
@@ -53,7 +54,7 @@ def corrected(source: Source, table: pa.Table, given: Mapping[str, tuple[str, ..
         table: rows of the log.
         given: roles whose columns are known.
     """
-    is_known = len(table) < looked_at(source) and len(source.files or ("",)) == 1
+    is_known = len(table) < looked_at(source) and not (isinstance(source, FilesSource) and len(source.files) > 1)
     kept = np.ones(len(table), dtype=np.bool_)
     needed: dict[str, Correction] = {}
     possible: dict[str, Correction] = {}

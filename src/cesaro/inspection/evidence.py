@@ -18,12 +18,14 @@ from cesaro.checks import Array
 from cesaro.data import Block, Log, Transitions
 from cesaro.data.columns import basic_type, is_list, is_number, is_text
 from cesaro.data.log import Origin
-from cesaro.data.names import CALENDAR, DAYS, TIMES, folded, is_id, means, sounds_like_cost
-from cesaro.data.roles import Chosen, Roles, is_chosen
+from cesaro.data.roles import Chosen, Roles, folded, is_chosen
 from cesaro.data.settings import Settings
-from cesaro.data.sources import Source, TableSource
+from cesaro.data.sources.arrays import TableSource
+from cesaro.data.sources.base import Source
+from cesaro.data.transitions import loaded
 from cesaro.data.values import Categories, Column, Values
 from cesaro.errors import CesaroError
+from cesaro.inspection.names import CALENDAR, DAYS, TIMES, is_id, means, sounds_like_cost
 from cesaro.inspection.prediction import (
     ENOUGH,
     LEVELS,
@@ -334,8 +336,7 @@ def _rows(origin: Origin, table: pa.Table, roles: Roles, *, drop_duplicates: boo
 def transitions(table: pa.Table, roles: Roles, kinds: Mapping[str, str], settings: Settings) -> Transitions | None:
     """The transitions of a table; None where roles, kinds and settings do not fit it."""
     try:
-        source = TableSource("excerpt", table)
-        return Transitions._read(source, roles, kinds, settings, (), ())
+        return loaded(Origin(TableSource("excerpt", table), roles, kinds, settings))
     except CesaroError:
         return None
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cesaro.data.account import reject_empty
-from cesaro.data.reader import check_outcome, open_source
+from cesaro.data.notes import reject_empty
+from cesaro.data.reader import check_outcome
 from cesaro.data.roles import Given, given_columns
 from cesaro.data.settings import GAP
+from cesaro.data.sources.formats import open_source
 from cesaro.inspection.corrections import corrected
 from cesaro.inspection.evidence import looked_at
 from cesaro.inspection.profiles import Profile, profile

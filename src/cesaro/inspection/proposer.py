@@ -10,7 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cesaro.data import Transitions
-from cesaro.data.names import (
+from cesaro.data.log import Origin
+from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Roles, find_roles, folded, is_chosen
+from cesaro.data.settings import GAP, Settings
+from cesaro.data.sources.arrays import TableSource
+from cesaro.data.sources.base import Source
+from cesaro.data.transitions import loaded
+from cesaro.errors import CesaroError, InputError
+from cesaro.inspection import evidence
+from cesaro.inspection.corrections import Corrected
+from cesaro.inspection.evidence import Contiguous
+from cesaro.inspection.names import (
     ACTIONS,
     CALENDAR,
     DAYS,
@@ -18,7 +28,6 @@ from cesaro.data.names import (
     REWARDS,
     TIMES,
     by_name,
-    folded,
     is_id,
     is_next,
     is_surely_id,
@@ -27,13 +36,6 @@ from cesaro.data.names import (
     numbered,
     sounds_like_cost,
 )
-from cesaro.data.roles import DEFAULTS, DONE, WEIGHTS, Roles, find_roles, is_chosen
-from cesaro.data.settings import GAP, Settings
-from cesaro.data.sources import Source, TableSource
-from cesaro.errors import CesaroError, InputError
-from cesaro.inspection import evidence
-from cesaro.inspection.corrections import Corrected
-from cesaro.inspection.evidence import Contiguous
 from cesaro.inspection.ordering import Ordering, Orderings
 from cesaro.inspection.prediction import ENOUGH
 from cesaro.inspection.profiles import MOST_LABELS, Profile, complete
@@ -161,7 +163,7 @@ class _Proposer:
             return
         source = TableSource(self.source.name, self.every)
         try:
-            Transitions._read(source, self.found.as_roles(), self.found.kinds, self.found.settings(), (), ())
+            loaded(Origin(source, self.found.as_roles(), self.found.kinds, self.found.settings()))
         except CesaroError as error:
             self.found.obstacle = for_command_line(error.message)
 
@@ -403,7 +405,7 @@ class _Proposer:
         roles = Roles(chosen_of(tuple(seen)), chosen_of((action,)), reward=self.found.roles["reward"][0])
         rows = complete(self.table, roles.columns()).slice(0, TRIED)
         try:
-            log = Transitions._read(TableSource(self.source.name, rows), roles, {}, Settings(gap=None), (), ())
+            log = loaded(Origin(TableSource(self.source.name, rows), roles, {}, Settings(gap=None)))
             attach(self._tried_policy, log).sample(log.observations.plain(), np.random.default_rng(0))
         except CesaroError as error:
             return error

@@ -4,8 +4,8 @@ import re
 
 import pyarrow as pa
 
-from cesaro.data.dates import BOTH, orders
-from cesaro.data.names import CALENDAR, TIMES, means
+from cesaro.data.texts import BOTH, orders
+from cesaro.inspection.names import CALENDAR, TIMES, means
 from cesaro.inspection.profiles import MOST_LABELS, Profile
 from cesaro.text import visible
 

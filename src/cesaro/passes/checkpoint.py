@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import __version__, files
-from cesaro.data import Log
 from cesaro.data.blocks import sample_rows
-from cesaro.data.digests import Found
+from cesaro.data.log import OpenedLog
 from cesaro.data.values import Categories
+from cesaro.data.windows import ColumnDigests
 from cesaro.errors import InputError
 from cesaro.fingerprints import fingerprint
 from cesaro.passes.prepare import Prepared
@@ -42,7 +42,7 @@ class PassCheckpoint:
         quiet: no progress bar where blocks are read again.
     """
 
-    def __init__(self, path: Path, data: Log | ReadyLog, identity: dict[str, str], *, quiet: bool = True) -> None:
+    def __init__(self, path: Path, data: OpenedLog | ReadyLog, identity: dict[str, str], *, quiet: bool = True) -> None:
         self.path, self.identity, self._data = path, identity, data
         self._place = path.absolute()  # a policy in another thread may change the working directory
         self._passes: list[dict[str, Any]] = []  # the state of each, the last one's perhaps unfinished
@@ -72,7 +72,7 @@ class PassCheckpoint:
         self._check(was, ["features"])  # whose fingerprint depends on rows, too
         self._passes = passes
 
-    def _fit(self, kept: Any) -> TypeGuard[Found]:
+    def _fit(self, kept: Any) -> TypeGuard[ColumnDigests]:
         """Whether digests have the columns and blocks of this log."""
         own = self._data.digests()
         return (

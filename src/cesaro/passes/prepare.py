@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Block, FeatureTransitions, Log, Sample, blocks
+from cesaro.data.blocks import RowBlocks
+from cesaro.data.log import OpenedLog
 from cesaro.errors import InputError
 from cesaro.features import FeatureMap, Features, OneHot, build
 from cesaro.features.maps import Joint
@@ -68,11 +70,11 @@ class Prepared:
         quiet: bool = True,
     ) -> None:
         self.draws, self.random_state = draws, random_state
-        self.log: Log | None = None
+        self.log: OpenedLog | None = None
         self.map: FeatureMap | None = None
         self.dual: FeatureMap | None = None
         self.policy: Attached | None = None
-        self.data: Log | Excerpt
+        self.data: RowBlocks
         if isinstance(data, FeatureTransitions):
             if policy is not None:
                 raise InputError(
@@ -116,9 +118,9 @@ class Prepared:
         return self.whole.sample(self.random_state)
 
     @property
-    def whole(self) -> Log | ReadyLog:
+    def whole(self) -> OpenedLog | ReadyLog:
         """The data, where they are all that was given and no excerpt."""
-        assert isinstance(self.data, Log | ReadyLog)
+        assert isinstance(self.data, OpenedLog | ReadyLog)
         return self.data
 
     @property

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Block, FeatureTransitions, Sample, Stretch, blocks
-from cesaro.data.digests import Found, rows_digest
 from cesaro.data.values import Index
+from cesaro.data.windows import ColumnDigests, rows_digest
 from cesaro.errors import InputError
 
 
@@ -53,7 +53,7 @@ class Excerpt:
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
-        return blocks.stretches((len(self),))
+        return blocks.BlockLayout((len(self),)).stretches
 
     def blocks(self, stretch: Stretch | None = None) -> Iterator[Block | ReadyBlock]:
         for one in self.stretches if stretch is None else (stretch,):
@@ -71,11 +71,11 @@ class ReadyLog(Excerpt):
 
     stamps: Mapping[str, str] = MappingProxyType({})
 
-    def digests(self) -> Found:
+    def digests(self) -> ColumnDigests:
         """As those of a log in memory."""
         return {"rows": rows_digest(self._rows)}
 
-    def changed_since(self, before: Found, *, reread: bool, quiet: bool = True) -> str | None:
+    def changed_since(self, before: ColumnDigests, *, reread: bool, quiet: bool = True) -> str | None:
         """What to call them where they are not those of the digests; None: they are."""
         return None if np.array_equal(before["rows"], self.digests()["rows"]) else "the ready features"
 

@@ -18,8 +18,8 @@ from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
 from cesaro.data import Block, Stretch, blocks
-from cesaro.data.digests import Found
 from cesaro.data.streamed import Streamed
+from cesaro.data.windows import ColumnDigests
 from cesaro.engines import map_ordered
 from cesaro.engines.threads import ONE_THREAD, cores
 from cesaro.errors import ClusterError
@@ -260,7 +260,7 @@ def _distributed(work: Work[Any], prepared: Prepared, stretches: list[Stretch], 
         yield _Step((stretch.number + 1, 0), work.restored(copy.deepcopy(state)), rows)  # out of the cluster's memory
 
 
-def of_stretch(work: Work[Any], prepared: Prepared, stretch: Stretch) -> tuple[dict[str, Any], int, Found]:
+def of_stretch(work: Work[Any], prepared: Prepared, stretch: Stretch) -> tuple[dict[str, Any], int, ColumnDigests]:
     """What one stretch adds up to, as a state, its rows, and the digests of what was read: by one thread, as a worker does it."""
     total, rows = work.zero(), 0
     for step in _blocks(work, prepared, [stretch], 1):

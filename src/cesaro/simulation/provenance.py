@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cesaro.data.bounds import bounds_of
 from cesaro.data.roles import CHOSEN
+from cesaro.data.settings import bounds_of
 from cesaro.fingerprints import file_fingerprint, fingerprint
 from cesaro.policies import policy as as_policy
 from cesaro.simulation.environments import Env, Interface

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cesaro import documents
-from cesaro.data.bounds import carried_bounds
 from cesaro.data.roles import CHOSEN
+from cesaro.data.settings import carried_bounds
 from cesaro.data.sorting import has_mark
 from cesaro.errors import InputError
 from cesaro.files import holding, write_json

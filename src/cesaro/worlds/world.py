@@ -15,6 +15,7 @@ from cesaro import checks
 from cesaro.checks import Array
 from cesaro.data import Log, Transitions
 from cesaro.data.blocks import Block, joined_values
+from cesaro.data.transitions import simulated
 from cesaro.data.values import Categories, Values
 from cesaro.devices import starting_jax
 from cesaro.errors import InputError
@@ -192,7 +193,7 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         if levels is None and like.form == "lone":
             column = actions[:, 0]
         ids = np.repeat(np.arange(count), steps)
-        return Transitions._like(observations, Values(like.form, like.names, (column,)), earned.T.ravel(), ids)
+        return simulated(observations, Values(like.form, like.names, (column,)), earned.T.ravel(), ids)
 
     def report(self) -> dict[str, Any]:
         """How well the world fits, on rows that networks did not learn from."""

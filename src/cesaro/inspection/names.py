@@ -3,12 +3,13 @@
 import re
 from collections.abc import Sequence
 
+from cesaro.data.roles import SEPARATORS, folded
+
 
 def _listed(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-_SEPARATORS = re.compile(r"[ \u00a0_\-.]+")
 _NUMBERED = ("id", "uuid", "key", "no", "nr", "number", "num", "name")
 # A code may stand for anything, such as a command: it tells trajectories apart only behind what does.
 _CODE = "code"
@@ -47,28 +48,17 @@ ACTIONS = _listed(
 PROPENSITIES = _listed("propensity propensities prob probability logprob actionprob actionprobability pscore")
 
 
-def folded(name: str) -> str:
-    """The name in small letters, without spaces, underscores, hyphens and points.
-
-    Example:
-        >>> from cesaro.data.names import folded
-        >>> folded("Time_Stamp "), folded("timeStamp")
-        ('timestamp', 'timestamp')
-    """
-    return _SEPARATORS.sub("", name).casefold()
-
-
 def words(name: str) -> list[str]:
     """The words of a name: `storeId` and `store_id` have two."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    return [word.casefold() for word in _SEPARATORS.split(parted) if word]
+    return [word.casefold() for word in SEPARATORS.split(parted) if word]
 
 
 def means(name: str, known: tuple[str, ...]) -> bool:
     """Whether a name, its first or its last word is one of the known ones.
 
     Example:
-        >>> from cesaro.data.names import TIMES, means
+        >>> from cesaro.inspection.names import TIMES, means
         >>> [name for name in ("time_s", "log time", "wind_ms") if means(name, TIMES)]
         ['time_s', 'log time']
     """
@@ -79,7 +69,7 @@ def sounds_like_cost(name: str) -> bool:
     """Whether one of the words of a name is that of a cost: `op_cost_ct`, `totalCost`, `Betriebskosten`.
 
     Example:
-        >>> from cesaro.data.names import sounds_like_cost
+        >>> from cesaro.inspection.names import sounds_like_cost
         >>> [sounds_like_cost(name) for name in ("op_cost_ct", "Kosten", "costume")]
         [True, True, False]
     """
@@ -91,7 +81,7 @@ def is_id(name: str) -> bool:
     """Whether a name is that of ids: `store`, `store_id`, `id`, but not `store_size`; `store_code`, but not `gate_code`.
 
     Example:
-        >>> from cesaro.data.names import is_id
+        >>> from cesaro.inspection.names import is_id
         >>> [name for name in ("store", "storeId", "store_code", "store_size", "gate_code", "day_no") if is_id(name)]
         ['store', 'storeId', 'store_code']
     """
@@ -102,7 +92,7 @@ def is_surely_id(name: str) -> bool:
     """Whether a name is that of ids and of nothing else: `store_id` and `user`, but not `store`, which may be a kind of store.
 
     Example:
-        >>> from cesaro.data.names import is_surely_id
+        >>> from cesaro.inspection.names import is_surely_id
         >>> [name for name in ("store", "store_id", "user", "patient", "patientNo") if is_surely_id(name)]
         ['store_id', 'user', 'patientNo']
     """

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc
 
-from cesaro.data.addresses import File
 from cesaro.data.blocks import BLOCK_ROWS
-from cesaro.data.file_source import FilesSource, Header
+from cesaro.data.sources.files import FilesSource, Header
+from cesaro.data.sources.places import File
 
 
 class ArrowSource(FilesSource):

@@ -1,24 +1,23 @@
-"""CSV files, by chunks of whole lines, with what separates columns and decimals."""
+"""CSV files, by chunks of whole lines. The header tells what separates the columns; `csv_types.py` finds their types."""
 
-import copy
 import csv
 import io
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from cesaro.data.addresses import File, resumed
-from cesaro.data.csv_types import WHAT, Notation, Part, Survey
-from cesaro.data.dates import Order, formats
-from cesaro.data.file_source import FilesSource, Header, first_rows
-from cesaro.data.roles import Chosen, Roles
-from cesaro.data.sources import ChangedError, Files, reading, spread
+from cesaro.data.roles import Roles
+from cesaro.data.sources.base import ChangedError, Files, every_column, reading, spread
+from cesaro.data.sources.csv_types import WHAT, Notation, Request, Section, TypeSurvey
+from cesaro.data.sources.files import FilesSource, Header, first_rows
+from cesaro.data.sources.places import File, resumed
+from cesaro.data.texts import Order, formats
 from cesaro.errors import InputError
 from cesaro.text import visible
 
@@ -29,6 +28,20 @@ _COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _RATIO = 4  # bytes of text per compressed byte, about
 _SEMICOLONS = "Semicolons separate the columns, as in the header of the file."
 _DECIMALS = "Semicolons separate the columns, as in the header of the file, and decimal commas are read as such."
+
+
+class ColumnTypes(NamedTuple):
+    """How the columns of a log are read.
+
+    Attributes:
+        types: per column.
+        commas: columns whose decimal mark is a comma.
+        dates: columns of dates that do not begin with the year, and what comes first in them.
+    """
+
+    types: Mapping[str, pa.DataType]
+    commas: frozenset[str]
+    dates: Mapping[str, Order]
 
 
 class CsvSource(FilesSource):
@@ -46,11 +59,7 @@ class CsvSource(FilesSource):
         self._separator = ""
         # Per file (row, byte) where a chunk starts, and the stamp of the file in which it does.
         self._marks: dict[str, tuple[str, list[tuple[int, int]]]] = {}
-        self._found: dict[str, pa.DataType] = {}
-        self._commas: set[str] = set()
-        self._dates: dict[str, Order] = {}
-        self._has_commas = False
-        self._told_dates: dict[str, Order] = {}
+        self._found = ColumnTypes({}, frozenset(), {})
         self._surveyed: tuple[Roles, dict[str, str]] | None = None
         super().__init__(name, files, skip_bad_files, notes)
 
@@ -60,24 +69,27 @@ class CsvSource(FilesSource):
             names = opened.schema.names
         if self._separator not in ("", separator):
             raise InputError(
-                f"{file.name} must separate its columns as {self._files[0].name} does. "
+                f"{file.name} must separate its columns as {self.files[0].name} does. "
                 f"Got {separator!r} instead of {self._separator!r}; write both in the same way."
             )
         self._separator = separator
         return Header(pa.schema([(name, pa.null()) for name in names]))
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        marks = _DECIMALS if self._found.commas else _SEMICOLONS
+        dates = (
+            f'Dates of "{visible(name)}" are read with the {order} first.' for name, order in self._found.dates.items()
+        )
+        return (*super().notes, *([marks] if self._separator == ";" else []), *dates)
+
     def table(self, roles: Roles, kinds: Mapping[str, str]) -> tuple[pa.Table, Files]:
         survey = self._survey(roles, kinds, self._whole_files, keep=True)
-        assert survey.columns is not None
-        own = self._own(roles.columns())
-        columns = {name: _joined(survey.columns[name], survey.types[name]) for name in own}
-        for name, constant in self._constants.items():
-            parts = [constant.column(file, rows) for file, rows in zip(self._files, survey.rows)]
-            columns[name] = pa.chunked_array(parts, constant.kind)
-        return pa.table(columns).select(roles.columns()), tuple(zip(self.files, survey.rows))
+        self._learn(survey)
+        return self._joined(survey, roles.columns()), tuple(zip(self.files.names, survey.rows))
 
     def written(self, file: int, row: int, column: str) -> tuple[int, str] | None:
-        one = self._files[file]
+        one = self.files[file]
         if one.is_remote or column not in self._columns[one.path]:
             return None
         place = self._columns[one.path].index(column)
@@ -92,116 +104,108 @@ class CsvSource(FilesSource):
 
     def head(self, columns: Sequence[str], rows: int) -> pa.Table:
         """As text, so that no later row can contradict the type of the first ones."""
-        own, file = self._own(columns), self._files[0]
-        options = {
-            "parse_options": _parsing(self._separator),
-            "convert_options": _conversion(own, dict.fromkeys(own, pa.string()), Notation()),
-        }
+        own, file = self._own(columns), self.files[0]
+        conversion = _conversion(Request(own, dict.fromkeys(own, pa.string())))
+        options = {"parse_options": _parsing(self._separator), "convert_options": conversion}
         with _stream(file) as stream, pyarrow.csv.open_csv(stream, **options) as opened:
-            return first_rows((self._completed(file, pa.table(batch), columns) for batch in opened), rows)
+            return first_rows((self._folders.completed(file, pa.table(batch), columns) for batch in opened), rows)
 
     def _excerpt(self, rows: int) -> pa.Table:
-        """Of large files their first lines: only a pass over all of them would tell where others begin."""
-        is_small = sum(file.size for file in self._files) <= SMALL and not any(file.is_remote for file in self._files)
-        other = copy.copy(self)  # it finds types of its own
-        survey = other._survey(
-            Roles(Chosen(self.names), Chosen(()), self.names[0]),
-            {},
-            other._whole_files if is_small else other._first_chunks,
-            keep=True,
-            checked=False,
-        )
-        assert survey.columns is not None
-        own = {name: _joined(survey.columns[name], survey.types[name]) for name in other._own(self.names)}
-        for name, constant in self._constants.items():
-            parts = [constant.column(file, count) for file, count in zip(self._files, survey.rows)]
-            own[name] = pa.chunked_array(parts, constant.kind)
-        return spread(pa.table(own).select(self.names), rows)
-
-    def _first_chunks(self) -> Iterator[Part]:
-        """The first lines of the first file."""
-        file = self._files[0]
-        with reading(file.name, WHAT, address=file.address):
-            for place, chunk in itertools.islice(self._chunks(file), 1):
-                yield Part(0, file, partial(self._parsed, file, place, chunk))
+        """All lines of small files, and the first ones of large files: only a pass over all would tell where others begin."""
+        is_small = sum(file.size for file in self.files) <= SMALL and not any(file.is_remote for file in self.files)
+        sections = self._whole_files if is_small else self._first_chunk
+        survey = self._survey(every_column(self.names), {}, sections, keep=True, checked=False)
+        return spread(self._joined(survey, self.names), rows)
 
     def piece_types(self, roles: Roles, kinds: Mapping[str, str], *, checked: bool = True) -> pa.Schema:
         if self._surveyed != (roles, dict(kinds)):
-            survey = self._survey(roles, kinds, self._chunks_of_files, keep=False, checked=checked)
-            self._found, self._commas = survey.types, survey.commas
-            self._dates = survey.dates
+            self._learn(self._survey(roles, kinds, self._chunks_of_files, keep=False, checked=checked))
             self._surveyed = (roles, dict(kinds)) if checked else None
-        return self._described(roles.columns(), pa.schema(list(self._found.items())))
+        return self._folders.described(roles.columns(), pa.schema(list(self._found.types.items())))
 
     def nbytes(self, roles: Roles) -> int:
         """From the length of the first lines; an entry is taken for eight bytes."""
-        file = self._files[0]
+        file = self.files[0]
         with reading(file.name, WHAT, address=file.address), _stream(file) as stream:
             start = stream.read(_HEADER)
         lines = max(1, start.count(b"\n") or start.count(b"\r"))
-        text = sum(file.size * (_RATIO if _codec(file) else 1) for file in self._files)
+        text = sum(file.size * (_RATIO if _codec(file) else 1) for file in self.files)
         return int(text / max(1, len(start)) * lines * 8 * len(roles.columns()))
 
     def _survey(
         self,
         roles: Roles,
         kinds: Mapping[str, str],
-        parts: Callable[[], Iterator[Part]],
+        sections: Callable[[], Iterator[Section]],
+        *,
         keep: bool,
         checked: bool = True,
-    ) -> Survey:
+    ) -> TypeSurvey:
         own = self._own(roles.columns())
         self._settle(own)
-        survey = Survey(self.name, self.files, parts, keep, self._separator == ";", self.written)
+        survey = TypeSurvey(self.name, self.files.names, sections, keep, self._separator == ";", self.written)
         survey.run(own, roles, kinds, checked)
-        self._rows.update(zip((file.path for file in self._files), survey.rows))
-        self._has_commas, self._told_dates = bool(survey.commas), survey.dates
-        self._tell()
         return survey
 
-    def _sentences(self) -> tuple[str, ...]:
-        said = _DECIMALS if self._has_commas else _SEMICOLONS
-        dates = (
-            f'Dates of "{visible(name)}" are read with the {order} first.' for name, order in self._told_dates.items()
-        )
-        return (*super()._sentences(), *((said,) if self._separator == ";" else ()), *dates)
+    def _learn(self, survey: TypeSurvey) -> None:
+        """Remember what a survey of all rows found."""
+        self._rows.update(zip((file.path for file in self.files), survey.rows))
+        self._found = ColumnTypes(survey.types, frozenset(survey.commas), survey.dates)
+
+    def _joined(self, survey: TypeSurvey, columns: Sequence[str]) -> pa.Table:
+        """Columns whose data a survey kept, and columns that stand in the names of folders."""
+        assert survey.columns is not None
+        found = {}
+        for name in columns:
+            if name in self._folders.types:
+                kind = self._folders.types[name]
+                chunks = [self._folders.column(name, file, rows) for file, rows in zip(self.files, survey.rows)]
+            else:
+                kind = survey.types[name]
+                chunks = [chunk for section in survey.columns[name] if len(section) for chunk in section.chunks]
+            found[name] = pa.chunked_array(chunks, kind)
+        return pa.table(found)
 
     def _some_column(self) -> str:
-        return next(iter(self._found), super()._some_column())
+        return next(iter(self._found.types), super()._some_column())
 
-    def _whole_files(self) -> Iterator[Part]:
-        for number, file in enumerate(self._files):
-            yield Part(number, file, partial(self._parsed_file, file))
+    def _whole_files(self) -> Iterator[Section]:
+        for number, file in enumerate(self.files):
+            yield Section(number, file, partial(self._parsed_file, file))
 
-    def _chunks_of_files(self) -> Iterator[Part]:
-        for number, file in enumerate(self._files):
+    def _first_chunk(self) -> Iterator[Section]:
+        """The first lines of the first file."""
+        file = self.files[0]
+        with reading(file.name, WHAT, address=file.address):
+            for place, chunk in itertools.islice(self._chunks(file), 1):
+                yield Section(0, file, partial(self._parsed, file, place, chunk))
+
+    def _chunks_of_files(self) -> Iterator[Section]:
+        for number, file in enumerate(self.files):
             marks, row, stamp = [], 0, file.stamp()
             with reading(file.name, WHAT, address=file.address):
                 for place, chunk in self._chunks(file):
-                    part = Part(number, file, partial(self._parsed, file, place, chunk))
-                    yield part
+                    section = Section(number, file, partial(self._parsed, file, place, chunk))
+                    yield section
                     marks.append((row, place))
-                    row += part.rows
+                    row += section.rows
             if _codec(file) is None:
                 self._marks[file.path] = stamp, marks
 
     def _pieces(self, file: File, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
         # Decimal commas are for numbers alone; labels that are numbers have points, and are parsed apart.
-        points = (
-            [c for c in columns if c not in self._commas and self._found[c] == pa.float64()] if self._commas else []
-        )
+        types, commas, dates = self._found
+        points = [c for c in columns if c not in commas and types[c] == pa.float64()] if commas else []
         rest = [c for c in columns if c not in points]
-        orders: list[Order | None] = list(dict.fromkeys(self._dates[c] for c in rest if c in self._dates)) or [None]
-        groups = [(points, Notation())]
-        for order in orders:
-            names = [c for c in rest if self._dates.get(c, orders[0]) == order]
-            groups.append((names, Notation("," if self._commas else ".", order)))
+        every: list[Order | None] = list(dict.fromkeys(dates[c] for c in rest if c in dates)) or [None]
+        requests = [Request(points, types)]
+        for order in every:
+            names = [c for c in rest if dates.get(c, every[0]) == order]
+            requests.append(Request(names, types, Notation("," if commas else ".", order)))
         row, place = self._mark(file, start)
         start -= row
         for at, chunk in self._chunks(file, place):
-            tables = [
-                self._parsed(file, at, chunk, names, self._found, notation) for names, notation in groups if names
-            ]
+            tables = [self._parsed(file, at, chunk, request) for request in requests if request.columns]
             table = pa.table({name: table[name] for table in tables for name in table.column_names}).select(columns)
             cut = min(start, len(table))
             start -= cut
@@ -213,16 +217,9 @@ class CsvSource(FilesSource):
         known = marks if row and stamp == file.stamp() else ()
         return max((mark for mark in known if mark[0] <= row), default=(0, 0))
 
-    def _verify(self, file: File, columns: list[str]) -> None:
-        for place, chunk in self._chunks(file):
-            self._parsed(file, place, chunk, columns, dict.fromkeys(columns, pa.binary()), Notation())
-
-    def _count(self, file: File) -> int:
-        column = self.names[:1]
-        chunks = self._chunks(file)
-        return sum(
-            len(self._parsed(file, at, chunk, column, {column[0]: pa.binary()}, Notation())) for at, chunk in chunks
-        )
+    def _count(self, file: File, columns: list[str]) -> int:
+        request = Request(columns, dict.fromkeys(columns, pa.binary()))
+        return sum(len(self._parsed(file, at, chunk, request)) for at, chunk in self._chunks(file))
 
     def _chunks(self, file: File, place: int = 0) -> Iterator[tuple[int, bytes]]:
         """Whole lines, and the byte at which they start."""
@@ -237,58 +234,42 @@ class CsvSource(FilesSource):
         if tail:
             yield place, tail
 
-    def _parsed_file(
-        self, file: File, columns: Sequence[str], types: Mapping[str, pa.DataType], notation: Notation
-    ) -> pa.Table:
-        options = {"parse_options": _parsing(self._separator), "convert_options": _conversion(columns, types, notation)}
+    def _parsed_file(self, file: File, request: Request) -> pa.Table:
         if file.is_remote:
-            data = io.BytesIO(b"".join(resumed(file, partial(_bytes, file), 0)))
-            return _with_gaps(pyarrow.csv.read_csv(data, **options))
+            return self._read(io.BytesIO(b"".join(resumed(file, partial(_bytes, file), 0))), None, request)
         with _stream(file) as stream:
-            return _with_gaps(pyarrow.csv.read_csv(stream, **options))
+            return self._read(stream, None, request)
 
-    def _parsed(
-        self,
-        file: File,
-        place: int,
-        chunk: bytes,
-        columns: Sequence[str],
-        types: Mapping[str, pa.DataType],
-        notation: Notation,
-    ) -> pa.Table:
+    def _parsed(self, file: File, place: int, chunk: bytes, request: Request) -> pa.Table:
         """Lines of a file; the first ones hold the header."""
+        return self._read(pa.BufferReader(chunk), self._columns[file.path] if place else None, request)
+
+    def _read(self, data: Any, header: list[str] | None, request: Request) -> pa.Table:
+        """Text as a table. An empty text is a missing entry; words such as NA are one only among numbers."""
         table = pyarrow.csv.read_csv(
-            pa.BufferReader(chunk),
-            read_options=pyarrow.csv.ReadOptions(column_names=self._columns[file.path] if place else None),
+            data,
+            read_options=pyarrow.csv.ReadOptions(column_names=header),
             parse_options=_parsing(self._separator),
-            convert_options=_conversion(columns, types, notation),
+            convert_options=_conversion(request),
         )
-        return _with_gaps(table)
-
-
-def _with_gaps(table: pa.Table) -> pa.Table:
-    """Empty text is a missing entry; words such as NA are one only among numbers."""
-    for place, field in enumerate(table.schema):
-        column = table.column(place)
-        if pa.types.is_string(field.type) and pc.any(gaps := pc.equal(column, "")).as_py():
-            table = table.set_column(place, field, pc.if_else(gaps, pa.scalar(None, field.type), column))
-    return table
+        for place, field in enumerate(table.schema):
+            column = table.column(place)
+            if pa.types.is_string(field.type) and pc.any(gaps := pc.equal(column, "")).as_py():
+                table = table.set_column(place, field, pc.if_else(gaps, pa.scalar(None, field.type), column))
+        return table
 
 
 def _parsing(separator: str) -> Any:
     return pyarrow.csv.ParseOptions(delimiter=separator)
 
 
-def _conversion(columns: Sequence[str], types: Mapping[str, pa.DataType], notation: Notation) -> Any:
+def _conversion(request: Request) -> Any:
+    columns, types, notation = request
     wanted = {column: types[column] for column in columns if column in types}
     dates = [] if notation.dates is None else [pyarrow.csv.ISO8601, *formats(notation.dates)]
     return pyarrow.csv.ConvertOptions(
         include_columns=columns, column_types=wanted, decimal_point=notation.decimal, timestamp_parsers=dates
     )
-
-
-def _joined(parts: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:
-    return pa.chunked_array([chunk for part in parts if len(part) for chunk in part.chunks], kind)
 
 
 def _codec(file: File) -> str | None:
@@ -329,7 +310,7 @@ def _changed(file: File) -> ChangedError:
 
 
 def _separator(file: File) -> str:
-    """What separates the columns: what stands in the header, which is one column by any other."""
+    """The mark that separates the columns: the header is one column by any other."""
     if ".tsv" in file.name.lower():
         return "\t"
     with _stream(file) as stream:

@@ -1,19 +1,34 @@
-"""Entries that keep a column of text from being numbers or times: 'tbc' among amounts, a sign beside them, 31.02.2024."""
+"""Text that stands for numbers or dates, and entries that keep a column of such text from being either.
+
+Dates may be written otherwise than 2024-01-31: 31.01.2024, 1/31/2024 2:30 PM, 31 Jan 2024, 202401311430. Misfits are entries
+such as 'tbc' among amounts, a sign beside them, or 31.02.2024.
+"""
 
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cesaro.data.dates import is_no_day, readings
+Order: TypeAlias = Literal["day", "month", "year"]
+_CLOCK = r"(?: (\d{1,2}):(\d\d)(?::(\d\d))?( [AP]M)?)?"
+_DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})" + _CLOCK, re.IGNORECASE)
+_NAMED_MONTH = re.compile(r"(?:(\d{1,2})([ -])([a-z]{3})\2|([a-z]{3}) (\d{1,2}),? )(\d{4})" + _CLOCK, re.IGNORECASE)
+_YEAR_FIRST = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?!\d)")
+_YEAR_FIRST_APART = re.compile(r"\d{4}-\d\d-\d\d\b")  # alone or before a space
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+# Digits of dates that are whole numbers: to the day, to the minute and to the second; and the years that they have.
+DIGITS = frozenset((8, 12, 14))
+_YEARS = 1900, 2199
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+BOTH: frozenset[Order] = frozenset(("day", "month"))
 
-# Of the entries of a column, the part that must be numbers, or times, for the others to be mistakes: few texts look like times.
+# The share of a column's entries that must be numbers, or times, for the others to be mistakes: few texts look like times.
 NEARLY, MOST = 0.9, 0.5
 # Levels that are looked at first, and the part of them that must be such for all to be tried.
 LOOKED_AT, HARDLY = 200, 0.2
@@ -21,7 +36,113 @@ _COMMA = re.compile(r"[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?")  # a number with a de
 # A sign stands for money or a unit: "€ 3.18", "EUR 3.18", "12 %", "21.5 °C", "3 kW". Other letters before a number make a name.
 _BEFORE = re.compile(r"([^\w\s.,+-]|[A-Z]{3}(?=\s))\s*(?=[+-]?[\d.,])")
 _AFTER = re.compile(r"(?<=[\d.,])(\s*[^\w\s.,+-][A-Za-z]?|\s+[^\W\d]+)$")
-_YEAR_FIRST = re.compile(r"\d{4}-\d\d-\d\d\b")
+
+
+def orders(text: str) -> frozenset[Order]:
+    """The parts that may come first in a date; none where the text is no date. Between points it is always the day.
+
+    Example:
+        >>> from cesaro.data.texts import orders
+        >>> sorted(orders("05/06/2024")), sorted(orders("05/31/2024 2:30 PM")), sorted(orders("05.06.2024"))
+        (['day', 'month'], ['month'], ['day'])
+    """
+    return frozenset(readings(text))
+
+
+def readings(text: str) -> dict[Order, datetime]:
+    """The times that a date may stand for, by what comes first in it."""
+    found = _DATE.fullmatch(text) or _NAMED_MONTH.fullmatch(text)
+    if found is None:
+        return {}
+    hour, minute, second, half = found.groups()[-4:]
+    if half is not None and not 1 <= int(hour) <= 12:
+        return {}
+    hours = int(hour or 0) if half is None else int(hour) % 12 + 12 * (half.strip().upper() == "PM")
+    clock = (hours, int(minute or 0), int(second or 0))
+    times = {order: _time(*date, *clock) for order, date in _tried(found).items()}
+    return {order: time for order, time in times.items() if time is not None}
+
+
+def is_no_day(text: str) -> bool:
+    """Whether a date names a day that its month does not have.
+
+    Example:
+        >>> from cesaro.data.texts import is_no_day
+        >>> is_no_day("31.02.2024 06:00"), is_no_day("2024-02-30"), is_no_day("31.13.2024"), is_no_day("02/29/2024")
+        (True, True, False, False)
+    """
+    found = _DATE.fullmatch(text) or _NAMED_MONTH.fullmatch(text)
+    year_first = _YEAR_FIRST.match(text)
+    if found is not None:
+        dates = list(_tried(found).values())
+    elif year_first is not None:
+        year, month, day = map(int, year_first.groups())
+        dates = [(year, month, day)]
+    else:
+        return False
+    is_like_one = any(1 <= month <= 12 and 1 <= day <= 31 for _, month, day in dates)
+    return is_like_one and all(_time(*date) is None for date in dates)
+
+
+def _tried(found: re.Match[str]) -> dict[Order, tuple[int, int, int]]:
+    """Year, month and day of a date, by what may come first in it."""
+    *date, year, _, _, _, _ = found.groups()
+    if len(date) == 3:
+        first, mark, second = date
+        tried: dict[Order, tuple[int, int, int]] = {"day": (int(year), int(second), int(first))}
+        return tried if mark == "." else tried | {"month": (int(year), int(first), int(second))}
+    day, _, month, name, other = date
+    if name is None:
+        return {"day": (int(year), _month(month), int(day))}
+    return {"month": (int(year), _month(name), int(other))}
+
+
+def _month(name: str) -> int:
+    """The number of a month by the first three letters of its English name; 0: it is none."""
+    return _MONTHS.index(name.lower()) + 1 if name.lower() in _MONTHS else 0
+
+
+def digits(numbers: NDArray[np.int64]) -> frozenset[int]:
+    """How many digits all of some numbers have that are dates without marks, 20240131 or 202401311430; nothing: they are none.
+
+    Example:
+        >>> import numpy as np
+        >>> from cesaro.data.texts import digits
+        >>> digits(np.array([20240131, 20240201])), digits(np.array([20240131, 20240132]))
+        (frozenset({8}), frozenset())
+    """
+    if not len(numbers) or numbers.min() < _YEARS[0] * 10**4:
+        return frozenset()
+    low, high = len(str(numbers.min())), len(str(numbers.max()))
+    if low != high or low not in DIGITS:
+        return frozenset()
+    every = np.unique(numbers)
+    date, clock = np.divmod(every, 10 ** (low - 8))
+    year, month, day = date // 10_000, date // 100 % 100, date % 100
+    clock = clock * (100 if low == 12 else 1)
+    fine = (year >= _YEARS[0]) & (year <= _YEARS[1]) & (month >= 1) & (month <= 12) & (day >= 1)
+    fine &= (clock // 10_000 < 24) & (clock // 100 % 100 < 60) & (clock % 100 < 60)
+    if not fine.all():
+        return frozenset()
+    months = (year - 1970).astype("datetime64[Y]").astype("datetime64[M]") + (month - 1)
+    longest = ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(np.int64)
+    return frozenset((low,)) if (day <= longest).all() else frozenset()
+
+
+def _time(year: int, month: int, day: int, hour: int = 0, minute: int = 0, second: int = 0) -> datetime | None:
+    try:
+        return datetime(year, month, day, hour, minute, second)
+    except ValueError:
+        return None
+
+
+def formats(order: Order) -> list[str]:
+    """Formats of all dates in which this part comes first, as `orders` tells; with the year first, those that `digits` finds."""
+    if order == "year":
+        return ["%Y%m%d", "%Y%m%d%H%M", "%Y%m%d%H%M%S"]
+    dates = [f"%d{mark}%m{mark}%Y" if order == "day" else f"%m{mark}%d{mark}%Y" for mark in "./-"]
+    dates += ["%d %b %Y", "%d-%b-%Y"] if order == "day" else ["%b %d, %Y", "%b %d %Y"]
+    return [date + clock for date in dates for clock in _CLOCKS]
 
 
 def has_comma(text: str) -> bool:
@@ -29,7 +150,7 @@ def has_comma(text: str) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Whether a CSV reader takes it for one: Python also reads 1_000 and the digits of other scripts."""
+    """Whether a CSV reader takes a text for a number: Python also reads 1_000 and the digits of other scripts."""
     if not text.isascii() or "_" in text:
         return False
     try:
@@ -40,7 +161,7 @@ def is_number(text: str) -> bool:
 
 
 class Complaint(NamedTuple):
-    """What a column must hold, what it holds instead, and what to do."""
+    """A complaint about a column: what it must hold, what it holds instead, and what to do."""
 
     rule: str
     got: str
@@ -64,13 +185,13 @@ class Nearly(NamedTuple):
 
 
 def mixed(entry: str, row: str, count: int) -> Complaint:
-    """Of text among numbers: the first such entry, and how many there are."""
+    """The complaint about text among numbers; `entry` is the first such, and `count` how many there are."""
     more, those = ("", "that entry") if count == 1 else (f", one of {count:,} that are no numbers", "those entries")
     return Complaint("must hold numbers or text, not both", f"{entry!r} at {row}{more}", f"correct {those}")
 
 
 def untimely(entry: str, row: str, count: int = 1) -> Complaint:
-    """Of an entry that is not written as the other times are, or is none."""
+    """The complaint about an entry that is no time, or is not written as the other times are."""
     rule = "must hold times, all of one form"
     if is_no_day(entry):
         return Complaint(rule, f"{entry!r} at {row}{_such(count)}, a day that does not exist", "correct it")
@@ -169,7 +290,7 @@ def _number(text: str) -> tuple[float, str] | None:
 
 def _times(text: str, in_any_order: bool) -> dict[str, datetime]:
     """The times that a text may stand for, by its form."""
-    if _YEAR_FIRST.match(text):
+    if _YEAR_FIRST_APART.match(text):
         try:
             time = datetime.fromisoformat(text)
         except ValueError:

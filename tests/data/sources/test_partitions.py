@@ -14,7 +14,8 @@ import pytest
 import cesaro as cs
 from cesaro.data import Log
 from cesaro.data import blocks as block_module
-from cesaro.data.files import open_path
+from cesaro.data.sources.files import FilesSource
+from cesaro.data.sources.formats import open_path
 from cesaro.errors import InputError
 
 Writer = Callable[[pa.Table, str], Any]
@@ -44,7 +45,7 @@ def written(folder: Path, names: list[str], ending: str = "parquet") -> Path:
 
 
 def both(folder: Path, **options: Any) -> list[Log]:
-    found = [
+    found: list[Log] = [
         cs.read(folder, action="action", reward="reward", **options, stream=stream).opened() for stream in (False, True)
     ]
     assert found[0].counts == found[1].counts
@@ -98,7 +99,8 @@ def test_parquet_goes_before_other_formats(tmp_path: Path) -> None:
     written(tmp_path, ["a"])
     WRITERS["csv"](rows(0), str(tmp_path / "a" / "b.csv"))
     source = open_path(str(tmp_path))
-    assert source.files == ("a/part.parquet",)
+    assert isinstance(source, FilesSource)
+    assert source.files.names == ("a/part.parquet",)
     assert source.notes == ("The Parquet files of the folder were read, and not a/b.csv.",)
     WRITERS["arrow"](rows(0), str(tmp_path / "c.arrow"))
     (tmp_path / "a" / "part.parquet").unlink()

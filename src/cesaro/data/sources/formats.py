@@ -1,40 +1,115 @@
-"""Log files: Parquet, CSV and Arrow, also in folders and object stores. Opening reads names, types and sizes; the data wait."""
+"""The table of formats, and the source of a log by whatever holds it: files, folders, patterns, addresses, data in memory.
+
+Opening reads names, types and sizes; the data wait.
+"""
 
 import glob
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from cesaro.data.addresses import SCHEMES, File, place
-from cesaro.data.array_files import Hdf5Source, NpzSource
-from cesaro.data.arrow_file import ArrowSource
-from cesaro.data.csv_file import CsvSource
-from cesaro.data.file_source import FilesSource, named
-from cesaro.data.folders import EVERYTHING, Listing, Selection, in_store, on_this_machine, sort_of
-from cesaro.data.parquet_file import ParquetSource
-from cesaro.data.sources import Source, reading
+import pyarrow as pa
+
+from cesaro.data.sources import minari
+from cesaro.data.sources.arrays import ArrayFile, ArraySource, FrameSource, Hdf5Source, NpzSource, TableSource
+from cesaro.data.sources.arrow import ArrowSource
+from cesaro.data.sources.base import Source, reading
+from cesaro.data.sources.csv import CsvSource
+from cesaro.data.sources.files import FilesSource, named
+from cesaro.data.sources.minari import MinariSource
+from cesaro.data.sources.parquet import ParquetSource
+from cesaro.data.sources.places import (
+    EVERYTHING,
+    SCHEMES,
+    File,
+    Listing,
+    Selection,
+    in_store,
+    on_this_machine,
+    place,
+    sort_of,
+)
 from cesaro.errors import InputError
 from cesaro.files import not_there
 from cesaro.text import is_address, shown_address, visible
 
-PARQUET = (".parquet", ".parq", ".pq")
-CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst", ".csv.bz2", ".tsv.bz2")
-ARROW = (".arrow", ".feather", ".ipc", ".arrows")
-HDF5 = (".hdf5", ".h5", ".hdf")
-_FORMATS: tuple[tuple[tuple[str, ...], type[FilesSource]], ...] = (
-    (PARQUET, ParquetSource),
-    (CSV, CsvSource),
-    (ARROW, ArrowSource),
+
+class Format(NamedTuple):
+    """A format of files, and the source that reads them.
+
+    Attributes:
+        name: the format, as messages call it.
+        endings: how the names of such files end.
+        mark: the bytes that such a file begins with; empty: there are none.
+        source: reads several files, in pieces too, or one file on this machine as a whole.
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    mark: bytes
+    source: type[FilesSource] | type[ArrayFile]
+
+    @property
+    def in_pieces(self) -> type[FilesSource] | None:
+        """The source of several files; None where a log is one file."""
+        return self.source if issubclass(self.source, FilesSource) else None
+
+
+_CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst", ".csv.bz2", ".tsv.bz2")
+# In a folder, Parquet files go before others.
+FORMATS = (
+    Format("Parquet", (".parquet", ".parq", ".pq"), b"PAR1", ParquetSource),
+    Format("CSV", _CSV, b"", CsvSource),
+    Format("Arrow/Feather", (".arrow", ".feather", ".ipc", ".arrows"), b"ARROW1", ArrowSource),
+    Format("NPZ", (".npz",), b"PK\x03\x04", NpzSource),
+    Format("HDF5", (".hdf5", ".h5", ".hdf"), b"\x89HDF", Hdf5Source),
 )
-# What may hold data, and cannot be one of several files; and endings of files that are read in spite of them.
+
+
+def _listed(names: Sequence[str], last: str = "or") -> str:
+    return f"{', '.join(names[:-1])} {last} {names[-1]}"
+
+
+_IN_PIECES = [form.name.partition("/")[0] for form in FORMATS if form.in_pieces is not None]
+IN_PIECES = _listed(_IN_PIECES)  # formats of logs that may be several files
+_AS_A_WHOLE = [form for form in FORMATS if form.in_pieces is None]
+# Files that may hold data, and are not read where there are several; and endings of files that are read in spite of them.
 _UNREAD = re.compile(
-    r"\.(npz|hdf5|h5|hdf|(csv|tsv)\.(xz|lzma|zip|lz4|br|7z|z)|(parquet|arrow|feather)\.(gz|zst|bz2|xz|zip))$",
+    rf"\.({'|'.join(ending[1:] for form in _AS_A_WHOLE for ending in form.endings)}"
+    r"|(csv|tsv)\.(xz|lzma|zip|lz4|br|7z|z)|(parquet|arrow|feather)\.(gz|zst|bz2|xz|zip))$",
     re.IGNORECASE,
 )
 _COMPRESSED = re.compile(r"\.(gz|zst|bz2)$", re.IGNORECASE)
-_MAGIC = ((b"PAR1", PARQUET[0]), (b"ARROW1", ARROW[0]), (b"PK\x03\x04", ".npz"), (b"\x89HDF", HDF5[0]))
+
+
+def open_source(source: Any, skip_bad_files: bool = False) -> Source:
+    """The source of whatever `read` takes."""
+    if isinstance(source, str | os.PathLike):
+        path = os.fspath(source)
+        if not isinstance(path, str):
+            path = os.fsdecode(path)
+        if path.startswith(minari.PREFIX):
+            return MinariSource(path.removeprefix(minari.PREFIX))
+        if not os.path.lexists(path) and minari.local_path(path) is not None:
+            return MinariSource(path)
+        opened = open_path(path, skip_bad_files)
+        opened.given = shown_address(path)
+        return opened
+    if isinstance(source, pa.Table):
+        return TableSource("table", source)
+    if isinstance(source, pa.RecordBatch):
+        return TableSource("table", pa.Table.from_batches([source]))
+    if isinstance(source, Mapping):
+        return ArraySource("arrays", source)
+    if type(source).__module__.split(".")[0] in ("pandas", "polars") and type(source).__name__ == "DataFrame":
+        return FrameSource("frame", source)
+    raise InputError(
+        "A log must be a path, a pyarrow table, a pandas or Polars frame or a dict of arrays. "
+        f"Got a {type(source).__name__}; convert it to one of these."
+    )
 
 
 def open_path(text: str, skip_bad_files: bool = False) -> Source:
@@ -70,7 +145,7 @@ def _fixed(path: str) -> str:
 
 
 def _mode(path: str, shown: str) -> int | None:
-    """What lies at a path; None: nothing."""
+    """The mode of what lies at a path; None: nothing lies there."""
     try:
         return os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError):  # the last: a path that no file can have
@@ -102,20 +177,25 @@ def _open_address(text: str, skip_bad_files: bool) -> Source:
     return _folder(found.name, listing, skip_bad_files)
 
 
-def _format(name: str) -> type[FilesSource] | None:
-    """What reads a file of this name, where several such files may make a log."""
-    lower = name.lower()
-    return next((found for endings, found in _FORMATS if lower.endswith(endings)), None)
+def _format(name: str) -> Format | None:
+    """The format of a file, by its name."""
+    return next((form for form in FORMATS if name.lower().endswith(form.endings)), None)
+
+
+def _source(name: str) -> type[FilesSource] | None:
+    """The source of several files of such names; None: a log is one such file, or none."""
+    form = _format(name)
+    return None if form is None else form.in_pieces
 
 
 def _is_log(name: str) -> bool:
-    return _format(name) is not None
+    return _source(name) is not None
 
 
 def _matched(name: str, pattern: str, found: Listing, skip_bad_files: bool) -> Source:
     if found.others:
         raise InputError(
-            f"{pattern} must match Parquet, CSV or Arrow files only. Got {visible(found.others[0])}; narrow the pattern."
+            f"{pattern} must match {IN_PIECES} files only. Got {visible(found.others[0])}; narrow the pattern."
         )
     if not found.files:
         raise InputError(f"{pattern} must match files. Got none; check the folder and the pattern.")
@@ -123,17 +203,17 @@ def _matched(name: str, pattern: str, found: Listing, skip_bad_files: bool) -> S
 
 
 def _folder(name: str, found: Listing, skip_bad_files: bool) -> Source:
-    """Parquet files go before others that lie beside them."""
+    """The files of a folder; Parquet files go before others that lie beside them."""
     files, notes = found.files, _said_of_links(found)
-    if any(_format(file.name) is ParquetSource for file in files):
-        files = [file for file in files if _format(file.name) in (ParquetSource, None)]
+    if any(_source(file.name) is ParquetSource for file in files):
+        files = [file for file in files if _source(file.name) in (ParquetSource, None)]
         others = [file.name for file in found.files if file not in files]
         if others:
             notes.append(f"The Parquet files of the folder were read, and not {named(others)}.")
     _reject_copies(name, [file.name for file in files])
     unread = [other for other in found.others if _UNREAD.search(other)]
     if unread:
-        notes.append(f"Only Parquet, CSV and Arrow files of a folder are read, and not {named(unread)}.")
+        notes.append(f"Only {_listed(_IN_PIECES, 'and')} files of a folder are read, and not {named(unread)}.")
     if found.hidden:
         notes.append(
             f"Left out {named(found.hidden)}: names that begin with a dot or an underscore are not part of a log."
@@ -159,42 +239,41 @@ def _said_of_links(found: Listing) -> list[str]:
 
 
 def _several(name: str, files: Sequence[File], skip_bad_files: bool, notes: Sequence[str]) -> Source:
-    """What has no format, such as a folder that cannot be read, may hold files of any."""
+    """Files of one format; a folder that cannot be read may hold files of any."""
     if not files:
         raise InputError(
-            f"{name} must hold Parquet, CSV or Arrow files. Got a folder without any; name a file or another folder."
+            f"{name} must hold {IN_PIECES} files. Got a folder without any; name a file or another folder."
         )
-    formats: dict[type[FilesSource], File] = {}
+    sources: dict[type[FilesSource], File] = {}
     for file in files:
-        found = _format(file.name)
+        found = _source(file.name)
         if found is not None:
-            formats.setdefault(found, file)
-    if len(formats) > 1:
-        one, other, *_ = formats.values()
+            sources.setdefault(found, file)
+    if len(sources) > 1:
+        one, other, *_ = sources.values()
         raise InputError(
             f"{name} must hold files of one format. Got {one.name} and {other.name}; name one of them, or a pattern."
         )
-    return next(iter(formats), ParquetSource)(name, files, skip_bad_files, notes)
+    return next(iter(sources), ParquetSource)(name, files, skip_bad_files, notes)
 
 
 def _open_file(file: File, skip_bad_files: bool) -> Source:
+    """One file, whose format its name tells, or its first bytes."""
     with reading(file.name, "a readable file", address=file.address), file.opened() as data:
         start = data.read(8)
     if not start:
         raise InputError(f"{file.name} must hold a log. Got an empty file; check what wrote it.")
-    suffix = Path(file.name).suffix.lower()
-    if _format(file.name) is None and suffix not in (*HDF5, ".npz"):
-        suffix = next((known for magic, known in _MAGIC if start.startswith(magic)), "")
-    found = _format(file.name) or _format(suffix)
-    if found is not None:
-        return found(file.name, [file], skip_bad_files)
-    if suffix not in (*HDF5, ".npz"):
+    form = _format(file.name) or next((form for form in FORMATS if form.mark and start.startswith(form.mark)), None)
+    if form is None:
         raise InputError(
-            f"{file.name} must be Parquet, CSV, Arrow/Feather, NPZ or HDF5. Got {Path(file.name).suffix or 'no file ending'}; "
-            "rename it to say what it is, or read it yourself and pass the table."
+            f"{file.name} must be {_listed([form.name for form in FORMATS])}. Got "
+            f"{Path(file.name).suffix or 'no file ending'}; rename it to say what it is, or read it yourself and pass the table."
         )
+    if issubclass(form.source, FilesSource):
+        return form.source(file.name, [file], skip_bad_files)
     if file.is_remote:
         raise InputError(
-            f"{file.name} must lie on this machine, because it is NPZ or HDF5. Got an address; copy it here."
+            f"{file.name} must lie on this machine, because it is {_listed([form.name for form in _AS_A_WHOLE])}. Got an "
+            "address; copy it here."
         )
-    return NpzSource(Path(file.path)) if suffix == ".npz" else Hdf5Source(Path(file.path))
+    return form.source(Path(file.path))

@@ -17,7 +17,8 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from cesaro.data import Log, Transitions, Values, file_source, read
+from cesaro.data import Log, Transitions, Values, read
+from cesaro.data.sources.files import FilesSource
 from cesaro.errors import InputError
 
 ROWS = 40
@@ -482,7 +483,7 @@ def test_a_file_that_changes_while_it_is_read_into_memory(
     for name in "ab":
         write(table, tmp_path / f"{name}.{form}")
     log = read(tmp_path)
-    original = file_source.FilesSource._own
+    original = FilesSource._own
 
     def late(self: Any, columns: Any) -> Any:
         write(table.set_column(2, "reward", pa.array([5.0, 6.0, 7.0])), tmp_path / f"new.{form}")
@@ -490,7 +491,7 @@ def test_a_file_that_changes_while_it_is_read_into_memory(
         return original(self, columns)
 
     with monkeypatch.context() as patched:
-        patched.setattr(file_source.FilesSource, "_own", late)
+        patched.setattr(FilesSource, "_own", late)
         said = rf"must not change while it is read. Got another size or modification time of b.{form} than before"
         with pytest.raises(InputError, match=said):
             log.load()

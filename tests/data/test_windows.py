@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from cesaro.data.digests import Digests, column_digest
+from cesaro.data.windows import Digests, column_digest
 
 ROWS = 41
 _RNG = np.random.default_rng(0)

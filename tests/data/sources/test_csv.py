@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import cesaro as cs
-from cesaro.data.addresses import File
-from cesaro.data.csv_file import _bytes
-from cesaro.data.files import open_path
+from cesaro.data.sources.csv import _bytes
+from cesaro.data.sources.formats import open_path
+from cesaro.data.sources.places import File
 
 ROWS = [("a", "stop", 1.5), ("b", "go", -0.25), ("a", "go", 1e-3), ("b", "stop", 20.0)]
 PLAIN = "state,action,reward\n" + "".join(f"{state},{action},{reward}\n" for state, action, reward in ROWS)

@@ -10,8 +10,8 @@ import typer
 
 import cesaro as cs
 from cesaro.commands.errors import one_line_errors
-from cesaro.data.addresses import File, place
-from cesaro.data.sources import reading
+from cesaro.data.sources.base import reading
+from cesaro.data.sources.places import File, place
 from cesaro.files import holding
 from cesaro.folders import OutFolder
 from cesaro.text import is_address, redacted, shown_address

@@ -1,4 +1,4 @@
-"""Types of CSV columns: those that the whole column allows, found part by part, and text that is more likely a mistake."""
+"""Types of CSV columns: those that the whole column allows, found section by section, and text that is more likely a mistake."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cesaro.data.addresses import File
 from cesaro.data.columns import EXACT, Written, can_cast, first_failure, kind_argument, named_row, time_kind
-from cesaro.data.dates import BOTH, DIGITS, Order, digits, orders
-from cesaro.data.misfits import Complaint, has_comma, is_number, mixed, untimely
 from cesaro.data.roles import Roles
-from cesaro.data.sources import reading
+from cesaro.data.sources.base import reading
+from cesaro.data.sources.places import File
+from cesaro.data.texts import BOTH, DIGITS, Complaint, Order, digits, has_comma, is_number, mixed, orders, untimely
 from cesaro.errors import InputError
 from cesaro.text import GIVE, Sentence
 
@@ -21,16 +20,9 @@ WHAT = "a CSV file with a header"
 _DIGITS = r"^\s*([+-]?\d+)?\s*$"
 _CLOCK = (pa.date32(), pa.timestamp("s"), pa.timestamp("ns"))
 _ZONED = (pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC"))
-# What Arrow makes of a column whose parts, taken alone, would get types of one of these families: the last one of them,
-# unless some entry forbids it. Everything else is text.
+# Sections of a column, taken alone, may get several types of one of these families; Arrow would give the whole column the last
+# one of them, unless some entry forbids it. Everything else is text.
 _FAMILIES = ((pa.int64(), pa.float64()), (pa.int64(), pa.bool_()), _CLOCK, _ZONED)
-
-
-class Spot(NamedTuple):
-    """An entry of a column: number of the file, and row in it."""
-
-    file: int
-    row: int
 
 
 class Notation(NamedTuple):
@@ -45,25 +37,40 @@ class Notation(NamedTuple):
     dates: Order | None = None
 
 
+class Request(NamedTuple):
+    """Columns that are to be parsed, types that some of them must have, and how they are written."""
+
+    columns: Sequence[str]
+    types: Mapping[str, pa.DataType]
+    notation: Notation = Notation()
+
+
+class Spot(NamedTuple):
+    """An entry of a column: number of the file, and row in it."""
+
+    file: int
+    row: int
+
+
 @dataclass
-class Part:
+class Section:
     """Some rows of one file that are parsed at once.
 
     Attributes:
-        number: of the file.
-        read: gives some columns, with given types, in a notation.
+        number: the place of the file among all.
+        read: parses some columns.
         rows: how many there are; known after the first reading.
     """
 
     number: int
     file: File
-    read: Callable[[Sequence[str], Mapping[str, pa.DataType], Notation], pa.Table]
+    read: Callable[[Request], pa.Table]
     rows: int = 0
 
 
 @dataclass
-class Seen:
-    """What the rows of one column have shown so far."""
+class ColumnTraits:
+    """The types, marks and dates that the entries of one column have shown so far."""
 
     kinds: set[pa.DataType] = field(default_factory=set)
     number: bool = False
@@ -80,7 +87,7 @@ class Seen:
 
     @property
     def kind(self) -> pa.DataType:
-        """The type of all of it: the only one, or the first that Arrow would try for all."""
+        """The type of the whole column: the only one, or the first that Arrow would try for all."""
         kinds = self.kinds - {pa.null()}
         if len(kinds) <= 1:
             return next(iter(kinds), pa.null())
@@ -133,14 +140,14 @@ def _spot(values: pa.ChunkedArray, level: str, start: Spot) -> Spot:
     return Spot(start.file, start.row + pc.index(values, pa.scalar(level, values.type)).as_py())
 
 
-class Survey:
-    """Reads all parts of a CSV log, more than once where one time does not tell, and keeps what it learned.
+class TypeSurvey:
+    """Reads all sections of a CSV log, more than once where one time does not tell, and finds the types of columns.
 
     Attributes:
         types: per column.
         commas: columns whose decimal mark is a comma.
         dates: columns of dates that do not begin with the year, and what comes first in them.
-        columns: per column its data, one array per part; None where they shall not be kept.
+        columns: per column its data, one array per section; None where they shall not be kept.
         rows: of every file.
     """
 
@@ -148,7 +155,7 @@ class Survey:
         self,
         log: str,
         files: Sequence[str],
-        parts: Callable[[], Iterable[Part]],
+        sections: Callable[[], Iterable[Section]],
         keep: bool,
         semicolons: bool,
         written: Written,
@@ -158,8 +165,8 @@ class Survey:
         self.dates: dict[str, Order] = {}
         self.columns: dict[str, list[pa.ChunkedArray]] | None = {} if keep else None
         self.rows = [0] * len(files)
-        self._log, self._files, self._parts, self._semicolons = log, files, parts, semicolons
-        self._seen: dict[str, Seen] = {}
+        self._log, self._files, self._sections, self._semicolons = log, files, sections, semicolons
+        self._seen: dict[str, ColumnTraits] = {}
         self._written = written
 
     def run(self, columns: Sequence[str], roles: Roles, kinds: Mapping[str, str], checked: bool = True) -> None:
@@ -183,16 +190,13 @@ class Survey:
             self._find(sorted(exact), exact, Notation())
         for column in (*roles.observation.columns, *roles.action.columns):
             if column in large - exact and kinds.get(column) is None:
-                raise InputError(
-                    Sentence(
-                        '{log}: column "{column}" must be clear about its kind. Got whole numbers of 2**53 or more; {give} '
-                        "{category} for ids or {number} for numbers.",
-                        log=self._log,
-                        column=column,
-                        give=GIVE,
-                        category=kind_argument(column, "category"),
-                        number=kind_argument(column, "number"),
-                    )
+                raise InputError.of(
+                    '{log}: column "{column}" must be clear about its kind. Got whole numbers of 2**53 or more; {give} '
+                    "{category} for ids or {number} for numbers.",
+                    log=self._log,
+                    column=column,
+                    category=kind_argument(column, "category"),
+                    number=kind_argument(column, "number"),
                 )
         for column in columns:
             if self.types[column] == pa.string() and column not in exact:
@@ -203,12 +207,12 @@ class Survey:
     def _long_numbers(self, columns: Sequence[str]) -> list[str]:
         """Columns of whole numbers, written out, whose digits a float64 would lose."""
         large = [column for column in columns if self._seen[column].has_large_whole()]
-        for part in self._parts() if large else ():
+        for section in self._sections() if large else ():
             if not large:
                 break
-            with reading(part.file.name, WHAT, address=part.file.address):
-                table = part.read(large, dict.fromkeys(large, pa.string()), Notation())
-            part.rows = len(table)
+            with reading(section.file.name, WHAT, address=section.file.address):
+                table = section.read(Request(large, dict.fromkeys(large, pa.string())))
+            section.rows = len(table)
             large = [c for c in large if pc.all(pc.match_substring_regex(table[c], _DIGITS), min_count=0).as_py()]
         return large
 
@@ -228,7 +232,7 @@ class Survey:
         notation: Notation,
         expected: Mapping[str, pa.DataType] | None = None,
     ) -> None:
-        """Types of some columns, in as many passes as it takes until all their parts agree."""
+        """Types of some columns, in as many passes as it takes until all their sections agree."""
         types = {column: pa.string() for column in columns if column in text} | dict(expected or {})
         while columns:
             seen = self._pass(columns, types, text, notation)
@@ -239,37 +243,42 @@ class Survey:
 
     def _pass(
         self, columns: Sequence[str], types: dict[str, pa.DataType], text: set[str], notation: Notation
-    ) -> dict[str, Seen]:
-        seen = {column: Seen() for column in columns}
+    ) -> dict[str, ColumnTraits]:
+        seen = {column: ColumnTraits() for column in columns}
         if self.columns is not None:
             self.columns |= {column: [] for column in columns}
         rows = [0] * len(self._files)
-        for part in self._parts():
-            with reading(part.file.name, WHAT, address=part.file.address):
-                table = self._read(part, columns, types, text, notation)
+        for section in self._sections():
+            with reading(section.file.name, WHAT, address=section.file.address):
+                table = self._read(section, columns, types, text, notation)
             for column in columns:
-                seen[column].add(table[column], Spot(part.number, rows[part.number]))
+                seen[column].add(table[column], Spot(section.number, rows[section.number]))
                 if self.columns is not None:
                     self.columns[column].append(table[column])
-            part.rows = len(table)
-            rows[part.number] += part.rows
+            section.rows = len(table)
+            rows[section.number] += section.rows
         self.rows = rows
         return seen
 
     def _read(
-        self, part: Part, columns: Sequence[str], types: dict[str, pa.DataType], text: set[str], notation: Notation
+        self,
+        section: Section,
+        columns: Sequence[str],
+        types: dict[str, pa.DataType],
+        text: set[str],
+        notation: Notation,
     ) -> pa.Table:
-        """One part; a type that it contradicts gives way to text for this part and all that follow."""
+        """One section; a type that it contradicts gives way to text for this section and all that follow."""
         try:
-            return part.read(columns, types, notation)
+            return section.read(Request(columns, types, notation))
         except pa.ArrowInvalid:
             doubtful = [column for column in types if column not in text]
             for column in doubtful:
                 try:
-                    part.read([column], {column: types[column]}, notation)
+                    section.read(Request([column], {column: types[column]}, notation))
                 except pa.ArrowInvalid:
                     types[column] = pa.binary() if types[column] == pa.string() else pa.string()
-                    return self._read(part, columns, types, text, notation)
+                    return self._read(section, columns, types, text, notation)
             raise
 
     def _check_text(self, column: str, labels: bool, owner: str | None) -> None:
@@ -302,38 +311,36 @@ class Survey:
             wrong, where = seen.misfit
             raise self._error(column, untimely(wrong, self._row(column, where)))
         kind, rows = None, [0] * len(self._files)
-        for part in self._parts():
-            values = part.read([column], {column: pa.string()}, Notation())[column]
+        for section in self._sections():
+            values = section.read(Request([column], {column: pa.string()}))[column]
             kind = kind or time_kind(values.drop_null())
             if kind is None:
                 return
             if not can_cast(values, kind):
                 row = first_failure(values, kind)
-                spot = Spot(part.number, rows[part.number] + row)
+                spot = Spot(section.number, rows[section.number] + row)
                 raise self._error(column, untimely(values[row].as_py(), self._row(column, spot)))
-            rows[part.number] += len(values)
+            rows[section.number] += len(values)
 
     def _error(self, column: str, complaint: Complaint, choice: str = "") -> InputError:
         said = '{log}: column "{column}" {rule}. Got {got}; {remedy}{choice}.'
-        return InputError(Sentence(said, log=self._log, column=column, choice=choice, **complaint._asdict()))
+        return InputError.of(said, log=self._log, column=column, choice=choice, **complaint._asdict())
 
-    def _check_decimals(self, column: str, seen: Seen, choice: str) -> None:
+    def _check_decimals(self, column: str, seen: ColumnTraits, choice: str) -> None:
         """Numbers whose decimal mark is not that of the file must not become labels."""
         other = "." if self.commas else ","
         if not seen.numeric or other not in seen.marked:
             return
         what = {",": "a decimal comma", ".": "a decimal point in a file whose other columns have decimal commas"}[other]
         remedy = "write it with a decimal point" if other == "," else "write all columns in the same way"
-        raise InputError(
-            Sentence(
-                '{log}: column "{column}" must hold numbers that can be read. Got {wrong}, {what}; {remedy}{choice}.',
-                log=self._log,
-                column=column,
-                wrong=repr(seen.marked[other]),
-                what=what,
-                remedy=remedy,
-                choice=choice,
-            )
+        raise InputError.of(
+            '{log}: column "{column}" must hold numbers that can be read. Got {wrong}, {what}; {remedy}{choice}.',
+            log=self._log,
+            column=column,
+            wrong=repr(seen.marked[other]),
+            what=what,
+            remedy=remedy,
+            choice=choice,
         )
 
     def _row(self, column: str, spot: Spot) -> str:

@@ -16,10 +16,10 @@ import pytest
 
 import cesaro as cs
 from cesaro.data import blocks as block_module
-from cesaro.data import csv_file
-from cesaro.data.files import open_path
 from cesaro.data.roles import Chosen, Roles
-from cesaro.data.sources import Source
+from cesaro.data.sources import csv as csv_file
+from cesaro.data.sources.files import FilesSource
+from cesaro.data.sources.formats import open_path
 from cesaro.errors import InputError
 
 ROWS = 230
@@ -84,10 +84,17 @@ WRITERS: dict[str, tuple[str, Callable[[pa.Table, Path], None]]] = {
 }
 
 
-def pieces(source: Source, roles: Roles, start: int = 0, kinds: dict[str, str] | None = None) -> list[list[pa.Table]]:
+def opened(path: Path | str, **options: Any) -> FilesSource:
+    found = open_path(str(path), **options)
+    assert isinstance(found, FilesSource)
+    return found
+
+
+def pieces(
+    source: FilesSource, roles: Roles, start: int = 0, kinds: dict[str, str] | None = None
+) -> list[list[pa.Table]]:
     types = source.piece_types(roles, kinds or {})
     source = pickle.loads(pickle.dumps(source))
-    assert source.files is not None
     found = [list(source.batches(file, roles.columns(), start)) for file in range(len(source.files))]
     for blocks in found:
         assert all(block.schema.equals(types) for block in blocks)
@@ -96,9 +103,9 @@ def pieces(source: Source, roles: Roles, start: int = 0, kinds: dict[str, str] |
     return found
 
 
-def check(path: Path | str, roles: Roles = ROLES, kinds: dict[str, str] | None = None) -> Source:
-    whole, files = open_path(str(path)).table(roles, kinds or {})
-    source = open_path(str(path))
+def check(path: Path | str, roles: Roles = ROLES, kinds: dict[str, str] | None = None) -> FilesSource:
+    whole, files = opened(path).table(roles, kinds or {})
+    source = opened(path)
     for start in (0, block_module.BLOCK_ROWS, 3 * block_module.BLOCK_ROWS, 12 * block_module.BLOCK_ROWS):
         row = 0
         for (_, rows), blocks in zip(files, pieces(source, roles, start, kinds), strict=True):
@@ -107,7 +114,7 @@ def check(path: Path | str, roles: Roles = ROLES, kinds: dict[str, str] | None =
             # Bit for bit; a text is the same whatever dictionary holds it.
             assert found.to_pydict() == expected.to_pydict()
             row += rows
-    assert source.files == tuple(name for name, _ in files)
+    assert source.files.names == tuple(name for name, _ in files)
     assert source.file_rows() == tuple(rows for _, rows in files)
     assert source.num_rows == len(whole)
     return source
@@ -128,10 +135,10 @@ def test_pieces_are_the_whole(name: str, tmp_path: Path) -> None:
     for place, part in (("a", table().slice(0, 75)), ("day=2/a", table().slice(75, 40)), ("z", table().slice(115))):
         write(part.select(part.column_names[:: -1 if place == "z" else 1]), tmp_path / "logs" / f"{place}.{ending}")
     source = check(tmp_path / "logs")
-    assert source.files == (f"a.{ending}", f"day=2/a.{ending}", f"z.{ending}")
+    assert source.files.names == (f"a.{ending}", f"day=2/a.{ending}", f"z.{ending}")
     check(tmp_path / "logs" / f"*.{ending}")
-    whole = open_path(str(tmp_path / "logs")).table(ROLES, {})[0]
-    assert whole.to_pydict() == open_path(str(tmp_path / f"log.{ending}")).table(ROLES, {})[0].to_pydict()
+    whole = opened(tmp_path / "logs").table(ROLES, {})[0]
+    assert whole.to_pydict() == opened(tmp_path / f"log.{ending}").table(ROLES, {})[0].to_pydict()
 
 
 @pytest.mark.parametrize("name", ["row groups of 13", "arrow file", "arrow stream"])
@@ -146,7 +153,7 @@ def test_lists_come_in_pieces(name: str, tmp_path: Path) -> None:
 def test_the_size_in_memory_is_about_right(name: str, tmp_path: Path) -> None:
     ending, write = WRITERS[name]
     write(table(), tmp_path / f"log.{ending}")
-    source = open_path(str(tmp_path / f"log.{ending}"))
+    source = opened(tmp_path / f"log.{ending}")
     held = source.table(ROLES, {})[0].nbytes
     assert held / 2.5 < source.nbytes(ROLES) < held * 2.5
 
@@ -231,8 +238,8 @@ def test_files_agree_on_types(tmp_path: Path) -> None:
 
 def refused(match: str, path: Path, kinds: dict[str, str] | None = None) -> None:
     """In one piece and in many, with the same sentence."""
-    for use in (Source.table, Source.piece_types):
-        source = open_path(str(path))
+    for use in (FilesSource.table, FilesSource.piece_types):
+        source = opened(path)
         with pytest.raises(InputError, match=match):
             getattr(source, use.__name__)(PLAIN, kinds or {})
 
@@ -277,7 +284,7 @@ def test_separators_must_agree(tmp_path: Path) -> None:
     lines(tmp_path, "1", name="a.csv")
     lines(tmp_path, "1", name="b.csv", separator=";")
     with pytest.raises(InputError, match=r"b.csv must separate its columns as a.csv does. Got ';' instead of ','"):
-        open_path(str(tmp_path))
+        opened(tmp_path)
 
 
 def test_line_ends(tmp_path: Path) -> None:
@@ -292,7 +299,7 @@ def test_rows_are_counted_without_types(tmp_path: Path) -> None:
     for name in ("csv", "csv.gz", "arrow stream"):
         ending, write = WRITERS[name]
         write(table(), tmp_path / f"log.{ending}")
-        assert open_path(str(tmp_path / f"log.{ending}")).file_rows() == (ROWS,)
+        assert opened(tmp_path / f"log.{ending}").file_rows() == (ROWS,)
 
 
 # Folders
@@ -302,10 +309,10 @@ def test_folders_hold_one_format(tmp_path: Path) -> None:
     _arrow(table(), tmp_path / "a.arrow")
     _csv(table(), tmp_path / "b.csv")
     with pytest.raises(InputError, match=r"must hold files of one format. Got a.arrow and b.csv; name one"):
-        open_path(str(tmp_path))
+        opened(tmp_path)
     (tmp_path / "b.csv").rename(tmp_path / "_b.csv")
     (tmp_path / "notes.txt").write_text("no log")
-    assert open_path(str(tmp_path)).files == ("a.arrow",)
+    assert opened(tmp_path).files.names == ("a.arrow",)
 
 
 # Files that cannot be read
@@ -347,22 +354,22 @@ def test_files_that_cannot_be_read(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=rf"^part-1.{ending} must be a"):
         cs.read(tmp_path, **options).load()
     with pytest.raises(InputError, match=rf"^part-1.{ending} must be a"):
-        pieces(open_path(str(tmp_path)), ROLES)
+        pieces(opened(tmp_path), ROLES)
 
     log = cs.read(tmp_path, skip_bad_files=True, **options)
     said = [note for note in log.load().notes if note.startswith("Left out")]
     assert len(said) == 1
     assert said[0].startswith(f"Left out 1 of 3 files that cannot be read: part-1.{ending} (")
     assert log.counts["files"] == 2
-    whole = open_path(str(tmp_path), skip_bad_files=True)
+    whole = opened(tmp_path, skip_bad_files=True)
     expected, files = whole.table(ROLES, {})
     assert [name for name, _ in files] == [f"part-{number}.{ending}" for number in (0, 2)]
-    source = open_path(str(tmp_path), skip_bad_files=True)
+    source = opened(tmp_path, skip_bad_files=True)
     found = [block for blocks in pieces(source, ROLES) for block in blocks]
     assert pa.concat_tables(found).to_pydict() == expected.to_pydict()
-    assert source.files == whole.files
+    assert source.files.names == whole.files.names
     assert source.file_rows() == whole.file_rows() == (70, 70)
-    assert [text.partition(": ")[0] for text in source.skipped] == [f"part-1.{ending}"]
+    assert [text.partition(": ")[0] for text in source.files.skipped] == [f"part-1.{ending}"]
     assert source.notes == whole.notes
 
 
@@ -374,7 +381,7 @@ def test_a_huge_record_batch_takes_no_memory(name: str, tmp_path: Path) -> None:
     writer = pyarrow.ipc.new_file if name == "file" else pyarrow.ipc.new_stream
     with writer(str(path), batch.schema) as file:
         file.write_batch(batch)
-    source = open_path(str(path))
+    source = opened(path)
     before, found = pa.total_allocated_bytes(), []
     for block in source.batches(0, ["y", "x"]):
         assert pa.total_allocated_bytes() - before < batch.nbytes / 10
@@ -388,6 +395,6 @@ def test_no_file_left(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"must hold a file that can be read. Got 2 that cannot, the last because: b.parq"
     ):
-        open_path(str(tmp_path), skip_bad_files=True)
+        opened(tmp_path, skip_bad_files=True)
     with pytest.raises(InputError, match=r"skip_bad_files must be True or False. Got 1"):
         cs.read(tmp_path, skip_bad_files=1)  # type: ignore[arg-type]

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from cesaro.cli import app
 from cesaro.data import read
-from cesaro.data.arrow_file import ArrowSource
-from cesaro.data.parquet_file import ParquetSource
-from cesaro.data.sources import reading
+from cesaro.data.sources.arrow import ArrowSource
+from cesaro.data.sources.base import reading
+from cesaro.data.sources.parquet import ParquetSource
 from cesaro.errors import InputError, is_out_of_memory
 
 ENDINGS = ("parquet", "csv", "arrow", "npz", "hdf5")

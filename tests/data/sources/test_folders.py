@@ -15,10 +15,11 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 
-from cesaro.data import folders, read
-from cesaro.data.addresses import Location
-from cesaro.data.files import open_path
-from cesaro.data.folders import EVERYTHING, Selection
+from cesaro.data import read
+from cesaro.data.sources import places
+from cesaro.data.sources.files import FilesSource
+from cesaro.data.sources.formats import open_path
+from cesaro.data.sources.places import EVERYTHING, Location, Selection
 from cesaro.errors import InputError
 
 ROWS = 10
@@ -49,9 +50,9 @@ def rewards(source: Any, **options: Any) -> list[float]:
 
 
 def files(source: Path | str, **options: Any) -> tuple[str, ...]:
-    found = open_path(str(source), **options).files
-    assert found is not None
-    return found
+    found = open_path(str(source), **options)
+    assert isinstance(found, FilesSource)
+    return found.files.names
 
 
 @pytest.fixture
@@ -187,7 +188,7 @@ def test_what_has_the_name_of_no_log_is_left_alone(logs: Path) -> None:
     _pipe(logs / "pipe")
     _broken(logs / ".#lock")
     source = open_path(str(logs))
-    assert source.files == ("a.parquet", "sub/b.parquet", "z.parquet")
+    assert files(logs) == ("a.parquet", "sub/b.parquet", "z.parquet")
     assert source.notes == ()
 
 
@@ -205,7 +206,7 @@ def test_keys_of_folders_beside_one_that_cannot_be_read(tmp_path: Path, locked: 
 def test_other_formats_beside_parquet_are_named_whatever_they_are(logs: Path) -> None:
     _broken(logs / "b.csv")
     source = open_path(str(logs))
-    assert source.files == ("a.parquet", "sub/b.parquet", "z.parquet")
+    assert files(logs) == ("a.parquet", "sub/b.parquet", "z.parquet")
     assert source.notes == ("The Parquet files of the folder were read, and not b.csv.",)
 
 
@@ -214,7 +215,7 @@ def test_data_that_cannot_be_one_of_several_files_are_named(tmp_path: Path) -> N
     for name in ("b.npz", "c.h5", "d.csv.xz", "e.txt"):
         (tmp_path / name).write_bytes(b"")
     source = open_path(str(tmp_path))
-    assert source.files == ("a.csv",)
+    assert files(tmp_path) == ("a.csv",)
     assert source.notes == ("Only Parquet, CSV and Arrow files of a folder are read, and not b.npz, c.h5, d.csv.xz.",)
 
 
@@ -251,7 +252,7 @@ def test_logs_that_are_hidden_are_named(logs: Path) -> None:
     written(logs / "sub" / ".part.parquet")
     written(logs / "_temporary" / "part.parquet")
     source = open_path(str(logs))
-    assert source.files == ("a.parquet", "sub/b.parquet", "z.parquet")
+    assert files(logs) == ("a.parquet", "sub/b.parquet", "z.parquet")
     assert source.notes == (
         "Left out _part.parquet, _temporary/part.parquet, sub/.part.parquet: "
         "names that begin with a dot or an underscore are not part of a log.",
@@ -284,9 +285,9 @@ def test_what_links_lead_to_is_read_once(tmp_path: Path, logs: Path) -> None:
         (logs / link).symlink_to(target)
     (logs / "sub" / "back").symlink_to("..")
     found = open_path(str(logs))
-    assert found.files == ("a.parquet", "first/c.parquet", "sub/b.parquet", "z.parquet")
+    assert files(logs) == ("a.parquet", "first/c.parquet", "sub/b.parquet", "z.parquet")
     repeated = ("latest", "newest.parquet", "round", "second", "sub/back", "up/elsewhere", "up/logs")
-    listing = folders.on_this_machine(str(logs), EVERYTHING, lambda name: name.endswith(".parquet"))
+    listing = places.on_this_machine(str(logs), EVERYTHING, lambda name: name.endswith(".parquet"))
     assert listing.repeated == sorted(repeated)
     assert found.notes == (
         "Read only once, although links lead there by another name: latest, newest.parquet, round and 4 more.",
@@ -375,7 +376,8 @@ def test_patterns_agree_with_glob(tmp_path: Path) -> None:
     ):
         expected = sorted({os.path.realpath(path) for path in glob.glob(f"{tmp_path}/{pattern}", recursive=True)})
         found = open_path(f"{tmp_path}/{pattern}")
-        assert sorted(map(os.path.realpath, found.local_paths)) == expected, pattern  # type: ignore[attr-defined]
+        assert isinstance(found, FilesSource)
+        assert sorted(os.path.realpath(file.path) for file in found.files) == expected, pattern
 
 
 # Object stores
@@ -397,11 +399,11 @@ class Store:
 
 def stored(entries: list[pa.fs.FileInfo] | Exception) -> Any:
     found = Location("logs", "bucket/logs", "", Store(entries))
-    return folders.in_store(found, "s3://bucket/logs", EVERYTHING, lambda name: name.endswith(".parquet"))
+    return places.in_store(found, "s3://bucket/logs", EVERYTHING, lambda name: name.endswith(".parquet"))
 
 
 def test_the_listing_of_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cesaro.data.addresses.PAUSES", ())
+    monkeypatch.setattr("cesaro.data.sources.places.PAUSES", ())
     names = ["b.parquet", "a.parquet", "_c.parquet", "_t/d.parquet", "README", "day=1"]
     kinds = [pa.fs.FileType.File] * 5 + [pa.fs.FileType.Directory]
     entries = [pa.fs.FileInfo(f"bucket/logs/{name}", kind) for name, kind in zip(names, kinds)]

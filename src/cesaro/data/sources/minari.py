@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cesaro.data.array_files import reject_foreign
 from cesaro.data.roles import Roles
-from cesaro.data.sources import Files, Source, array_column, reading
+from cesaro.data.sources.arrays import array_column, reject_foreign
+from cesaro.data.sources.base import Files, Source, reading
 from cesaro.errors import InputError
 
 PREFIX = "minari:"
@@ -47,7 +47,7 @@ class MinariSource(Source):
             data = self._data(name)
             observations = dict(_leaves("observation", data.observation_space))
             actions = dict(_leaves("action", data.action_space))
-            self.num_rows = int(data.total_steps)
+            self._steps = int(data.total_steps)
         self._observations, self._actions = list(observations), list(actions)
         then = [f"next_{column}" for column in observations]
         names = [*observations, *actions, "reward", *then, "terminated", "truncated", "trajectory"]
@@ -55,6 +55,10 @@ class MinariSource(Source):
         self.roles = {"observation": self._observations, "next_observation": then, "action": self._actions}
         spaces = {**observations, **actions}
         self.kinds = {column: "category" for column, space in spaces.items() if type(space).__name__ == "Discrete"}
+
+    @property
+    def num_rows(self) -> int:
+        return self._steps
 
     def _data(self, name: str) -> Any:
         _gym_errors(name)
@@ -75,9 +79,9 @@ class MinariSource(Source):
                 raise InputError(f"{self.name} must have at least one episode. Got none; check what wrote it.")
             joined = {column: np.concatenate(arrays) for column, arrays in parts.items()}
         rows = len(joined[roles.reward])
-        if rows != self.num_rows:
+        if rows != self._steps:
             raise InputError(
-                f"{self.name} must hold the {self.num_rows} steps that its metadata count. Got {rows}, so that some are "
+                f"{self.name} must hold the {self._steps} steps that its metadata count. Got {rows}, so that some are "
                 "missing or cannot be read; download or record it again."
             )
         columns = {column: array_column(self.name, column, array, copy=False) for column, array in joined.items()}
@@ -120,7 +124,7 @@ def _leaves(name: str, space: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _bounds(spaces: Sequence[Any]) -> dict[str, Any]:
-    """Of the actions, as a log's metadata tell them; none where they are labels, or several vectors."""
+    """The bounds of the actions, as a log's metadata tell them; none where they are labels, or several vectors."""
     if len(spaces) != 1 or type(spaces[0]).__name__ != "Box":
         return {}
     return {"action_low": spaces[0].low.reshape(-1), "action_high": spaces[0].high.reshape(-1)}
@@ -134,7 +138,7 @@ def _leaf(values: Any, column: str) -> Any:
 
 
 def _gym_errors(name: str) -> tuple[type[Exception], ...]:
-    """What Gymnasium raises; that it is there is checked on the way."""
+    """The errors of Gymnasium; that it is there is checked on the way."""
     try:
         import gymnasium
         import minari  # noqa: F401

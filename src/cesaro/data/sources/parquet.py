@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cesaro.data.addresses import File
 from cesaro.data.blocks import BLOCK_ROWS
-from cesaro.data.file_source import FilesSource, Header
+from cesaro.data.sources.files import FilesSource, Header
+from cesaro.data.sources.places import File
 
 # Files here are read through a small buffer, so that memory does not grow with the row groups; elsewhere a request costs
 # more than bytes, and the columns of a row group come in few large ones, if they are not huge.
@@ -70,10 +70,8 @@ class ParquetSource(FilesSource):
 
 def _largest_group(metadata: pq.FileMetaData, columns: list[str]) -> int:
     """Bytes of the largest row group in these columns, as they lie in the file."""
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    return max((_group_size(group, columns) for group in groups), default=0)
-
-
-def _group_size(group: pq.RowGroupMetaData, columns: list[str]) -> int:
-    found = map(group.column, range(group.num_columns))
-    return sum(column.total_compressed_size for column in found if column.path_in_schema.split(".")[0] in columns)
+    sizes = [0]
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        found = map(group.column, range(group.num_columns))
+        sizes.append(sum(one.total_compressed_size for one in found if one.path_in_schema.split(".")[0] in columns))
+    return max(sizes)

@@ -20,16 +20,16 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 import cesaro as cs
 from cesaro.cli import app
-from cesaro.data import addresses, csv_file
 from cesaro.data import blocks as block_module
-from cesaro.data.addresses import File
-from cesaro.data.arrow_file import ArrowSource
-from cesaro.data.csv_file import CsvSource
-from cesaro.data.file_source import FilesSource
-from cesaro.data.files import open_path
-from cesaro.data.parquet_file import ParquetSource
 from cesaro.data.roles import Chosen, Roles
-from cesaro.data.sources import Source
+from cesaro.data.sources import csv as csv_file
+from cesaro.data.sources import places
+from cesaro.data.sources.arrow import ArrowSource
+from cesaro.data.sources.csv import CsvSource
+from cesaro.data.sources.files import FilesSource
+from cesaro.data.sources.formats import open_path
+from cesaro.data.sources.parquet import ParquetSource
+from cesaro.data.sources.places import File
 from cesaro.errors import InputError
 from cesaro.passes import checkpoint as pass_checkpoint
 
@@ -122,12 +122,17 @@ def table() -> pa.Table:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_module, "BLOCK_ROWS", 500)
     monkeypatch.setattr(csv_file, "CHUNK", 10_000)
-    monkeypatch.setattr(addresses, "PAUSES", (0.01,) * 4)
+    monkeypatch.setattr(places, "PAUSES", (0.01,) * 4)
 
 
-def pieces(source: Source) -> dict[str, list[Any]]:
+def opened(path: str) -> FilesSource:
+    found = open_path(path)
+    assert isinstance(found, FilesSource)
+    return found
+
+
+def pieces(source: FilesSource) -> dict[str, list[Any]]:
     source.piece_types(ROLES, {})
-    assert source.files is not None
     blocks = [block for file in range(len(source.files)) for block in source.batches(file, ROLES.columns())]
     assert [len(block) for block in blocks] == [500] * 12
     return dict(pa.concat_tables(blocks).to_pydict())
@@ -135,9 +140,8 @@ def pieces(source: Source) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("name", ["parquet", "pattern", "csv", "arrow"])
 def test_a_store_is_read_like_a_folder(name: str, logs: dict[str, str]) -> None:
-    source = open_path(logs[name])
-    assert source.files is not None
-    assert [file.rpartition("/")[2].partition(".")[0] for file in source.files] == [f"part-{n}" for n in range(4)]
+    source = opened(logs[name])
+    assert [file.rpartition("/")[2].partition(".")[0] for file in source.files.names] == [f"part-{n}" for n in range(4)]
     assert pieces(source) == table().to_pydict()
     if name != "pattern":
         assert source.table(ROLES, {})[0].to_pydict() == table().to_pydict()
@@ -151,7 +155,7 @@ def test_a_store_is_read_like_a_folder(name: str, logs: dict[str, str]) -> None:
 def test_requests_that_fail_are_made_again(
     name: str, fault: str, store: tuple[Faults, str], logs: dict[str, str]
 ) -> None:
-    source = open_path(logs[name])
+    source = opened(logs[name])
     source.piece_types(ROLES, {})
     faults = store[0]
     faults.met, faults.plan = 0, ["", fault, "", "", fault, fault]
@@ -212,7 +216,8 @@ def test_reading_goes_on_where_it_failed(ending: str, tmp_path: Path) -> None:
 
 def test_credentials_stay_where_they_are(store: tuple[Faults, str], logs: dict[str, str]) -> None:
     log = cs.read(logs["parquet"])
-    said = [repr(log), log.name, *log.notes, repr(log.schema), repr(vars(open_path(logs["csv"])))]
+    source = opened(logs["csv"])
+    said = [repr(log), log.name, *log.notes, repr(log.schema), repr(vars(source)), repr(vars(source.files))]
     missing = f"s3://me:{SECRET}@bucket/nowhere{store[1]}"
     for address in (missing, missing.replace("nowhere", "logs/x*"), missing.replace("bucket", "other")):
         with pytest.raises(InputError) as error:

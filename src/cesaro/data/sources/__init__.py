@@ -1,0 +1,9 @@
+"""Where the columns of a log come from: one file per format, each with a `Source`.
+
+- `base.py`: `Source`, and the sentences on what cannot be read.
+- `formats.py`: the table of formats, and `open_source`, which finds the source of whatever `read` takes.
+- `places.py`: files, folders and patterns, on this machine and in object stores.
+- `files.py`: `FilesSource`, several files of one format and one schema, in pieces; `parquet.py`, `arrow.py` and `csv.py` (with
+  `csv_types.py`) are such.
+- `arrays.py`, `minari.py`: sources that are read as a whole.
+"""

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.checks import beyond, shortened
+from cesaro.checks import beyond
 from cesaro.errors import InputError
-from cesaro.text import GIVE, Sentence, Wording
+from cesaro.text import GIVE, Sentence, Wording, shortened
 
 BOUNDS = Wording("action_bounds", "--action-low and --action-high")
 _LOW, _HIGH = Wording("low (action_bounds[0])", "--action-low"), Wording("high (action_bounds[1])", "--action-high")

@@ -1,31 +1,32 @@
 """Tables 1 and 2 beside the published ones: a CSV file, what is printed, the verdict, and a picture."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cesaro.reproduce import study
+from cesaro.reproduce.assumption.config import AssumptionConfig
+from cesaro.reproduce.assumption.run import PROMISED_MAX, PROMISED_RMS, AssumptionResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
-from cesaro.reproduce.assumption.config import Config
-from cesaro.reproduce.assumption.result import PROMISED_MAX, PROMISED_RMS, Result
 
 
-def files(result: Result) -> tuple[str, ...]:
-    """The names of the files that hold the results, but for the manifest."""
-    return ("assumption.csv", "assumption.png")
+def files(result: AssumptionResult) -> study.Files:
+    """The writers of the files that hold the results, but for the manifest."""
+    return {"assumption.csv": partial(write_cells, result), "assumption.png": study.picture(plot, result)}
 
 
-def write_cells(result: Result, file: Path) -> None:
+def write_cells(result: AssumptionResult, file: Path) -> None:
     """A row per entry of the tables."""
     columns = ("pairs", "sigma", "xi", "probability", "standard_error", "published", "difference", "trials")
     study.write_csv(file, columns, ((getattr(cell, column) for column in columns) for cell in result.cells))
 
 
-def print_tables(result: Result, console: "Console") -> None:
+def print_tables(result: AssumptionResult, console: "Console") -> None:
     """Our shares beside the published ones."""
     config = result.config
     for xi in config.xis:
@@ -41,18 +42,18 @@ def print_tables(result: Result, console: "Console") -> None:
         console.print(table, "")
 
 
-def verdict(result: Result) -> list[str]:
+def verdict(result: AssumptionResult) -> list[str]:
     """Whether the published tables were met."""
     found = f"largest difference {result.max_difference:.3f}, RMS {result.rms_difference:.4f}"
     promise = f"promised: at most {PROMISED_MAX} and {PROMISED_RMS}"
     if result.is_full:
         said = "Reproduced" if result.is_within_promise else "NOT reproduced"
         return [f"{said}: {found} ({promise})."]
-    full = f"only for stick-breaking rows and at least {Config.trials:,} trials"
+    full = f"only for stick-breaking rows and at least {AssumptionConfig.trials:,} trials"
     return [f"No verdict: {found} ({promise}, but {full})."]
 
 
-def plot(result: Result) -> "Figure":
+def plot(result: AssumptionResult) -> "Figure":
     """A heat map per ξ: a row per size, a column per σ, ours above the published value in every cell."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

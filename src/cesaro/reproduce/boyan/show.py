@@ -2,20 +2,20 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cesaro.reproduce import study
+from cesaro.reproduce.boyan.config import BASELINE, PAPER_METHODS, BoyanConfig
+from cesaro.reproduce.boyan.run import CLEAR, LABELS, BoyanResult, MethodRuns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
     from rich.table import Table
-from cesaro.learning.settings import Setting
-from cesaro.reproduce.boyan.config import BASELINE, PAPER_METHODS, Config
-from cesaro.reproduce.boyan.result import CLEAR, LABELS, Cell, Result
 
 # Methods side by side in one table: 80 columns.
 _ABREAST = 4
@@ -34,12 +34,17 @@ _LIMIT: dict[str, Any] = {"color": "#333333", "linewidth": 1, "linestyle": (0, (
 _LOWEST = 1e-3  # of the error axes
 
 
-def files(result: Result) -> tuple[str, ...]:
-    """The names of the files that hold the results, but for the manifest."""
-    return ("boyan.csv", "best.csv", "boyan.png", "step_size.png")
+def files(result: BoyanResult) -> study.Files:
+    """The writers of the files that hold the results, but for the manifest."""
+    return {
+        "boyan.csv": partial(write_settings, result),
+        "best.csv": partial(write_best, result),
+        "boyan.png": study.picture(plot, result),
+        "step_size.png": study.picture(plot_step_sizes, result),
+    }
 
 
-def write_settings(result: Result, file: Path) -> None:
+def write_settings(result: BoyanResult, file: Path) -> None:
     """A row per panel, method and setting."""
     _write_csv(
         file,
@@ -57,12 +62,12 @@ def write_settings(result: Result, file: Path) -> None:
     )
 
 
-def write_best(result: Result, file: Path) -> None:
+def write_best(result: BoyanResult, file: Path) -> None:
     """A row per panel and method: its best setting, the claim, and what theory says there."""
     _write_csv(file, (_best_row(result, panel, method) for panel, method in result.cells))
 
 
-def _best_row(result: Result, panel: tuple[float, float], method: str) -> dict[str, Any]:
+def _best_row(result: BoyanResult, panel: tuple[float, float], method: str) -> dict[str, Any]:
     cell, facts, margin = result.cells[panel, method], result.panels[panel], result.margin(panel, method)
     return {
         **_where(panel, method, {} if cell.best is None else cell.settings[cell.best]),
@@ -94,7 +99,7 @@ def _rounded(value: Any) -> Any:
     return 0.0 if isinstance(value, float) and abs(value) < 1e-12 else value
 
 
-def print_tables(result: Result, console: "Console") -> None:
+def print_tables(result: BoyanResult, console: "Console") -> None:
     """Final errors and best settings; with features that misfit, also what they cannot express."""
     if result.config.misfit:
         console.print(_fit_table(result), "")
@@ -114,7 +119,7 @@ def print_tables(result: Result, console: "Console") -> None:
         console.print(table, "", settings, "")
 
 
-def _fit_table(result: Result) -> "Table":
+def _fit_table(result: BoyanResult) -> "Table":
     table = _table("What the features cannot express, and the error of the limit without ridge")
     for name in ("of the values", "of the density ratio", "r_TD - r_pi"):
         table.add_column(name, justify="right")
@@ -134,24 +139,24 @@ def _names(panel: tuple[float, float]) -> tuple[str, str]:
     return f"{panel[0]:g}", f"{panel[1]:g}"
 
 
-def _final(cell: Cell, is_lowest: bool) -> str:
+def _final(cell: MethodRuns, is_lowest: bool) -> str:
     if cell.best is None:
         return "all diverged"
     text = f"{cell.error:.4f} ({cell.spread:.4f})"
     return f"[bold]{text}[/bold]" if is_lowest else text
 
 
-def setting_text(cell: Cell) -> str:
+def setting_text(cell: MethodRuns) -> str:
     """`2^-9, 0.01, 10`."""
     if cell.best is None:
         return "-"
-    setting: Setting = cell.settings[cell.best]
+    setting = cell.settings[cell.best]
     power = math.log2(setting["step_size"])
     step = f"2^{power:.0f}" if power.is_integer() else f"{setting['step_size']:g}"
     return ", ".join([step, *(f"{value:g}" for name, value in setting.items() if name != "step_size")])
 
 
-def verdict(result: Result) -> list[str]:
+def verdict(result: BoyanResult) -> list[str]:
     """The claim of the paper against these numbers, one paragraph per line."""
     panels, lines = len(result.panels), []
     if tallies := result.tallies:
@@ -189,12 +194,12 @@ def verdict(result: Result) -> list[str]:
     return lines
 
 
-def _is_lost(result: Result, panel: tuple[float, float], method: str) -> bool:
+def _is_lost(result: BoyanResult, panel: tuple[float, float], method: str) -> bool:
     margin = result.margin(panel, method)
     return margin is not None and margin[0] <= 0
 
 
-def _about_fit(result: Result) -> str:
+def _about_fit(result: BoyanResult) -> str:
     if not result.config.misfit:
         return (
             "There is no representation error here: the features contain q_pi, and r_TD = r_pi in every panel. "
@@ -210,14 +215,14 @@ def _about_fit(result: Result) -> str:
     )
 
 
-def _is_reduced(config: Config) -> bool:
-    full = Config()
+def _is_reduced(config: BoyanConfig) -> bool:
+    full = BoyanConfig()
     fields = ("pi0s", "step_sizes", "ridges", "lams")
     missing = any(set(getattr(full, name)) - set(getattr(config, name)) for name in fields)
     return missing or config.runs < full.runs or config.samples < full.samples or BASELINE not in config.methods
 
 
-def plot(result: Result) -> "Figure":
+def plot(result: BoyanResult) -> "Figure":
     """Three rows of panels: mean error of each method's best setting over runs, with ± 1 standard deviation."""
     from matplotlib.lines import Line2D
 
@@ -251,7 +256,7 @@ def plot(result: Result) -> "Figure":
     return figure
 
 
-def plot_step_sizes(result: Result) -> "Figure":
+def plot_step_sizes(result: BoyanResult) -> "Figure":
     """A row per method, a column per panel of interest: final error at every step size, and how far theory lets it go."""
     from matplotlib.lines import Line2D
 
@@ -298,7 +303,7 @@ def plot_step_sizes(result: Result) -> "Figure":
     return figure
 
 
-def _by_step(result: Result, cell: Cell) -> tuple[Any, Any]:
+def _by_step(result: BoyanResult, cell: MethodRuns) -> tuple[Any, Any]:
     """Final error by step size: the lowest over the other settings, and that at the other settings of the best cell."""
     steps = np.array([setting["step_size"] for setting in cell.settings])
     chosen = {} if cell.best is None else cell.settings[cell.best]
@@ -308,7 +313,7 @@ def _by_step(result: Result, cell: Cell) -> tuple[Any, Any]:
     return np.array([math.nan if math.isinf(v) else v for v in lowest]), np.array(same)
 
 
-def _panels_of_interest(result: Result) -> list[tuple[float, float]]:
+def _panels_of_interest(result: BoyanResult) -> list[tuple[float, float]]:
     """From nearly on-policy to far off-policy: (½, ½), and the first column's second and third panel."""
     rows = result.config.rows
     middle = rows[0][len(rows[0]) // 2]

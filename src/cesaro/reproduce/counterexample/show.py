@@ -1,6 +1,7 @@
 """The counterexample in numbers and in a picture: CSV files, what is printed, the verdict, and the figure."""
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,13 +9,19 @@ import numpy as np
 
 from cesaro.checks import Array
 from cesaro.reproduce import study
+from cesaro.reproduce.counterexample.config import METHODS
+from cesaro.reproduce.counterexample.run import (
+    CLEAR,
+    EXPECTED_STEPS,
+    PROMISED_STEP,
+    CounterexampleResult,
+    Growth,
+    expected_exponent,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
-from cesaro.reproduce.counterexample.config import METHODS
-from cesaro.reproduce.counterexample.result import CLEAR, EXPECTED_STEPS, PROMISED_STEP, Cell, Result
-from cesaro.reproduce.counterexample.updates import expected_exponent
 
 LABELS = {"diff-sgq": "Diff-SGQ", "diff-gq1": "Diff-GQ1", "diff-gq2": "Diff-GQ2"}
 # Okabe and Ito's colors, which all kinds of color vision tell apart.
@@ -23,18 +30,22 @@ _OFFSETS = {"diff-sgq": 10, "diff-gq1": 13, "diff-gq2": -15}
 _MARKERS = {"diff-sgq": "o", "diff-gq1": "s", "diff-gq2": "^"}
 
 
-def files(result: Result) -> tuple[str, ...]:
-    """The names of the files that hold the results, but for the manifest."""
-    return ("counterexample.csv", "trajectories.csv", "counterexample.png")
+def files(result: CounterexampleResult) -> study.Files:
+    """The writers of the files that hold the results, but for the manifest."""
+    return {
+        "counterexample.csv": partial(write_exponents, result),
+        "trajectories.csv": partial(write_trajectories, result),
+        "counterexample.png": study.picture(plot, result),
+    }
 
 
-def write_exponents(result: Result, file: Path) -> None:
-    """A row per method and step size, with the fields of `Cell`."""
-    names = list(Cell.__dataclass_fields__)
+def write_exponents(result: CounterexampleResult, file: Path) -> None:
+    """A row per method and step size, with the fields of `Growth`."""
+    names = list(Growth.__dataclass_fields__)
     study.write_csv(file, names, [[getattr(cell, name) for name in names] for cell in result.cells])
 
 
-def write_trajectories(result: Result, file: Path) -> None:
+def write_trajectories(result: CounterexampleResult, file: Path) -> None:
     """Natural logarithms of ‖(r̂, w)‖ at the shown step size: of the expected update, and quantiles over sampled runs."""
     rows: list[list[Any]] = []
     for found in result.trajectories:
@@ -44,7 +55,7 @@ def write_trajectories(result: Result, file: Path) -> None:
     study.write_csv(file, ["method", "step_size", "samples", "expected", "sampled_5", "sampled_50", "sampled_95"], rows)
 
 
-def print_tables(result: Result, console: "Console") -> None:
+def print_tables(result: CounterexampleResult, console: "Console") -> None:
     """Eigenvalues and step limits, then exponents."""
     table = study.plain_table("Eigenvalues of G; largest constant step, expected update and mean square")
     table.add_column("method", no_wrap=True)
@@ -70,7 +81,7 @@ def print_tables(result: Result, console: "Console") -> None:
     console.print(table, "")
 
 
-def verdict(result: Result) -> list[str]:
+def verdict(result: CounterexampleResult) -> list[str]:
     """Sentences that say what holds."""
     sgq, steps = result.of("diff-sgq"), [cell.step_size for cell in result.of("diff-sgq")]
     weakest = min(sgq, key=lambda cell: cell.exponent / max(cell.standard_error, 1e-300))
@@ -99,7 +110,7 @@ def power(step_size: float) -> str:
     return f"2^{exponent:.0f}" if exponent == round(exponent) else f"{step_size:g}"
 
 
-def _ends(result: Result, method: str) -> str:
+def _ends(result: CounterexampleResult, method: str) -> str:
     cells = [cell for cell in result.of(method) if cell.step_size <= PROMISED_STEP]
     least = max(cell.exponent for cell in cells)
     closer = min(cell.closer for cell in cells)
@@ -112,7 +123,7 @@ def _show(value: complex) -> str:
     return f"{value.real:.4g}{value.imag:+.4g}i"
 
 
-def plot(result: Result) -> "Figure":
+def plot(result: CounterexampleResult) -> "Figure":
     """Left: trajectories at one step size, expected and sampled. Right: Lyapunov exponents against the step size."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -130,7 +141,7 @@ def plot(result: Result) -> "Figure":
     return figure
 
 
-def _draw_trajectories(panel: Any, result: Result) -> None:
+def _draw_trajectories(panel: Any, result: CounterexampleResult) -> None:
     alpha = result.config.shown_step_size
     for found in result.trajectories:
         color, time = _COLORS[found.method], found.samples * alpha
@@ -155,7 +166,7 @@ def _draw_trajectories(panel: Any, result: Result) -> None:
     panel.legend(loc="upper right", frameon=False, fontsize=9)
 
 
-def _draw_exponents(panel: Any, result: Result) -> None:
+def _draw_exponents(panel: Any, result: CounterexampleResult) -> None:
     steps = sorted(result.config.step_sizes)
     steps_at, sampled = result.config.step_sizes.index(steps[0]), f"sampled, ±{CLEAR:g} std. errors"
     fine = np.geomspace(steps[0], steps[-1], 400) if len(steps) > 1 else np.array(steps)

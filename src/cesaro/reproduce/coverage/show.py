@@ -2,16 +2,12 @@
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cesaro.reproduce import study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from rich.console import Console
-from cesaro.reproduce.coverage import default as systems
-from cesaro.reproduce.coverage.chains import CHAINS, SERIES
+from cesaro.reproduce.coverage import systems
 from cesaro.reproduce.coverage.config import (
     CONFIDENCE,
     PROMISED,
@@ -19,9 +15,12 @@ from cesaro.reproduce.coverage.config import (
     PROMISED_LIMIT,
     PROMISED_LOGS,
     PROMISED_TRUTH,
-    rows,
 )
-from cesaro.reproduce.coverage.result import CONTRAST, RULES, Cell, Result
+from cesaro.reproduce.coverage.run import CHAINS, CONTRAST, RULES, SERIES, CoverageCell, CoverageResult, rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console
 
 # Series in the order of the tables: what intervals are for.
 LABELS = {
@@ -52,12 +51,18 @@ _BLUE, _RED, _GREEN = "#0072B2", "#D55E00", "#009E73"
 _SHORTER = ("D", "o", "s", "v")
 
 
-def files(result: Result) -> tuple[str, ...]:
-    """The names of the files that hold the results, but for the manifest."""
-    return ("coverage.csv", "series.csv", "systems.csv", "coverage.png", "systems.png")
+def files(result: CoverageResult) -> study.Files:
+    """The writers of the files that hold the results, but for the manifest."""
+    return {
+        "coverage.csv": partial(write_cells, result),
+        "series.csv": partial(write_series, result),
+        "systems.csv": partial(write_systems, result),
+        "coverage.png": study.picture(plot, result),
+        "systems.png": study.picture(plot_systems, result.systems),
+    }
 
 
-def write_cells(result: Result, file: Path) -> None:
+def write_cells(result: CoverageResult, file: Path) -> None:
     """A row per chain, number of trajectories, length and series: coverage, half widths, bias and spread."""
     names = ["chain", "trajectories", "length", "rows", "features", "quantity", "logs", "answered"]
     names += [f"coverage_{rule}" for rule in RULES] + [f"half_width_{rule}" for rule in RULES]
@@ -70,7 +75,7 @@ def write_cells(result: Result, file: Path) -> None:
     study.write_csv(file, names, rows)
 
 
-def write_series(result: Result, file: Path) -> None:
+def write_series(result: CoverageResult, file: Path) -> None:
     """A row per chain and series: what is known exactly."""
     names = [
         "chain",
@@ -92,12 +97,12 @@ def write_series(result: Result, file: Path) -> None:
     study.write_csv(file, names, rows)
 
 
-def write_systems(result: Result, file: Path) -> None:
+def write_systems(result: CoverageResult, file: Path) -> None:
     """A row per system, number of rows and method: coverage of limit and truth, bias, width, score and verdicts."""
-    study.write_csv(file, systems.Cell._fields, result.systems.cells)
+    study.write_csv(file, systems.SystemCell._fields, result.systems.cells)
 
 
-def print_tables(result: Result, console: "Console") -> None:
+def print_tables(result: CoverageResult, console: "Console") -> None:
     """Coverage of the longest logs by rule, then the range for every length."""
     config, last = result.config, result.config.lengths[-1]
     kinds = [(chain, trajectories) for chain in CHAINS for trajectories in config.trajectories]
@@ -121,7 +126,7 @@ def print_tables(result: Result, console: "Console") -> None:
     _print_systems(result.systems, console)
 
 
-def _print_systems(found: systems.Result, console: "Console") -> None:
+def _print_systems(found: systems.SystemsResult, console: "Console") -> None:
     """Over judged systems, by rows and method, then over those that the default was chosen on."""
     for is_judged in (True, False):
         kind = "judged systems" if is_judged else "systems of the choice"
@@ -147,7 +152,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}" if math.isfinite(share) else ""
 
 
-def verdict(result: Result) -> list[str]:
+def verdict(result: CoverageResult) -> list[str]:
     """Sentences that say what holds."""
     config, last = result.config, result.config.lengths[-1]
     low, high = PROMISED
@@ -183,7 +188,7 @@ def verdict(result: Result) -> list[str]:
     return lines
 
 
-def _on_systems(found: systems.Result) -> str:
+def _on_systems(found: systems.SystemsResult) -> str:
     default, *others = (systems.over(found.over(method, is_judged=True)) for method in systems.METHODS)
     scores = ", ".join(
         f"{METHOD_LABELS[name]} {other['score']:.2f}" for name, other in zip(systems.METHODS[1:], others)
@@ -200,7 +205,7 @@ def _on_systems(found: systems.Result) -> str:
     return f"{'As promised' if found.is_as_promised else 'NOT as promised'}, {said} ({promise})."
 
 
-def _span(cells: Iterable[Cell], rule: str) -> str:
+def _span(cells: Iterable[CoverageCell], rule: str) -> str:
     shares = [100 * cell.coverage[rule] for cell in cells]
     return f"{min(shares):.1f}-{max(shares):.1f}"
 
@@ -209,11 +214,11 @@ def _trajectories(count: int) -> str:
     return "1 long" if count == 1 else f"{count} short"
 
 
-def _words(cell: Cell) -> str:
+def _words(cell: CoverageCell) -> str:
     return f"{LABELS[cell.features, cell.quantity]}, {cell.chain}, {_trajectories(cell.trajectories)}"
 
 
-def plot(result: Result) -> "Figure":
+def plot(result: CoverageResult) -> "Figure":
     """Coverage of every interval: a panel per chain and number of trajectories, a line per series."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -238,7 +243,7 @@ def plot(result: Result) -> "Figure":
     return figure
 
 
-def _draw(panel: Any, result: Result, chain: str, trajectories: int) -> None:
+def _draw(panel: Any, result: CoverageResult, chain: str, trajectories: int) -> None:
     config, low, high = result.config, *(100 * share for share in PROMISED)
     panel.axvspan(low, high, color="0.87", zorder=0, label=f"promised: {low:g} to {high:g} %")
     panel.axvline(100 * CONFIDENCE, color="0.5", linewidth=0.8, zorder=1)
@@ -272,7 +277,7 @@ def _draw(panel: Any, result: Result, chain: str, trajectories: int) -> None:
     panel.set_axisbelow(True)
 
 
-def plot_systems(found: systems.Result) -> "Figure":
+def plot_systems(found: systems.SystemsResult) -> "Figure":
     """Coverage of the truth and interval scores: a panel each, a line per system, judged ones above."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

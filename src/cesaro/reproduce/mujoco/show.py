@@ -2,18 +2,18 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cesaro.reproduce import study
+from cesaro.reproduce.mujoco.config import CLAIMED, METHODS, MujocoConfig, Place
+from cesaro.reproduce.mujoco.run import CLEAR, LABELS, MethodOnLog, MujocoResult, step_sizes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
     from rich.table import Table
-from cesaro.reproduce.mujoco.config import CLAIMED, METHODS, Config, Place
-from cesaro.reproduce.mujoco.learning import step_sizes
-from cesaro.reproduce.mujoco.result import CLEAR, LABELS, Cell, Result
 
 # Okabe and Ito's colors, which color-blind readers can tell apart; line styles tell them apart in print.
 _LOOKS: dict[str, tuple[str, Any]] = {
@@ -28,12 +28,17 @@ _TOP = 2.5  # of the error axes, in units of what an estimate of zero or the mea
 MAIN_SIGMA = 0.9  # of Figure 4; the other noises are in the appendix
 
 
-def files(result: Result) -> tuple[str, ...]:
-    """The names of the files that hold the results, but for the manifest."""
-    return "mujoco.csv", "best.csv", "curves.csv", *(f"{name}.png" for name in figures_of(result.config))
+def files(result: MujocoResult) -> study.Files:
+    """The writers of the files that hold the results, but for the manifest."""
+    tables = {"mujoco.csv": write_settings, "best.csv": write_best, "curves.csv": write_curves}
+    pictures = {
+        f"{name}.png": study.picture(plot_rates, result) if name == "rates" else study.picture(plot, result, sigmas)
+        for name, sigmas in figures_of(result.config).items()
+    }
+    return {**{name: partial(write, result) for name, write in tables.items()}, **pictures}
 
 
-def write_settings(result: Result, file: Path) -> None:
+def write_settings(result: MujocoResult, file: Path) -> None:
     """A row per environment, noise, method and setting."""
     rows = [
         {
@@ -48,13 +53,13 @@ def write_settings(result: Result, file: Path) -> None:
     study.write_csv(file, rows[0], (row.values() for row in rows))
 
 
-def write_best(result: Result, file: Path) -> None:
+def write_best(result: MujocoResult, file: Path) -> None:
     """A row per environment, noise and method: rates, the best setting, its errors and its second estimate."""
     rows = [_best_row(result, place, cell) for (place, _), cell in result.cells.items()]
     study.write_csv(file, rows[0], (row.values() for row in rows))
 
 
-def _best_row(result: Result, place: Place, cell: Cell) -> dict[str, Any]:
+def _best_row(result: MujocoResult, place: Place, cell: MethodOnLog) -> dict[str, Any]:
     truth, behavior = result.truths[place[0]], result.behaviors[place]
     margin = None if cell.method == CLAIMED else result.margin(place, cell.method)
     return {
@@ -77,7 +82,7 @@ def _best_row(result: Result, place: Place, cell: Cell) -> dict[str, Any]:
     }
 
 
-def write_curves(result: Result, file: Path) -> None:
+def write_curves(result: MujocoResult, file: Path) -> None:
     """A row per environment, noise, method and record: the curves of the figures."""
     rows = []
     for (place, method), cell in result.cells.items():
@@ -87,7 +92,7 @@ def write_curves(result: Result, file: Path) -> None:
     study.write_csv(file, ("env", "sigma", "method", "minibatches", "mean_error", "std_error"), rows)
 
 
-def _where(place: Place, cell: Cell, number: int | None) -> dict[str, Any]:
+def _where(place: Place, cell: MethodOnLog, number: int | None) -> dict[str, Any]:
     setting = {} if number is None else cell.settings[number]
     ours = step_sizes(cell.method, setting) if setting else {}
     # All digits, so that a row can be run again.
@@ -96,7 +101,7 @@ def _where(place: Place, cell: Cell, number: int | None) -> dict[str, Any]:
     return {"env": place[0], "sigma": place[1], "method": cell.method, **numbers}
 
 
-def print_tables(result: Result, console: "Console") -> None:
+def print_tables(result: MujocoResult, console: "Console") -> None:
     """Rates, final errors, best settings and second estimates."""
     rates = _table("Reward per step (standard error), and seconds of learning")
     for name in ("target", "behavior", "difference", "seconds"):
@@ -139,23 +144,23 @@ def _names(place: Place) -> tuple[str, str]:
     return escape(place[0]), f"{place[1]:g}"
 
 
-def _final(cell: Cell, is_lowest: bool) -> str:
+def _final(cell: MethodOnLog, is_lowest: bool) -> str:
     if cell.best is None:
         return "all diverged"
     text = f"{cell.error:.4f} ({cell.spread:.4f})"
     return f"[bold]{text}[/bold]" if is_lowest else text
 
 
-def _setting(cell: Cell) -> str:
+def _setting(cell: MethodOnLog) -> str:
     return "-" if cell.best is None else ", ".join(f"{value:g}" for value in cell.settings[cell.best].values())
 
 
-def _second(cell: Cell) -> str:
+def _second(cell: MethodOnLog) -> str:
     mean, std = cell.second_error
     return "-" if math.isnan(mean) else f"{mean:.4f} ({std:.4f})"
 
 
-def verdict(result: Result) -> list[str]:
+def verdict(result: MujocoResult) -> list[str]:
     """The claim of the paper against these numbers, one paragraph per line."""
     claims, places = result.claims, len(result.claims)
     best = sum(claim.is_best for claim in claims.values())
@@ -201,29 +206,21 @@ def verdict(result: Result) -> list[str]:
     return lines
 
 
-def _is_reduced(config: Config) -> bool:
-    full = Config()
+def _is_reduced(config: MujocoConfig) -> bool:
+    full = MujocoConfig()
     missing = any(set(getattr(full, name)) - set(getattr(config, name)) for name in ("envs", "sigmas", "lrs", "lams"))
     names = ("transitions", "truth_steps", "runs", "minibatches")
     return missing or any(getattr(config, name) < getattr(full, name) for name in names)
 
 
-def figures_of(config: Config) -> dict[str, tuple[float, ...]]:
+def figures_of(config: MujocoConfig) -> dict[str, tuple[float, ...]]:
     """The noises in each figure, by name of the file: main text, appendix where there are more noises, and the rates."""
     main = (MAIN_SIGMA,) if MAIN_SIGMA in config.sigmas else config.sigmas[-1:]
     others = tuple(sigma for sigma in config.sigmas if sigma not in main)
     return {"mujoco": main, **({"mujoco_appendix": others} if others else {}), "rates": config.sigmas}
 
 
-def figures(result: Result) -> dict[str, "Figure"]:
-    """By name of the file."""
-    return {
-        name: plot_rates(result) if name == "rates" else plot(result, sigmas)
-        for name, sigmas in figures_of(result.config).items()
-    }
-
-
-def plot(result: Result, sigmas: Sequence[float]) -> "Figure":
+def plot(result: MujocoResult, sigmas: Sequence[float]) -> "Figure":
     """A row per noise, a column per environment: mean error of each method's best setting, ± 1 standard deviation."""
     from matplotlib.lines import Line2D
 
@@ -251,7 +248,7 @@ def plot(result: Result, sigmas: Sequence[float]) -> "Figure":
     return figure
 
 
-def plot_rates(result: Result) -> "Figure":
+def plot_rates(result: MujocoResult) -> "Figure":
     """A row per noise, a column per environment: what each method says at its best setting, beside the truth."""
     from matplotlib.lines import Line2D
 
@@ -292,7 +289,7 @@ def plot_rates(result: Result) -> "Figure":
     return figure
 
 
-def _panels(result: Result, sigmas: Sequence[float], axes: Any) -> list[tuple[Any, Place]]:
+def _panels(result: MujocoResult, sigmas: Sequence[float], axes: Any) -> list[tuple[Any, Place]]:
     """Every panel with its place, named."""
     panels = []
     for row, sigma in zip(axes, sigmas):
@@ -302,7 +299,7 @@ def _panels(result: Result, sigmas: Sequence[float], axes: Any) -> list[tuple[An
     return panels
 
 
-def _grid(result: Result, sigmas: Sequence[float], size: tuple[float, float]) -> tuple["Figure", Any]:
+def _grid(result: MujocoResult, sigmas: Sequence[float], size: tuple[float, float]) -> tuple["Figure", Any]:
     """Panels of a size in inches, placed by hand: looking for a layout takes longer than drawing."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

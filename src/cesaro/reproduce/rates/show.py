@@ -1,5 +1,6 @@
 """Convergence in numbers and in a picture: CSV files, what is printed, the verdict, and the figure."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,12 +8,12 @@ import numpy as np
 
 from cesaro.checks import Array
 from cesaro.reproduce import study
+from cesaro.reproduce.rates.config import METHODS
+from cesaro.reproduce.rates.run import BOUNDED, DELTAS, EXPECTED, GUARANTEED, RatesResult, typical
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
-from cesaro.reproduce.rates.config import METHODS
-from cesaro.reproduce.rates.result import BOUNDED, DELTAS, EXPECTED, GUARANTEED, Result, typical
 
 LABELS = {"diff-gq1": "Projected Diff-GQ1", "diff-gq2": "Projected Diff-GQ2"}
 # Series in the order of the printed table: what they are.
@@ -33,13 +34,17 @@ _LOOKS = {"diff-gq1": ("#E69F00", "s"), "diff-gq2": ("#009E73", "^")}
 _NAMES = {"diff-gq1": "Diff-GQ1", "diff-gq2": "Diff-GQ2"}
 
 
-def files(result: Result) -> tuple[str, ...]:
-    """The names of the files that hold the results, but for the manifest."""
-    return ("rates.csv", "problems.csv", "rates.png")
+def files(result: RatesResult) -> study.Files:
+    """The writers of the files that hold the results, but for the manifest."""
+    return {
+        "rates.csv": partial(write_errors, result),
+        "problems.csv": partial(write_problems, result),
+        "rates.png": study.picture(plot, result),
+    }
 
 
-def write_errors(result: Result, file: Path) -> None:
-    """A row per method, problem and horizon: mean squared errors over runs, `Result.errors` says of what, and quantiles of
+def write_errors(result: RatesResult, file: Path) -> None:
+    """A row per method, problem and horizon: mean squared errors over runs, `RatesResult.errors` says of what, and quantiles of
     what the method's lemma bounds."""
     names = ["method", "problem", "horizon", "step_size", "runs", *_QUANTITIES, "solution_standard_error", "floor"]
     names += [f"quantile_{1 - delta:g}" for delta in DELTAS]
@@ -59,7 +64,7 @@ def write_errors(result: Result, file: Path) -> None:
     study.write_csv(file, names, rows)
 
 
-def write_problems(result: Result, file: Path) -> None:
+def write_problems(result: RatesResult, file: Path) -> None:
     """A row per problem: what is known of it exactly."""
     names = ["problem", "margin", "reward_rate", "td_reward_rate", "floor", "solution_norm", "radius", "rate_variance"]
     names += [f"{what}_{method}" for what in ("max_step", "time_constant") for method in METHODS]
@@ -72,7 +77,7 @@ def write_problems(result: Result, file: Path) -> None:
     study.write_csv(file, names, rows)
 
 
-def print_tables(result: Result, console: "Console") -> None:
+def print_tables(result: RatesResult, console: "Console") -> None:
     """Errors by horizon, then slopes, then what holds with which probability."""
     table = study.plain_table("Typical squared error to the TD fixed point; RMS error to the true rate")
     for name in ("samples", "GQ1 squared", "GQ2 squared", "GQ1 to truth", "GQ2 to truth"):
@@ -102,7 +107,7 @@ def print_tables(result: Result, console: "Console") -> None:
     console.print(table, "", markup=False)
 
 
-def verdict(result: Result) -> list[str]:
+def verdict(result: RatesResult) -> list[str]:
     """Sentences that say what holds."""
     slopes = [(LABELS[method], result.slopes[method, "solution"]) for method in METHODS]
     found = ", ".join(f"{label} {s.value:.2f} [{s.low:.2f}, {s.high:.2f}]" for label, s in slopes)
@@ -126,7 +131,7 @@ def verdict(result: Result) -> list[str]:
     return lines
 
 
-def _probable(result: Result) -> str:
+def _probable(result: RatesResult) -> str:
     """What holds with probability 1 - delta."""
     (method, delta), worst = max(result.quantile_slopes.items(), key=lambda entry: entry[1].high)
     needed = {key: typical(result.constants(*key)) for key in result.quantile_slopes}
@@ -142,7 +147,7 @@ def _probable(result: Result) -> str:
     )
 
 
-def plot(result: Result) -> "Figure":
+def plot(result: RatesResult) -> "Figure":
     """Squared error to the TD fixed point; error to the true rate with its floor; Diff-GQ2's rate, raw and averaged."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -168,7 +173,7 @@ def plot(result: Result) -> "Figure":
     return figure
 
 
-def _draw_solution(panel: Any, result: Result, horizons: Any) -> None:
+def _draw_solution(panel: Any, result: RatesResult, horizons: Any) -> None:
     for method in METHODS:
         (color, marker), found = _LOOKS[method], result.slopes[method, "solution"]
         panel.plot(horizons, result.means(method, "solution").T, color=color, linewidth=0.5, alpha=0.4)
@@ -191,7 +196,7 @@ def _draw_solution(panel: Any, result: Result, horizons: Any) -> None:
     panel.set_title("Averaged iterates approach the TD fixed point", fontsize=11)
 
 
-def _draw_truth(panel: Any, result: Result, horizons: Any) -> None:
+def _draw_truth(panel: Any, result: RatesResult, horizons: Any) -> None:
     for method in METHODS:
         color, marker = _LOOKS[method]
         truth, rate = (result.root_mean_square(method, quantity) for quantity in ("truth", "rate"))
@@ -204,7 +209,7 @@ def _draw_truth(panel: Any, result: Result, horizons: Any) -> None:
     panel.set_title("The error to the true rate tends to its floor", fontsize=11)
 
 
-def _draw_rate(panel: Any, result: Result, horizons: Any) -> None:
+def _draw_rate(panel: Any, result: RatesResult, horizons: Any) -> None:
     beta = result.config.rate_step_size
     constant, own = f"constant β = {beta:g}", "β = α ∝ N$^{-1/2}$"
     looks = {
@@ -224,5 +229,5 @@ def _draw_rate(panel: Any, result: Result, horizons: Any) -> None:
     panel.set_title("Projected Diff-GQ2's rate: raw and averaged", fontsize=11)
 
 
-def _flat(result: Result, horizons: Any) -> Array:
+def _flat(result: RatesResult, horizons: Any) -> Array:
     return np.full(len(horizons), np.exp(np.log(result.predicted_variance).mean()))

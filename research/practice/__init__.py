@@ -1,4 +1,4 @@
-"""What settings that see no truth give: every method with one fixed setting, on the MuJoCo study's logs and on a pendulum's.
+"""Settings that see no truth: closed forms, networks and fitted Q on the MuJoCo study's logs and a pendulum's.
 
 `cesaro reproduce mujoco` chooses settings by the true rate, as the paper does. Whoever holds a log cannot. Here each method has
 one setting for all logs, that of `Config`, and networks are trained with Adam until they should have settled (the verdict says
@@ -10,19 +10,6 @@ No setting was chosen among others by an error. They are not blind either: befor
 same settings on one of the logs (HalfCheetah, noise 0.5) had been compared with its truth.
 """
 
-from cesaro.reproduce.practice.config import ENVS, QUICK, Config
-from cesaro.reproduce.practice.logs import PENDULUM
-from cesaro.reproduce.practice.result import Result, Truth
-from cesaro.reproduce.practice.run import run
-from cesaro.reproduce.practice.show import plot
+from research.practice.config import PracticeConfig as Config
 
-__all__ = [
-    "ENVS",
-    "PENDULUM",
-    "QUICK",
-    "Config",
-    "Result",
-    "Truth",
-    "plot",
-    "run",
-]
+__all__ = ["Config"]

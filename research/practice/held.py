@@ -20,9 +20,9 @@ from cesaro.estimators.learned.settings import adam
 from cesaro.features.networks import Members
 from cesaro.files import Arrays
 from cesaro.learning import sweep
-from cesaro.reproduce.practice.config import Config
-from cesaro.reproduce.practice.fqe import inputs_of
-from cesaro.reproduce.practice.logs import Case
+from cesaro.suite.fitted_q import inputs_of
+from research.practice.config import PracticeConfig
+from research.practice.logs import Case
 
 # Rates that are held: shares of the way from the mean logged reward to the truth.
 SHARES = (0.0, 0.5, 1.0)
@@ -42,7 +42,7 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
     return value_objective(q, None, lagrangian, defaults={"held": 0.0})
 
 
-def held_residuals(config: Config, case: Case) -> Arrays:
+def held_residuals(config: PracticeConfig, case: Case) -> Arrays:
     """`held [shares, 2]`: mean δ² of training rows and of held-out rows over the variance of rewards, a mean over seeds."""
     rows = inputs_of(case.log, case.policy, config.seed)
     gap, scale = case.truth[0] - case.behavior[0], float(rows.rewards.std())

@@ -1,12 +1,12 @@
 """The settings of the stall study, and the problems that it trains networks on."""
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import Annotated, ClassVar, NamedTuple
 
-from cesaro.reproduce import study
-from cesaro.reproduce.stall.networks import METHODS, RECORDS
-from cesaro.reproduce.stall.problem import Problem
+from cesaro.reproduce.settings import RUNS, SIDES, About, Option, Rule, Settings, at_least, several
+from research.stall.networks import METHODS, RECORDS
+from research.stall.problem import Problem
 
 # "many" is the MuJoCo-like one: deterministic, six action coordinates, ten steps of memory.
 PROBLEMS = {
@@ -20,22 +20,21 @@ STARTS = ("behavior", "truth", "beyond", "solution")
 # r̂ held at: the log's rate plus these shares of the way to r_π.
 HELD = (-1.0, 0.0, 0.5, 1.0, 2.0)
 HELD_PROBLEMS = ("many", "one")
-QUICK: dict[str, Any] = {
-    "walks": (8, 16, 32),
-    "noises": (0.0, 0.2),
-    "problems": ("many",),
-    "rows": 10_000,
-    "steps": 3_600,
-    "held_steps": 2_400,
-    "seeds": 1,
-    "starts": False,
-}
 
-_require = partial(study.require, "stall")
+_WALKS = Rule(
+    "at least two increasing integers from 4 to 128",
+    lambda walks: len(walks) >= 2 and all(4 <= a < b <= 128 for a, b in pairwise(walks)),
+)
+_NOISES = several("numbers from 0 to 1", lambda noise: 0 <= noise <= 1)
+_PROBLEMS = Rule(
+    f"many, and others of {', '.join(PROBLEMS)}", lambda names: "many" in names and set(names) <= PROBLEMS.keys()
+)
+_ROWS = Rule("an integer from 200 to 1,000,000", lambda rows: 200 <= rows <= 10**6)
+_STEPS = Rule(f"a multiple of {RECORDS}", lambda steps: steps >= RECORDS and steps % RECORDS == 0)
 
 
 @dataclass(frozen=True)
-class Config:
+class StallConfig(Settings):
     """The settings of the study; the defaults are the full study.
 
     Attributes:
@@ -52,35 +51,36 @@ class Config:
         seed: of the log; held-out rows and networks have seeds that follow from it.
     """
 
-    walks: tuple[int, ...] = (8, 16, 32, 64)
-    noises: tuple[float, ...] = (0.0, 0.1, 0.2, 0.4)
-    problems: tuple[str, ...] = tuple(PROBLEMS)
-    rows: int = 50_000
-    few_rows: int = 2_000
-    steps: int = 12_000
-    held_steps: int = 8_400
-    seeds: int = 2
-    width: int = 64
-    starts: bool = True
-    seed: int = 0
+    ABOUT: ClassVar = About(
+        __package__,
+        "A glance in seconds: one problem, 10,000 rows, 3,600 steps, 1 run.",
+        {
+            "walks": (8, 16, 32),
+            "noises": (0.0, 0.2),
+            "problems": ("many",),
+            "rows": 10_000,
+            "steps": 3_600,
+            "held_steps": 2_400,
+            "seeds": 1,
+            "starts": False,
+        },
+    )
 
-    def __post_init__(self) -> None:
-        study.require_sizes("stall", self)
-        right = len(self.walks) >= 2 and all(4 <= a < b <= 128 for a, b in zip(self.walks, self.walks[1:]))
-        _require(right, "walks", "at least two increasing integers from 4 to 128", self.walks)
-        right = bool(self.noises) and all(0 <= noise <= 1 for noise in self.noises)
-        _require(right, "noises", "numbers from 0 to 1", self.noises)
-        right = "many" in self.problems and set(self.problems) <= PROBLEMS.keys()
-        _require(right, "problems", f"many, and others of {', '.join(PROBLEMS)}", self.problems)
-        for name in ("rows", "few_rows"):
-            value = getattr(self, name)
-            _require(200 <= value <= 10**6, name, "an integer from 200 to 1,000,000", value)
-        for name in ("steps", "held_steps"):
-            value = getattr(self, name)
-            _require(value >= RECORDS and value % RECORDS == 0, name, f"a multiple of {RECORDS}", value)
-        for name in ("seeds", "width"):
-            _require(getattr(self, name) >= 1, name, "an integer ≥ 1", getattr(self, name))
-        _require(0 <= self.seed < 10**6, "seed", "an integer from 0 to 999,999", self.seed)
+    walks: Annotated[tuple[int, ...], _WALKS] = (8, 16, 32, 64)
+    noises: Annotated[tuple[float, ...], _NOISES] = (0.0, 0.1, 0.2, 0.4)
+    problems: Annotated[tuple[str, ...], _PROBLEMS] = tuple(PROBLEMS)
+    rows: Annotated[int, _ROWS] = 50_000
+    few_rows: Annotated[int, _ROWS] = 2_000
+    steps: Annotated[int, _STEPS] = 12_000
+    held_steps: Annotated[int, _STEPS] = 8_400
+    seeds: Annotated[int, at_least(1, most=RUNS), Option("Runs per problem and method.")] = 2
+    width: Annotated[int, at_least(1, most=SIDES)] = 64
+    starts: bool = True
+    seed: Annotated[
+        int,
+        Rule("an integer from 0 to 999,999", lambda seed: 0 <= seed < 10**6),
+        Option("Seed of all random numbers."),
+    ] = 0
 
 
 class Key(NamedTuple):
@@ -92,7 +92,7 @@ class Key(NamedTuple):
     rows: int
 
 
-def keys(config: Config) -> list[Key]:
+def keys(config: StallConfig) -> list[Key]:
     """All trainings, the most telling first."""
     starts = STARTS if config.starts else STARTS[:1]
     found = [Key("many", method, "behavior", config.rows) for method in METHODS]
@@ -113,12 +113,3 @@ def keys(config: Config) -> list[Key]:
 
 def _is_plain(method: str) -> bool:
     return method in ("diff-sgq", "diff-gq1", "residual")
-
-
-def command(config: Config) -> str:
-    """A command that gives these settings; where no options do, the manifest itself does."""
-    if config == Config(**{**QUICK, "seed": config.seed}):
-        return f"cesaro reproduce stall --quick --seed {config.seed}"
-    if config == Config(seeds=config.seeds, seed=config.seed):
-        return f"cesaro reproduce stall --seeds {config.seeds} --seed {config.seed}"
-    return "cesaro reproduce --from manifest.json"

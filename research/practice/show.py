@@ -1,20 +1,21 @@
 """The practice study in numbers and in a picture: CSV files, what is printed, the verdict, and the figure."""
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cesaro.reproduce import study
+from research.practice.held import SHARES
+from research.practice.logs import Subject
+from research.practice.methods import methods
+from research.practice.run import CLEAR, MOVES, NEAR, Estimate, PracticeResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
-from cesaro.reproduce.practice.held import SHARES
-from cesaro.reproduce.practice.logs import Subject
-from cesaro.reproduce.practice.methods import methods
-from cesaro.reproduce.practice.result import CLEAR, MOVES, NEAR, Estimate, Result
 
 # Okabe and Ito's colors, which color-blind readers can tell apart: closed forms in one, networks in others.
 _CLOSED, _NETWORKS = "#0072B2", ("#D55E00", "#E69F00", "#009E73", "#CC79A7")
@@ -22,13 +23,18 @@ _CLOSED, _NETWORKS = "#0072B2", ("#D55E00", "#E69F00", "#009E73", "#CC79A7")
 _MARGIN = 1.0
 
 
-def files(result: Result) -> tuple[str, ...]:
-    """The names of the files that hold the results, but for the manifest."""
-    held = ("held.csv",) if result.held else ()
-    return "practice.csv", "seeds.csv", "methods.csv", *held, "practice.png"
+def files(result: PracticeResult) -> study.Files:
+    """The writers of the files that hold the results, but for the manifest."""
+    return {
+        "practice.csv": partial(write_estimates, result),
+        "seeds.csv": partial(write_seeds, result),
+        "methods.csv": partial(write_methods, result),
+        **({"held.csv": partial(write_held, result)} if result.held else {}),
+        "practice.png": study.picture(plot, result),
+    }
 
 
-def write_estimates(result: Result, file: Path) -> None:
+def write_estimates(result: PracticeResult, file: Path) -> None:
     """A row per log and method; relative errors are nan where the gap is no yardstick."""
     names = ["env", "sigma", "rows", "method", "truth", "truth_standard_error", "behavior", "is_clear", "seeds"]
     names += ["answered", "median", "low", "high", "error", "relative_error", "offline", "moved", "note"]
@@ -42,7 +48,7 @@ def write_estimates(result: Result, file: Path) -> None:
     study.write_csv(file, names, rows)
 
 
-def write_seeds(result: Result, file: Path) -> None:
+def write_seeds(result: PracticeResult, file: Path) -> None:
     """A row per log, method and seed."""
     rows = [
         [e.subject.env, e.subject.sigma, e.method.label, seed, float(rate), float(rate) - e.truth.rate]
@@ -52,14 +58,14 @@ def write_seeds(result: Result, file: Path) -> None:
     study.write_csv(file, ["env", "sigma", "method", "seed", "estimate", "error"], rows)
 
 
-def write_methods(result: Result, file: Path) -> None:
+def write_methods(result: PracticeResult, file: Path) -> None:
     """A row per method over the logs; "seconds" is the only number of the study that differs between reruns."""
     names = ["method", "mean_relative_error", "median_relative_error", "worst_relative_error", "answered", "logs"]
     names += ["nearest", "not_nearer_than_behavior", "spread", "near_behavior", "still_moving", "seconds"]
     study.write_csv(file, names, ([method.label, *score] for method, score in result.scores.items()))
 
 
-def write_held(result: Result, file: Path) -> None:
+def write_held(result: PracticeResult, file: Path) -> None:
     """A row per log and held rate."""
     rows = [
         [subject.env, subject.sigma, share, truth.behavior + share * truth.gap, *residuals]
@@ -70,7 +76,7 @@ def write_held(result: Result, file: Path) -> None:
     study.write_csv(file, ["env", "sigma", "share", "held_rate", "residual", "held_out_residual"], rows)
 
 
-def print_tables(result: Result, console: "Console") -> None:
+def print_tables(result: PracticeResult, console: "Console") -> None:
     """Estimates by environment, then methods over all logs."""
     config = result.config
     for env in config.envs:
@@ -111,7 +117,7 @@ def print_tables(result: Result, console: "Console") -> None:
     console.print(table, "", markup=False)
 
 
-def verdict(result: Result) -> list[str]:
+def verdict(result: PracticeResult) -> list[str]:
     """Sentences that say what was found."""
     clear, logs = result.clear, len(result.truths)
     lines = []
@@ -125,7 +131,7 @@ def verdict(result: Result) -> list[str]:
     return [*lines, _order(result), _counts(result), _behavior(result), *_moving(result), *_refused(result)]
 
 
-def _order(result: Result) -> str:
+def _order(result: PracticeResult) -> str:
     ranked = sorted((s.mean, m.label) for m, s in result.scores.items() if s.answered == s.logs)
     parts = [f"{label} {mean:.2f}" for mean, label in ranked]
     if not parts:
@@ -133,13 +139,13 @@ def _order(result: Result) -> str:
     return f"Mean |estimate − truth| / |behavior − truth| (1 = the mean logged reward): {', '.join(parts)}."
 
 
-def _counts(result: Result) -> str:
+def _counts(result: PracticeResult) -> str:
     scores = sorted(result.scores.items(), key=lambda item: -item[1].nearest)
     parts = [f"{method.label} {score.nearest}" for method, score in scores if score.nearest]
     return f"Nearest to the truth, of {_logs(len(result.clear))}: {', '.join(parts) or 'none'}."
 
 
-def _behavior(result: Result) -> str:
+def _behavior(result: PracticeResult) -> str:
     """Does Diff-GQ1 stay near the behavior's rate?"""
     own = [e.closed for e in result.gq1 if math.isfinite(e.closed)]
     if not own:
@@ -152,7 +158,7 @@ def _behavior(result: Result) -> str:
     )
 
 
-def _moving(result: Result) -> list[str]:
+def _moving(result: PracticeResult) -> list[str]:
     parts = [f"{m.label} on {s.moving} of {_logs(s.logs)}" for m, s in result.scores.items() if s.moving]
     if not parts:
         return []
@@ -160,7 +166,7 @@ def _moving(result: Result) -> list[str]:
     return [f"NOT settled ({rule}): {', '.join(parts)}."]
 
 
-def _refused(result: Result) -> list[str]:
+def _refused(result: PracticeResult) -> list[str]:
     parts = []
     for e in result.estimates:
         lost = int((~np.isfinite(e.rates)).sum())
@@ -184,7 +190,7 @@ def _plain(value: float) -> str:
     return f"{value:.2f}" if math.isfinite(value) else "-"
 
 
-def plot(result: Result) -> "Figure":
+def plot(result: PracticeResult) -> "Figure":
     """A panel per log: a row per method, a dot per seed, a bar from the least to the largest, a mark at the median."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -211,7 +217,7 @@ def plot(result: Result) -> "Figure":
     return figure
 
 
-def _draw(panel: Any, result: Result, subject: Subject) -> None:
+def _draw(panel: Any, result: PracticeResult, subject: Subject) -> None:
     truth, chosen = result.truths[subject], methods(result.config)
     low, high = sorted((truth.rate, truth.behavior))
     margin = _MARGIN * max(high - low, 1e-3)

@@ -22,9 +22,8 @@ from cesaro.data import FeatureTransitions
 from cesaro.estimators.learned.settings import adam
 from cesaro.features import networks
 from cesaro.learning import sweep
-from cesaro.linear import EmpiricalProblem
-from cesaro.reproduce.stall.exact import rate_force
-from cesaro.reproduce.stall.problem import Problem, Rows
+from cesaro.linear import EmpiricalProblem, rate_force
+from research.stall.problem import Problem, Rows
 
 METHODS = ("diff-sgq", "diff-gq1", "diff-gq1-no-momentum", "diff-gq1-fast-dual", "residual")
 BATCH = 128
@@ -45,7 +44,7 @@ STEPS: dict[str, dict[str, float]] = {
     "diff-gq1-fast-dual": {"step_size": 1e-4, "dual_step_size": 1e-3, "rate_step_size": RATE_STEP},
     "residual": {"step_size": 1e-3},
 }
-# What a curve holds at every record.
+# The numbers that a curve holds at every record.
 CURVES = ("residual", "held_out_residual", "dual_error", "held_out_dual_error", "correlation", "target_correlation")
 
 
@@ -193,7 +192,7 @@ def network(vector: Array, sizes: tuple[int, ...]) -> Layers:
 
 
 def hidden(layers: Layers, x: Array) -> Array:
-    """What the last layer sees, `[N, width]`."""
+    """The inputs of the last layer, `[N, width]`."""
     weights, biases = zip(*layers[:-1])
     return np.asarray(networks.hidden(x, weights, biases, "relu"), dtype=np.float64)
 

@@ -1,19 +1,20 @@
 """The stall study in numbers and in a picture: CSV files, what is printed, the verdict, and the figure."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cesaro.reproduce import study
+from research.stall.config import HELD, PROBLEMS, Key
+from research.stall.exact import WAIT, Limits, Walk
+from research.stall.networks import CURVES, METHODS, RECORDS, SHARES
+from research.stall.run import StallResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
-from cesaro.reproduce.stall.config import HELD, PROBLEMS, Key
-from cesaro.reproduce.stall.exact import WAIT, Limits, Walk
-from cesaro.reproduce.stall.networks import CURVES, METHODS, RECORDS, SHARES
-from cesaro.reproduce.stall.result import Result
 
 LABELS = {
     "diff-sgq": "Diff-SGQ",
@@ -34,22 +35,27 @@ _COLORS = {
 _HELD_STYLES = {"many": ("#D55E00", "o", "six action coordinates"), "one": ("#009E73", "s", "one action coordinate")}
 
 
-def files(result: Result) -> tuple[str, ...]:
-    """The names of the files that hold the results, but for the manifest."""
-    return ("walks.csv", "noise.csv", "networks.csv", "stall.png")
+def files(result: StallResult) -> study.Files:
+    """The writers of the files that hold the results, but for the manifest."""
+    return {
+        "walks.csv": partial(write_walks, result),
+        "noise.csv": partial(write_limits, result),
+        "networks.csv": partial(write_trained, result),
+        "stall.png": study.picture(plot, result),
+    }
 
 
-def write_walks(result: Result, file: Path) -> None:
+def write_walks(result: StallResult, file: Path) -> None:
     """A row per walk."""
     study.write_csv(file, Walk._fields, result.walks)
 
 
-def write_limits(result: Result, file: Path) -> None:
+def write_limits(result: StallResult, file: Path) -> None:
     """A row per noise."""
     study.write_csv(file, Limits._fields, result.limits)
 
 
-def write_trained(result: Result, file: Path) -> None:
+def write_trained(result: StallResult, file: Path) -> None:
     """A row per training and seed, at the end; "share" is r̂'s share of the way from the log's rate to the truth."""
     names = [
         *Key._fields,
@@ -74,7 +80,7 @@ def write_trained(result: Result, file: Path) -> None:
     study.write_csv(file, names, rows)
 
 
-def print_tables(result: Result, console: "Console") -> None:
+def print_tables(result: StallResult, console: "Console") -> None:
     """The walks, the noise, the networks, the rates held."""
     table = study.plain_table(f"Walks: times per pair at step 1; share of the way after {WAIT:g} Diff-SGQ times")
     for name in ("states", "gap", "SGQ time", "GQ1 time", "SGQ share", "GQ1 share"):
@@ -110,7 +116,7 @@ def print_tables(result: Result, console: "Console") -> None:
     console.print(table, "")
 
 
-def verdict(result: Result) -> list[str]:
+def verdict(result: StallResult) -> list[str]:
     """Sentences that say what was found, with the numbers they rest on."""
     sgq, gq1 = result.exponents
     free = max(result.limits, key=lambda found: found.noise)
@@ -132,13 +138,13 @@ def verdict(result: Result) -> list[str]:
     return [*lines, f"Share of the way from the log's rate to the truth on that problem: {shares}."]
 
 
-def _closed_share(result: Result, key: Key) -> float:
+def _closed_share(result: StallResult, key: Key) -> float:
     problem = PROBLEMS[key.problem]
     found = float(result.trained[key].closed_form.mean())
     return (found - problem.behavior_rate) / (problem.rate - problem.behavior_rate)
 
 
-def plot(result: Result) -> "Figure":
+def plot(result: StallResult) -> "Figure":
     """Times on walks; rates while training; the best TD error with the rate held; q between the two actions."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -155,7 +161,7 @@ def plot(result: Result) -> "Figure":
     return figure
 
 
-def _draw_walks(panel: Any, result: Result) -> None:
+def _draw_walks(panel: Any, result: StallResult) -> None:
     gaps = [found.gap for found in result.walks]
     for method, exponent, times in (
         ("diff-sgq", result.exponents[0], [found.sgq_time for found in result.walks]),
@@ -171,7 +177,7 @@ def _draw_walks(panel: Any, result: Result) -> None:
     panel.legend(frameon=False, fontsize=9)
 
 
-def _draw_rates(panel: Any, result: Result) -> None:
+def _draw_rates(panel: Any, result: StallResult) -> None:
     problem = PROBLEMS["many"]
     steps = result.config.steps * np.arange(1, RECORDS + 1) / RECORDS
     for method in METHODS:
@@ -186,7 +192,7 @@ def _draw_rates(panel: Any, result: Result) -> None:
     panel.legend(frameon=False, fontsize=9, ncols=2, loc="center right")
 
 
-def _draw_held(panel: Any, result: Result) -> None:
+def _draw_held(panel: Any, result: StallResult) -> None:
     for name in dict.fromkeys(key.problem for key in result.trained if key.method == "held"):
         color, marker, label = _HELD_STYLES[name]
         panel.plot(HELD, result.held(name), color=color, marker=marker, label=label)
@@ -200,7 +206,7 @@ def _draw_held(panel: Any, result: Result) -> None:
     panel.legend(frameon=False, fontsize=9)
 
 
-def _draw_lines(panel: Any, result: Result) -> None:
+def _draw_lines(panel: Any, result: StallResult) -> None:
     panel.plot(SHARES, result.true_line, color="black", linestyle="--", label="truth")
     for method in METHODS:
         line = result.trained[Key("many", method, "behavior", result.config.rows)].line.mean(axis=0)

@@ -1,4 +1,4 @@
-"""Discounted fitted-Q evaluation as an `Objective` of one's own: what people do today, beside the differential methods.
+"""Discounted fitted-Q evaluation, the baseline that people use today, as an `Objective` beside the differential methods.
 
     q(x) → R + γ q⁻(x'),   rate (1 − γ) · mean q(x')
 
@@ -27,7 +27,7 @@ from cesaro.learning import sweep
 from cesaro.passes.prepare import Prepared
 from cesaro.policies.base import Policy
 
-# Records of a run; the last two quarters of them tell whether it still moves.
+# Records of a run: whoever looks at them sees whether it still moves.
 RECORDS = 40
 
 
@@ -52,15 +52,9 @@ def inputs_of(log: Transitions, policy: Policy, random_state: int) -> FeatureTra
     return dense(Prepared(log, policy, features=inputs, dual_features="same", draws=1, random_state=random_state))
 
 
-def moved(curves: Array) -> Array:
-    """How far the mean over the last quarter of records is from that over the quarter before, `[seeds]`."""
-    quarter = max(1, curves.shape[1] // 4)
-    return np.asarray(curves[:, -quarter:].mean(axis=1) - curves[:, -2 * quarter : -quarter].mean(axis=1))
-
-
 @dataclass(frozen=True)
 class FittedQ:
-    """What the seeds ended at.
+    """Rates that the seeds ended at.
 
     Attributes:
         rates: `(1 − γ) · mean q(x')` over all rows, `[seeds]`; NaN where a run diverged.

@@ -1,17 +1,26 @@
-"""What came out of the practice study: an estimate per log and method, and scores of methods over logs."""
+"""The practice study: every method on every log, and the truths that score them."""
 
 import math
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
-from cesaro.reproduce.practice.config import Config
-from cesaro.reproduce.practice.logs import Subject
-from cesaro.reproduce.practice.methods import GQ1, Method, methods
+from cesaro.errors import EvaluationWarning
+from cesaro.files import Arrays
+from cesaro.reproduce.mujoco import data as recordings
+from cesaro.reproduce.mujoco.data import Recording, Stored, log_of, truth_of
+from cesaro.reproduce.study import Jobs, Study
+from research.practice.config import PracticeConfig
+from research.practice.held import held_residuals
+from research.practice.logs import PENDULUM, Case, Shelf, Subject, mujoco_case, pendulum_case
+from research.practice.methods import GQ1, Method, fits, methods
 
 # A gap between behavior and truth of fewer standard errors is no yardstick.
 CLEAR = 4.0
@@ -22,7 +31,7 @@ MOVES = 0.1
 
 
 class Truth(NamedTuple):
-    """What is known of a log.
+    """The known rates of a log.
 
     Attributes:
         rate, standard_error: of the target.
@@ -48,7 +57,7 @@ class Truth(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What a method gave on a log.
+    """The estimates of a method on a log, and their median.
 
     Attributes:
         rates: by seed, nan where there is no answer, `[seeds]`.
@@ -116,7 +125,7 @@ class Score(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Result:
+class PracticeResult:
     """Every estimate.
 
     Attributes:
@@ -125,13 +134,13 @@ class Result:
         held: by log where it was asked for, see `held`: residuals by held rate, of training and of held-out rows.
     """
 
-    config: Config
+    config: PracticeConfig
     truths: dict[Subject, Truth]
     found: dict[tuple[Subject, str], NDArray[Any]]
     held: dict[Subject, Array]
 
     def estimate(self, subject: Subject, method: Method) -> Estimate:
-        """Of one method on one log."""
+        """The estimate of one method on one log."""
         rates = self._array(subject, method.name)
         answers = rates[np.isfinite(rates)]
         moved, offline = (self._array(subject, method.name + kind) for kind in (".moved", ".offline"))
@@ -245,3 +254,67 @@ class Result:
                 for method, score in self.scores.items()
             },
         }
+
+
+class PracticeStudy(Study[PracticeConfig, PracticeResult]):
+    """A fit on a log is a piece."""
+
+    def collect(self, data: Path) -> None:
+        recorded, wanted = self.config.recorded, dict[str, Recording]()
+        if recorded is not None:
+            wanted |= {"truth " + env: truth_of(recorded, env) for env in recorded.envs}
+            wanted |= {Subject(*place).label: log_of(recorded, place) for place in recorded.places}
+            recordings.collect(list(wanted.values()), data, quiet=self.quiet)
+        self._files: dict[str, Stored] = {name: recordings.needed(one, data) for name, one in wanted.items()}
+
+    def depends_on(self) -> dict[str, Any]:
+        return {"data": {name: stored.content[:16] for name, stored in self._files.items()}}
+
+    def case(self, subject: Subject) -> Case:
+        """A log with its target and its truth."""
+        config = self.config
+        if subject.env == PENDULUM:
+            return pendulum_case(subject.sigma, config.pendulum_rows, config.seed, config.actions)
+        actor = recordings.actor_file(subject.env, config.actors)
+        log, truth = self._files[subject.label], self._files["truth " + subject.env]
+        return mujoco_case(log, truth, actor, config.rows, config.actions)
+
+    def jobs(self) -> Jobs:
+        """By log, so that few logs are in memory at a time."""
+        # Refusals and runs that diverged are counted; filters of warnings are shared by all threads.
+        warnings.simplefilter("ignore", EvaluationWarning)
+        config, shelf = self.config, Shelf(self.case)
+        jobs: dict[str, Callable[[], Arrays]] = {}
+        for subject in config.subjects:
+            jobs[f"{subject.file}_truth"] = partial(_truth, shelf, subject)
+            for name, fit in fits(config).items():
+                jobs[f"{subject.file}_{name}"] = partial(_fit, shelf, subject, fit)
+            if subject.env in config.held:
+                jobs[f"{subject.file}_held"] = partial(_fit, shelf, subject, partial(held_residuals, config))
+        return jobs
+
+    def result(self, pieces: Mapping[str, Arrays]) -> PracticeResult:
+        config, truths, found = self.config, {}, {}
+        for subject in config.subjects:
+            truth, error, behavior, its_error, rows = (float(v) for v in pieces[f"{subject.file}_truth"]["truth"])
+            truths[subject] = Truth(truth, error, behavior, its_error, int(rows))
+            parts = [pieces[f"{subject.file}_{name}"] for name in fits(config)]
+            for method in methods(config):
+                for kind in ("", ".note", ".moved", ".offline", ".seconds"):
+                    own = [part[method.name + kind] for part in parts if method.name + kind in part]
+                    if own:
+                        found[subject, method.name + kind] = np.concatenate([np.atleast_1d(array) for array in own])
+        held = {subject: pieces[f"{subject.file}_held"]["held"] for subject in truths if subject.env in config.held}
+        return PracticeResult(config, truths, found, held)
+
+
+STUDY = PracticeStudy
+
+
+def _truth(shelf: Shelf, subject: Subject) -> Arrays:
+    case = shelf(subject)
+    return {"truth": np.array([*case.truth, *case.behavior, len(case.log)])}
+
+
+def _fit(shelf: Shelf, subject: Subject, fit: Callable[[Case], Arrays]) -> Arrays:
+    return fit(shelf(subject))

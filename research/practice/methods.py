@@ -13,10 +13,10 @@ from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.estimators import DiffLSTD, Learned
 from cesaro.files import Arrays
-from cesaro.reproduce.practice.config import Config
-from cesaro.reproduce.practice.fqe import fitted_q, inputs_of, moved
-from cesaro.reproduce.practice.logs import Case
+from cesaro.suite.fitted_q import fitted_q, inputs_of
 from cesaro.worlds import World
+from research.practice.config import PracticeConfig
+from research.practice.logs import Case
 
 SGQ, HIDDEN, GQ1, FQE, WORLD = "diff-sgq", "hidden", "diff-gq1", "fitted-q", "world"
 # Feature maps that are drawn at random, so that seeds differ.
@@ -30,7 +30,7 @@ class Method(NamedTuple):
     label: str
 
 
-def methods(config: Config) -> tuple[Method, ...]:
+def methods(config: PracticeConfig) -> tuple[Method, ...]:
     """Closed forms first."""
     closed = tuple(Method(name, f"DiffLSTD {name}") for name in config.maps)
     networks = (
@@ -47,7 +47,7 @@ def is_random(features: str) -> bool:
     return features.partition(":")[0] in RANDOM_MAPS
 
 
-def fits(config: Config) -> dict[str, Callable[[Case], Arrays]]:
+def fits(config: PracticeConfig) -> dict[str, Callable[[Case], Arrays]]:
     """The pieces of work on a log, by name. A piece holds, for each method in it, an array `NAME` of rates by seed (nan where
     there is no answer) and `NAME.note`, which says why; for networks also `NAME.moved`, how far the rate went in the last
     quarter of steps, and `NAME.offline`, the rate read off all rows. The longest come first."""
@@ -63,7 +63,7 @@ def fits(config: Config) -> dict[str, Callable[[Case], Arrays]]:
     return found
 
 
-def _closed(config: Config, features: str, seed: int, case: Case) -> Arrays:
+def _closed(config: PracticeConfig, features: str, seed: int, case: Case) -> Arrays:
     def fit() -> Found:
         fitted = DiffLSTD(features, random_state=config.seed + seed, quiet=True).fit(case.log, case.policy)
         return Found(np.array([fitted.reward_rate_]))
@@ -71,7 +71,7 @@ def _closed(config: Config, features: str, seed: int, case: Case) -> Arrays:
     return _answer(features, fit)
 
 
-def _sgq(config: Config, case: Case) -> Arrays:
+def _sgq(config: PracticeConfig, case: Case) -> Arrays:
     """Diff-SGQ, and the closed form on the last hidden layer of what it learned."""
     fitted = _network(config, SGQ)
 
@@ -84,11 +84,11 @@ def _sgq(config: Config, case: Case) -> Arrays:
     return first | _answer(HIDDEN, hidden, config.seeds)
 
 
-def _gq1(config: Config, case: Case) -> Arrays:
+def _gq1(config: PracticeConfig, case: Case) -> Arrays:
     return _answer(GQ1, lambda: _learned(_network(config, GQ1), case), config.seeds)
 
 
-def _network(config: Config, method: str) -> Learned:
+def _network(config: PracticeConfig, method: str) -> Learned:
     return Learned(
         method,
         approximator=_mlp(config),
@@ -107,7 +107,7 @@ def _learned(estimator: Learned, case: Case) -> "Found":
     return Found(fitted.seed_rates_, fitted.seed_rates_ - fitted.earlier_rates_, fitted.offline_rates_)
 
 
-def _fqe(config: Config, case: Case) -> Arrays:
+def _fqe(config: PracticeConfig, case: Case) -> Arrays:
     def fit() -> Found:
         found = fitted_q(
             inputs_of(case.log, case.policy, config.seed),
@@ -125,8 +125,14 @@ def _fqe(config: Config, case: Case) -> Arrays:
     return _answer(FQE, fit, config.seeds)
 
 
-def _world(config: Config, case: Case) -> Arrays:
-    """What the target earns in every member, each of which counts as a seed."""
+def moved(curves: Array) -> Array:
+    """How far the mean over the last quarter of records is from that over the quarter before, `[seeds]`."""
+    quarter = max(1, curves.shape[1] // 4)
+    return np.asarray(curves[:, -quarter:].mean(axis=1) - curves[:, -2 * quarter : -quarter].mean(axis=1))
+
+
+def _world(config: PracticeConfig, case: Case) -> Arrays:
+    """The target's rate in every member, each of which counts as a seed."""
 
     def fit() -> Found:
         world = World(config.members, config.world_widths, config.batch_size, config.seed, quiet=True).fit(case.log)
@@ -136,7 +142,7 @@ def _world(config: Config, case: Case) -> Arrays:
 
 
 class Found(NamedTuple):
-    """What a fit gave, by seed; see `fits`."""
+    """The numbers that a fit gave, by seed; see `fits`."""
 
     rates: Array
     moved: Array | None = None
@@ -155,7 +161,7 @@ def _answer(name: str, fit: Callable[[], Found], seeds: int = 1) -> Arrays:
     return {key: np.asarray(array) for key, array in arrays.items() if array is not None}
 
 
-def _mlp(config: Config) -> MLP:
+def _mlp(config: PracticeConfig) -> MLP:
     return MLP(config.widths)
 
 

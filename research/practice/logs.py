@@ -1,8 +1,9 @@
 """The logs of the practice study, as a user would hold them: transitions, a target policy, and (for scoring alone) the truth."""
 
 import hashlib
+import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -11,17 +12,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cesaro.checks import Array
 from cesaro.data import Transitions
 from cesaro.policies import policy
 from cesaro.policies.base import Policy
 from cesaro.policies.observed import Observations
 from cesaro.reproduce.mujoco.data import Stored, load, rate
-from cesaro.reproduce.pendulum.model import CONTROLLERS, MAX_TORQUE, exact_rate, log
+from cesaro.suite.systems.pendulum import SMOOTH, TORQUES, Pendulums, exact_rate, starts
 
-# The pendulum of `cesaro reproduce pendulum`: its name among the environments, its controller, and its settings there.
-PENDULUM, CONTROLLER = "pendulum", "smooth"
+# The pendulum: its name among the environments, how many a log is from, the chance of a reset, and the grid of its exact rate.
+PENDULUM = "pendulum"
 PENDULUMS, RESET, GRID = 20, 1 / 200, (301, 51)
-# What a log holds of an action: what its system did, or what its behavior asked for.
+# The steps before a share e^{−10} of pendulums has had no reset are left out.
+FORGOTTEN = 10.0
+# A log holds of an action what its system did, or what its behavior asked for.
 ACTIONS = EXECUTED, CHOSEN = ("executed", "chosen")
 # Logs that stay in memory at a time; work goes through them in order.
 KEPT = 4
@@ -121,18 +125,49 @@ def mujoco_case(stored_log: Stored, stored_truth: Stored, actor: Path, most: int
 
 def pendulum_case(noise: float, rows: int, seed: int, actions: str = EXECUTED) -> Case:
     """A log of the noisy controller, with its exact rate."""
-    controller = CONTROLLERS[CONTROLLER]
     rng = np.random.default_rng([seed, round(1e6 * noise)])
-    bounds = (-MAX_TORQUE, MAX_TORQUE) if actions == EXECUTED else None
-    transitions = log(controller, noise, rows, PENDULUMS, RESET, rng, action_bounds=bounds)
-    truth = _pendulum_rate()
+    transitions = pendulum_log(noise, rows, rng, action_bounds=TORQUES if actions == EXECUTED else None)
     behavior = rate({"lengths": np.full(PENDULUMS, rows // PENDULUMS), "rewards": transitions.rewards})
-    return Case(transitions, policy(controller), (truth, 0.0), behavior)
+    return Case(transitions, policy(SMOOTH), (_pendulum_rate(), 0.0), behavior)
 
 
 @cache
 def _pendulum_rate() -> float:
-    return exact_rate(CONTROLLERS[CONTROLLER], RESET, GRID)
+    return exact_rate(SMOOTH, RESET, GRID)
+
+
+def pendulum_log(
+    noise: float, rows: int, rng: np.random.Generator, *, action_bounds: tuple[float, float] | None = None
+) -> Transitions:
+    """A log of several pendulums under the noisy controller, one trajectory each, of equal lengths.
+
+    Args:
+        action_bounds: what logged actions are cut to; None: they hold the noise as it was drawn.
+    """
+    steps = [step for _, step in zip(range(rows // PENDULUMS), _simulated(noise, rng))]
+    seen, actions, rewards, then = (np.stack(parts, axis=1) for parts in zip(*steps))
+    return Transitions(
+        seen.reshape(-1, 3),
+        actions.ravel(),
+        rewards.ravel(),
+        then.reshape(-1, 3),
+        trajectory=np.repeat(np.arange(PENDULUMS), rows // PENDULUMS),
+        action_bounds=action_bounds,
+    )
+
+
+def _simulated(noise: float, rng: np.random.Generator) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """Observations, actions, rewards and next observations without end, once the start of the pendulums is forgotten."""
+    state, forgotten, time = starts(PENDULUMS, rng), math.ceil(FORGOTTEN / RESET), 0
+    while True:
+        seen = state.observe()
+        actions = SMOOTH(seen) + noise * rng.standard_normal(PENDULUMS)
+        following, rewards = state.step(actions)
+        fresh, is_reset = starts(PENDULUMS, rng), rng.random(PENDULUMS) < RESET
+        state = Pendulums(*(np.where(is_reset, new, old) for new, old in zip(fresh, following)))
+        if time >= forgotten:
+            yield seen, actions, rewards, state.observe()
+        time += 1
 
 
 def thinned(rows: int, wanted: int) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from cesaro.reproduce import study
 from cesaro.reproduce.assumption.config import AssumptionConfig
-from cesaro.reproduce.assumption.run import PROMISED_MAX, PROMISED_RMS, AssumptionResult
+from cesaro.reproduce.assumption.run import PROMISED_MAX, PROMISED_RMS, AssumptionResult, TableEntry
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,8 +38,13 @@ def print_tables(result: AssumptionResult, console: "Console") -> None:
             table.add_column(f"sigma {sigma:g}", justify="right", overflow="fold")
         for size in config.sizes:
             cells = [cell for cell in result.cells if (cell.xi, cell.pairs) == (xi, size)]
-            table.add_row(str(size), *(f"{cell.probability:.3f} ({cell.published:.2f})" for cell in cells))
+            table.add_row(str(size), *map(_share, cells))
         console.print(table, "")
+
+
+def _share(cell: TableEntry) -> str:
+    ours = f"{cell.probability:.3f}"
+    return ours if cell.published is None else f"{ours} ({cell.published:.2f})"
 
 
 def verdict(result: AssumptionResult) -> list[str]:

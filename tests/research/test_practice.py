@@ -1,42 +1,34 @@
-"""The practice study: fitted Q against a linear solve, its logs, its pieces, its scores, its tables and its verdict."""
+"""The practice study: its logs, its pieces, its scores, its tables and its verdict."""
 
 import csv
-import json
 import math
 from collections.abc import Iterator
-from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from rich.console import Console
 
 import cesaro as cs
-from cesaro.algorithms.saddle_point import tracked
 from cesaro.approximators import MLP
-from cesaro.cli import app
-from cesaro.commands.reproduce import practice_settings
-from cesaro.errors import InputError
 from cesaro.policies import policy, save_actor
-from cesaro.reproduce import mujoco, practice
 from cesaro.reproduce.mujoco import data as mujoco_data
-from cesaro.reproduce.practice import QUICK, Config, run, show
-from cesaro.reproduce.practice import logs as practice_logs
-from cesaro.reproduce.practice.fqe import fitted_q, inputs_of, moved
-from cesaro.reproduce.practice.logs import ACTIONS, Remembered, Subject, mujoco_case, pendulum_case, thinned
-from cesaro.reproduce.practice.methods import FQE, GQ1, HIDDEN, SGQ, WORLD, Method, _slowly, fits, methods
-from cesaro.reproduce.practice.result import Result, Truth
+from cesaro.reproduce.mujoco.config import MujocoConfig
+from cesaro.reproduce.mujoco.data import log_of, truth_of
+from cesaro.reproduce.study import run
+from cesaro.suite.fitted_q import inputs_of
+from cesaro.suite.systems.pendulum import SMOOTH, Pendulums
 from cesaro.worlds import networks, process, training
-
-# The module: `run` of the package is the function.
-practice_run: Any = import_module("cesaro.reproduce.practice.run")
+from research.practice import Config, show
+from research.practice import logs as practice_logs
+from research.practice.logs import ACTIONS, Remembered, Subject, mujoco_case, pendulum_case, thinned
+from research.practice.methods import FQE, GQ1, HIDDEN, SGQ, WORLD, Method, _slowly, methods, moved
+from research.practice.run import PracticeResult, Truth
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plain_starts")]
 
-FILES = [".cesaro", "manifest.json", "methods.csv", "practice.csv", "practice.png", "seeds.csv"]
 SMALL: dict[str, Any] = {
     "envs": ("Pendulum-v1", "pendulum"),
     "sigmas": (0.5,),
@@ -99,7 +91,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def small(folder: Path) -> tuple[Result, Path]:
+def small(folder: Path) -> tuple[PracticeResult, Path]:
     config = Config(**SMALL, actors=str(folder))
     return run(config, folder / "out", data=folder / "data", workers=1, quiet=True), folder / "out"
 
@@ -107,34 +99,6 @@ def small(folder: Path) -> tuple[Result, Path]:
 def read(file: Path) -> list[dict[str, str]]:
     with file.open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
-
-
-def test_fitted_q_solves_the_discounted_equations() -> None:
-    # Five states in all proportions: the empirical equations have an exact solution. Averages of runs are within the noise of
-    # Adam's last steps, far below the tolerance; the seed is fixed.
-    rng = np.random.default_rng(1)
-    here, there = rng.integers(5, size=(2, 400))
-    rewards = 100 + 3 * here + rng.normal(size=400)
-    discount, chain, mean = 0.9, np.zeros((5, 5)), np.zeros(5)
-    for state in range(5):
-        mean[state] = rewards[here == state].mean()
-        chain[state] = np.bincount(there[here == state], minlength=5) / (here == state).sum()
-    values = np.linalg.solve(np.eye(5) - discount * chain, mean)
-    exact = (1 - discount) * values[there].mean()
-    found = fitted_q(
-        cs.FeatureTransitions(np.eye(5)[here], rewards, np.eye(5)[there]),
-        approximator=MLP(()),
-        discount=discount,
-        steps=4_000,
-        batch_size=64,
-        step_size=0.01,
-        target=tracked(0.1),
-        seeds=3,
-    )
-    # The mean logged reward is off by more than the tolerance, so that the start does not pass.
-    assert abs(rewards.mean() - exact) > 0.1
-    np.testing.assert_allclose(found.rates, exact, atol=0.05)
-    np.testing.assert_allclose(found.tracked[:, -10:].mean(axis=1), exact, atol=0.1)
 
 
 def test_moved_is_the_change_over_the_last_quarters() -> None:
@@ -170,11 +134,11 @@ def test_thinned_rows_are_spread_evenly() -> None:
     assert set(np.diff(thinned(1_000_000, 300_000)).tolist()) == {3, 4}
 
 
-def test_logs_are_those_of_the_mujoco_study(small: tuple[Result, Path], folder: Path) -> None:
+def test_logs_are_those_of_the_mujoco_study(small: tuple[PracticeResult, Path], folder: Path) -> None:
     result = small[0]
     place = ("Pendulum-v1", 0.5)
-    own = mujoco.Config(envs=place[:1], sigmas=(0.5,), transitions=1_200, truth_steps=1_200, actors=str(folder))
-    log, truth = (mujoco_data.find(r, folder / "data") for r in (own.log(place), own.truth(place[0])))
+    own = MujocoConfig(envs=place[:1], sigmas=(0.5,), transitions=1_200, truth_steps=1_200, actors=str(folder))
+    log, truth = (mujoco_data.find(r, folder / "data") for r in (log_of(own, place), truth_of(own, place[0])))
     assert log is not None
     assert truth is not None
     arrays, rewards = mujoco_data.load(log), mujoco_data.load(truth)["rewards"]
@@ -186,10 +150,10 @@ def test_logs_are_those_of_the_mujoco_study(small: tuple[Result, Path], folder: 
     assert (exact.standard_error, exact.rows) == (0.0, 1_200)
 
 
-def test_logged_actions_are_cut_to_the_actuators_bounds(small: tuple[Result, Path], folder: Path) -> None:
+def test_logged_actions_are_cut_to_the_actuators_bounds(small: tuple[PracticeResult, Path], folder: Path) -> None:
     place = ("Pendulum-v1", 0.5)
-    own = mujoco.Config(envs=place[:1], sigmas=(0.5,), transitions=1_200, truth_steps=1_200, actors=str(folder))
-    log, truth = (mujoco_data.find(r, folder / "data") for r in (own.log(place), own.truth(place[0])))
+    own = MujocoConfig(envs=place[:1], sigmas=(0.5,), transitions=1_200, truth_steps=1_200, actors=str(folder))
+    log, truth = (mujoco_data.find(r, folder / "data") for r in (log_of(own, place), truth_of(own, place[0])))
     assert log is not None
     assert truth is not None
     recorded = mujoco_data.load(log)["actions"]
@@ -203,7 +167,7 @@ def test_logged_actions_are_cut_to_the_actuators_bounds(small: tuple[Result, Pat
     np.testing.assert_array_equal(executed, np.clip(chosen, -2, 2))
 
 
-def test_pieces_hold_what_the_estimators_give(small: tuple[Result, Path]) -> None:
+def test_pieces_hold_what_the_estimators_give(small: tuple[PracticeResult, Path]) -> None:
     result = small[0]
     case = pendulum_case(1.5, 1_200, 0)
     subject = Subject("pendulum", 1.5)
@@ -225,7 +189,7 @@ def test_pieces_hold_what_the_estimators_give(small: tuple[Result, Path]) -> Non
     assert offline == pytest.approx(learned.offline_rates_[0], rel=1e-6)
 
 
-def test_every_method_answers_with_every_seed(small: tuple[Result, Path]) -> None:
+def test_every_method_answers_with_every_seed(small: tuple[PracticeResult, Path]) -> None:
     result = small[0]
     for e in result.estimates:
         expected = {"linear": 1, WORLD: 3}.get(e.method.name, 2)
@@ -235,9 +199,8 @@ def test_every_method_answers_with_every_seed(small: tuple[Result, Path]) -> Non
         assert math.isfinite(e.offline) == (e.method.name in (SGQ, GQ1))
 
 
-def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
+def test_files_hold_what_was_computed(small: tuple[PracticeResult, Path]) -> None:
     result, out = small
-    assert sorted(file.name for file in out.iterdir()) == FILES
     rows = read(out / "practice.csv")
     assert len(rows) == len(result.estimates) == 2 * 7
     for row, e in zip(rows, result.estimates):
@@ -247,40 +210,12 @@ def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
     seeds = read(out / "seeds.csv")
     assert len(seeds) == sum(len(e.rates) for e in result.estimates) == 2 * (1 + 5 * 2 + 3)
     assert [row["method"] for row in read(out / "methods.csv")] == [m.label for m in methods(result.config)]
-    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["summary"] == json.loads(json.dumps(result.summary()))
-    assert manifest["command"] == "cesaro reproduce --from manifest.json"
-    assert (out / "practice.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_work_resumes_and_other_settings_are_refused(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = Config(**{**SMALL, "envs": ("pendulum",), "maps": ("linear",)})
-    names, done = ["linear_0"], []
-    monkeypatch.setattr(practice_run, "fits", lambda config: {name: fits(config)[name] for name in names})
-    monkeypatch.setattr(practice_run, "methods", lambda config: methods(config)[:1])
-
-    def broken(shelf: Any, subject: Subject, fit: Any) -> Any:
-        done.append(subject)
-        raise RuntimeError
-
-    monkeypatch.setattr(practice_run, "_fit", broken)
-    with pytest.raises(RuntimeError):
-        run(config, tmp_path / "out", workers=1, quiet=True)
-    monkeypatch.setattr(practice_run, "_truth", lambda *_: pytest.fail("the truth was stored"))
-    monkeypatch.setattr(practice_run, "_fit", lambda shelf, subject, fit: fit(shelf(subject)))
-    with pytest.raises(InputError, match="seed is 0 there and 1 here"):
-        run(replace(config, seed=1), tmp_path / "out", quiet=True)
-    result = run(config, tmp_path / "out", quiet=True)
-    assert done == [Subject("pendulum", 1.5)]
-    assert np.isfinite(result.estimates[0].value)
 
 
 ONE, TWO = Subject("a", 0.1), Subject("b", 0.9)
 
 
-def made(**rates: list[list[float]]) -> Result:
+def made(**rates: list[list[float]]) -> PracticeResult:
     """A result of two logs with truth 2 and behavior 1, and a third without a yardstick; rates by method and log."""
     config = Config(maps=("linear",), envs=("a", "b", "c"), noises=())
     truths = {ONE: Truth(2.0, 0.01, 1.0, 0.01, 9), TWO: Truth(2.0, 0.0, 1.0, 0.0, 9)}
@@ -293,7 +228,7 @@ def made(**rates: list[list[float]]) -> Result:
     }
     found[ONE, f"{SGQ}.moved"] = np.array([0.01, -0.2])
     found[TWO, f"{SGQ}.note"] = np.array(["All runs diverged."])
-    return Result(config, truths, found, {})
+    return PracticeResult(config, truths, found, {})
 
 
 RESULT = made(
@@ -353,66 +288,32 @@ def test_the_figure_shows_every_log_and_the_edges() -> None:
     assert [text.get_text() for text in panels[1].texts] == ["no answer"]
 
 
-def test_options_choose_logs() -> None:
-    full = practice_settings(practice, None, None, None, 0, False, "")
-    assert full == Config()
-    assert len(full.subjects) == 15
-    assert practice_settings(practice, None, None, None, 3, True, "x") == Config(**QUICK, seed=3, actors="x")
-    assert [s.label for s in practice_settings(practice, None, [0.5], None, 0, False, "").subjects][-2:] == [
+def test_tables_show_medians_and_spans() -> None:
+    console = Console(highlight=False, width=80)
+    with console.capture() as capture:
+        show.print_tables(RESULT, console)
+    assert "1.90, 1.60 … 2.20" in capture.get()
+
+
+def test_the_full_study_has_fifteen_logs() -> None:
+    assert len(Config().subjects) == 15
+    assert [subject.label for subject in Config(sigmas=(0.5,), noises=(0.5,)).subjects][-2:] == [
         "Swimmer-v5 0.5",
         "pendulum 0.5",
     ]
-    assert practice_settings(practice, ["pendulum"], [2.0, 0.7], 5, 0, False, "").noises == (0.7, 2.0)
-    assert practice_settings(practice, ["Hopper-v5"], None, 500, 0, False, "").rows == 500
-    with pytest.raises(InputError, match="once per noise"):
-        practice_settings(practice, None, [0.5, 0.5], None, 0, False, "")
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "rule"),
-    [
-        ("envs", (), "one or more names"),
-        ("envs", ("pendulum", "pendulum"), "each once"),
-        ("noises", (1.0, 0.5), "increasing"),
-        ("pendulum_rows", 50, "multiple of 20"),
-        ("steps", 0, "integer ≥ 1"),
-        ("discount", 1.0, "below 1"),
-        ("mixing", 0.0, "above 0"),
-        ("widths", (), "one or more integers"),
-        ("step_size", math.inf, "finite"),
-        ("seed", -1, "integer from 0"),
-        ("transitions", 1, "transitions"),
-        ("actions", "logged", "executed or chosen"),
-    ],
-)
-def test_settings_that_break_a_rule_are_named(name: str, value: Any, rule: str) -> None:
-    with pytest.raises(InputError, match=rule):
-        Config(**{name: value})
-
-
-def test_without_a_log_there_is_no_study() -> None:
-    with pytest.raises(InputError, match="such that a log is left"):
-        Config(envs=("pendulum",), noises=())
-
-
-def test_the_command_prints_tables_and_refuses_an_existing_folder(
-    small: tuple[Result, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-
-    def fake(config: Config, out: Path, **options: Any) -> Result:
-        asked.append((config, options["data"]))
-        return RESULT
-
-    monkeypatch.setattr(practice, "run", fake)
-    arguments = ["reproduce", "practice", "--quick", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out")]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.output
-    assert asked == [(Config(**QUICK), tmp_path / "data")]
-    assert "1.90, 1.60 … 2.20" in done.stdout
-    assert "Nearest to the truth" in done.stdout
-    assert f"Results: {tmp_path / 'out'} (practice.csv" in done.stdout.replace("\n", "")
-    monkeypatch.setattr(practice, "run", run)
-    again = CliRunner().invoke(app, ["reproduce", "practice", "--quick", "--out", str(small[1])])
-    assert again.exit_code == 2
-    assert "--force" in again.stderr
+def test_pendulums_are_logged_with_noise_and_resets() -> None:
+    """Next states are those of the next row, new starts after a reset, and rewards are those of the actions as drawn."""
+    log = practice_logs.pendulum_log(1.5, 20_000, np.random.default_rng(0))
+    seen, then = (np.asarray(values.plain()) for values in (log.observations, log.next_observations))
+    actions = np.asarray(log.actions.plain())
+    assert (actions - SMOOTH(seen)).std() == pytest.approx(1.5, rel=0.03)
+    assert np.abs(actions).max() > 4
+    following, rewards = Pendulums(np.arctan2(seen[:, 1], seen[:, 0]), seen[:, 2]).step(actions)
+    np.testing.assert_allclose(log.rewards, rewards, atol=1e-9)
+    assert (then.reshape(20, -1, 3)[:, :-1] == seen.reshape(20, -1, 3)[:, 1:]).all()
+    was_reset = np.abs(following.observe() - then).max(axis=1) > 1e-9
+    assert was_reset.mean() == pytest.approx(1 / 20, abs=5 * math.sqrt(0.0475 / 20_000))
+    assert np.abs(then[was_reset, 2]).max() <= 1
+    assert log.counts["trajectories"] == 20

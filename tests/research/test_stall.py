@@ -1,6 +1,5 @@
 """The stall study: its problem against simulation and the Bellman equation, its measures against closed forms, its verdict."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,25 +8,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import cesaro as cs
 from cesaro import problems
 from cesaro.approximators import MLP
-from cesaro.cli import app
-from cesaro.errors import InputError
-from cesaro.reproduce import stall
-from cesaro.reproduce.stall import HELD, Config, Key, Result, rate_force, run, show
-from cesaro.reproduce.stall import config as stall_config
-from cesaro.reproduce.stall import exact as stall_exact
-from cesaro.reproduce.stall import networks as stall_networks
-from cesaro.reproduce.stall.networks import CURVES, METHODS, SHARES
-from cesaro.reproduce.stall.problem import Problem
+from cesaro.linear import rate_force
+from cesaro.reproduce import stall as documented
+from cesaro.reproduce.study import run
+from research.stall import Config, show
+from research.stall import exact as stall_exact
+from research.stall import networks as stall_networks
+from research.stall.config import HELD, PROBLEMS, Key, keys
+from research.stall.networks import CURVES, METHODS, SHARES
+from research.stall.problem import Problem
+from research.stall.run import StallResult
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plain_starts", "adam_is_allowed")]
 
 SMALL: dict[str, Any] = {
-    **stall.QUICK,
+    **Config.ABOUT.quick,
     "walks": (6, 12),
     "rows": 600,
     "steps": 24,
@@ -37,7 +36,7 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[StallResult, Path]:
     out = tmp_path_factory.mktemp("stall") / "out"
     return run(Config(**SMALL), out, quiet=True), out
 
@@ -97,6 +96,10 @@ def test_the_force_is_one_over_the_second_moment_of_the_density_ratio() -> None:
     assert rate_force(x, x_next) == pytest.approx(float(((1 - (x - x_next) @ best) ** 2).mean()), rel=1e-10)
 
 
+def test_the_force_stays_where_the_pages_name_it() -> None:
+    assert documented.rate_force is rate_force
+
+
 def test_the_walk_needs_squared_time_and_gets_there() -> None:
     walks = [stall_exact.walk(states) for states in (6, 12, 24)]
     sgq, gq1 = stall_exact.exponents(walks)
@@ -140,9 +143,9 @@ def test_a_start_at_the_solution_starts_there() -> None:
     np.testing.assert_array_equal(np.concatenate(leaves), np.asarray(stall_networks._vector(primal["values"])))
 
 
-def test_the_held_rate_is_held_and_starts_are_shifts(small: tuple[Result, Path]) -> None:
+def test_the_held_rate_is_held_and_starts_are_shifts(small: tuple[StallResult, Path]) -> None:
     result, _ = small
-    problem = stall.PROBLEMS["many"]
+    problem = PROBLEMS["many"]
     for share in HELD:
         rates = result.trained[Key("many", "held", f"{share:g}", 600)].rates
         expected = problem.behavior_rate + share * (problem.rate - problem.behavior_rate)
@@ -158,23 +161,16 @@ def test_the_held_rate_is_held_and_starts_are_shifts(small: tuple[Result, Path])
     assert result.held("many")[HELD.index(0.0)] == pytest.approx(1, abs=0.25)
 
 
-def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
+def test_files_hold_what_was_computed(small: tuple[StallResult, Path]) -> None:
     result, out = small
-    names = [".cesaro", "manifest.json", "networks.csv", "noise.csv", "stall.png", "walks.csv"]
-    assert sorted(file.name for file in out.iterdir()) == names
-    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["summary"] == json.loads(json.dumps(result.summary()))
-    assert manifest["command"] == "cesaro reproduce --from manifest.json"
     text = (out / "networks.csv").read_text(encoding="utf-8")
-    assert text.count("\n") == 1 + len(stall_config.keys(result.config))
-    assert "nan" not in text
-    assert (out / "stall.png").read_bytes().startswith(b"\x89PNG")
+    assert text.count("\n") == 1 + len(keys(result.config))
 
 
-def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
+def test_the_verdict_is_honest(small: tuple[StallResult, Path]) -> None:
     result = small[0]
 
-    def with_residuals(here: float, there: float) -> Result:
+    def with_residuals(here: float, there: float) -> StallResult:
         trained = dict(result.trained)
         for share, value in ((0.0, here), (1.0, there)):
             key = Key("many", "held", f"{share:g}", 600)
@@ -190,50 +186,8 @@ def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
         assert f"{word} the log's rate from the truth ({here:.2%} and {there:.2%}" in show.verdict(changed)[2]
 
 
-def test_the_plot_shows_every_method(small: tuple[Result, Path]) -> None:
+def test_the_plot_shows_every_method(small: tuple[StallResult, Path]) -> None:
     panels: list[Any] = show.plot(small[0]).axes
     assert len(panels) == 4
     labels = {text.get_text() for text in panels[1].get_legend().get_texts()}
     assert labels == {*(show.LABELS[method] for method in METHODS), "truth", "log"}
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"walks": (8,)}, "'walks' setting of the stall study must be at least two increasing"),
-        ({"noises": ()}, "'noises'"),
-        ({"problems": ("one",)}, "'problems' .* must be many, and others of"),
-        ({"rows": 10}, "'rows' .* from 200"),
-        ({"steps": 13}, "'steps' .* a multiple of 12. Got 13"),
-        ({"seeds": 0}, "'seeds' .* ≥ 1"),
-        ({"seed": -1}, "'seed'"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Config(**settings)
-
-
-@pytest.mark.parametrize(
-    ("settings", "command"),
-    [
-        ({}, "cesaro reproduce stall --seeds 2 --seed 0"),
-        ({**stall.QUICK, "seed": 4}, "cesaro reproduce stall --quick --seed 4"),
-        ({"width": 8}, "cesaro reproduce --from manifest.json"),
-    ],
-)
-def test_the_recorded_command_gives_the_settings(settings: dict[str, Any], command: str) -> None:
-    assert stall_config.command(Config(**settings)) == command
-
-
-def test_the_command_prints_tables_and_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stall, "QUICK", SMALL)
-    arguments = ["reproduce", "stall", "--quick", "--out", str(tmp_path / "out"), "--quiet"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
-    for word in ("Slow:", "Noise:", "Free:", "exact dual"):
-        assert word in result.stdout
-    assert CliRunner().invoke(app, arguments).exit_code == 2
-    both = CliRunner().invoke(app, [*arguments, "--seeds", "3", "--force"])
-    assert both.exit_code == 2
-    assert "Got --seeds 3 as well" in both.stderr

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import cesaro as cs
-from cesaro.reproduce.practice import Config
-from cesaro.reproduce.practice.held import SHARES, held_residuals
-from cesaro.reproduce.practice.logs import Case
+from research.practice import Config
+from research.practice.held import SHARES, held_residuals
+from research.practice.logs import Case
 
 pytestmark = pytest.mark.usefixtures("plain_starts", "adam_is_allowed")
 

@@ -8,14 +8,13 @@ from typing import Annotated, ClassVar
 from cesaro.reproduce.mujoco.config import ENVS as ROBOTS
 from cesaro.reproduce.mujoco.config import MujocoConfig
 from cesaro.reproduce.settings import (
-    ANY,
     POSITIVE,
     RUNS,
     SIDES,
     About,
     Option,
-    Rule,
-    Settings,
+    Requirement,
+    StudyConfig,
     at_least,
     one_of,
     several,
@@ -26,19 +25,19 @@ ENVS = (*ROBOTS, PENDULUM)
 _ROBOTS_QUICK = MujocoConfig.ABOUT.quick
 
 _NAMES = several("one or more names, each once", bool, different=True)
-_NOISES = Rule(
+_NOISES = Requirement(
     "increasing finite numbers > 0",
     lambda noises: all(0 < noise < math.inf for noise in noises) and all(a < b for a, b in pairwise(noises)),
 )
 _WIDTHS = several("one or more integers ≥ 1", lambda width: width >= 1, most=SIDES)
-_MIXING = Rule("above 0 and at most 1", lambda share: 0 < share <= 1)
-_PENDULUM_ROWS = Rule(
+_MIXING = Requirement("above 0 and at most 1", lambda share: 0 < share <= 1)
+_PENDULUM_ROWS = Requirement(
     f"a multiple of {PENDULUMS}, twice it or more", lambda rows: rows >= 2 * PENDULUMS and rows % PENDULUMS == 0
 )
 
 
 @dataclass(frozen=True)
-class PracticeConfig(Settings):
+class PracticeConfig(StudyConfig):
     """The settings of the study; the defaults are the full study.
 
     Attributes:
@@ -115,18 +114,18 @@ class PracticeConfig(Settings):
     step_size: Annotated[float, POSITIVE] = 3e-4
     seeds: Annotated[int, at_least(1, most=RUNS)] = 5
     mixing: Annotated[float, _MIXING] = 0.005
-    discount: Annotated[float, Rule("at least 0 and below 1", lambda discount: 0 <= discount < 1)] = 0.99
+    discount: Annotated[float, Requirement("at least 0 and below 1", lambda discount: 0 <= discount < 1)] = 0.99
     fitted_q_mixing: Annotated[float, _MIXING] = 0.02
     members: Annotated[int, at_least(2, most=1_000)] = 5
     world_widths: Annotated[tuple[int, ...], _WIDTHS] = (256, 256, 256)
     held: tuple[str, ...] = ROBOTS[:1]
     seed: Annotated[
         int,
-        Rule("an integer from 0 to 2²⁰ − 1", lambda seed: 0 <= seed < 2**20),
+        Requirement("an integer from 0 to 2²⁰ − 1", lambda seed: 0 <= seed < 2**20),
         Option("Seed of all random numbers."),
     ] = 0
     actors: Annotated[
-        str, ANY, Option("Folder with a target ENV.safetensors per environment.", "", "those of cesaro", is_path=True)
+        str, Option("Folder with a target ENV.safetensors per environment.", "", "those of cesaro", is_path=True)
     ] = ""
     actions: Annotated[
         str,

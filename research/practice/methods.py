@@ -126,7 +126,7 @@ def _fqe(config: PracticeConfig, case: Case) -> Arrays:
 
 
 def moved(curves: Array) -> Array:
-    """How far the mean over the last quarter of records is from that over the quarter before, `[seeds]`."""
+    """The distance of the mean over the last quarter of records from that over the quarter before, `[seeds]`."""
     quarter = max(1, curves.shape[1] // 4)
     return np.asarray(curves[:, -quarter:].mean(axis=1) - curves[:, -2 * quarter : -quarter].mean(axis=1))
 

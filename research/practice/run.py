@@ -47,7 +47,7 @@ class Truth(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """From behavior to truth."""
+        """The distance from behavior to truth."""
         return self.rate - self.behavior
 
     @property
@@ -165,7 +165,7 @@ class PracticeResult:
 
     @cached_property
     def estimates(self) -> tuple[Estimate, ...]:
-        """By log, then by method."""
+        """All estimates, by log and then by method."""
         return tuple(self.estimate(subject, method) for subject in self.truths for method in methods(self.config))
 
     def of(self, method: Method) -> list[Estimate]:
@@ -188,7 +188,7 @@ class PracticeResult:
 
     @cached_property
     def scores(self) -> dict[Method, Score]:
-        """By method."""
+        """Scores by method."""
         return {method: self._score(method) for method in methods(self.config)}
 
     def _score(self, method: Method) -> Score:
@@ -280,7 +280,7 @@ class PracticeStudy(Study[PracticeConfig, PracticeResult]):
         return mujoco_case(log, truth, actor, config.rows, config.actions)
 
     def jobs(self) -> Jobs:
-        """By log, so that few logs are in memory at a time."""
+        """Fits log by log, so that few logs are in memory at a time."""
         # Refusals and runs that diverged are counted; filters of warnings are shared by all threads.
         warnings.simplefilter("ignore", EvaluationWarning)
         config, shelf = self.config, Shelf(self.case)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, ClassVar, NamedTuple
 
-from cesaro.reproduce.settings import RUNS, SIDES, About, Option, Rule, Settings, at_least, several
+from cesaro.reproduce.settings import RUNS, SIDES, About, Option, Requirement, StudyConfig, at_least, several
 from research.stall.networks import METHODS, RECORDS
 from research.stall.problem import Problem
 
@@ -21,20 +21,20 @@ STARTS = ("behavior", "truth", "beyond", "solution")
 HELD = (-1.0, 0.0, 0.5, 1.0, 2.0)
 HELD_PROBLEMS = ("many", "one")
 
-_WALKS = Rule(
+_WALKS = Requirement(
     "at least two increasing integers from 4 to 128",
     lambda walks: len(walks) >= 2 and all(4 <= a < b <= 128 for a, b in pairwise(walks)),
 )
 _NOISES = several("numbers from 0 to 1", lambda noise: 0 <= noise <= 1)
-_PROBLEMS = Rule(
+_PROBLEMS = Requirement(
     f"many, and others of {', '.join(PROBLEMS)}", lambda names: "many" in names and set(names) <= PROBLEMS.keys()
 )
-_ROWS = Rule("an integer from 200 to 1,000,000", lambda rows: 200 <= rows <= 10**6)
-_STEPS = Rule(f"a multiple of {RECORDS}", lambda steps: steps >= RECORDS and steps % RECORDS == 0)
+_ROWS = Requirement("an integer from 200 to 1,000,000", lambda rows: 200 <= rows <= 10**6)
+_STEPS = Requirement(f"a multiple of {RECORDS}", lambda steps: steps >= RECORDS and steps % RECORDS == 0)
 
 
 @dataclass(frozen=True)
-class StallConfig(Settings):
+class StallConfig(StudyConfig):
     """The settings of the study; the defaults are the full study.
 
     Attributes:
@@ -78,7 +78,7 @@ class StallConfig(Settings):
     starts: bool = True
     seed: Annotated[
         int,
-        Rule("an integer from 0 to 999,999", lambda seed: 0 <= seed < 10**6),
+        Requirement("an integer from 0 to 999,999", lambda seed: 0 <= seed < 10**6),
         Option("Seed of all random numbers."),
     ] = 0
 

@@ -86,7 +86,7 @@ class Problem:
 
     @property
     def way(self) -> float:
-        """From the log's rate to r_π."""
+        """The way from the log's rate to r_π."""
         return self.rate - self.behavior_rate
 
     def values(self, x: Array) -> Array:

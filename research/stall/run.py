@@ -54,7 +54,7 @@ class StallResult:
 
     @property
     def exponents(self) -> tuple[float, float]:
-        """Of time against gap, Diff-SGQ and Diff-GQ1."""
+        """Exponents of time against gap, Diff-SGQ and Diff-GQ1."""
         return exponents(self.walks)
 
     @property

@@ -22,7 +22,7 @@ from cesaro.commands.reproduce import study_command
 from cesaro.errors import InputError
 from cesaro.policies import save_actor
 from cesaro.reproduce import MOVED, STUDIES, study
-from cesaro.reproduce.settings import Settings
+from cesaro.reproduce.settings import StudyConfig
 from cesaro.reproduce.study import run
 from cesaro.worlds import networks, process, training
 
@@ -57,8 +57,8 @@ class Promise:
         return self.package.rpartition(".")[2]
 
     @property
-    def config(self) -> type[Settings]:
-        kind: type[Settings] = import_module(self.package).Config
+    def config(self) -> type[StudyConfig]:
+        kind: type[StudyConfig] = import_module(self.package).Config
         return kind
 
     @property
@@ -362,7 +362,7 @@ def actors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def small(promise: Promise, actors: Path) -> Settings:
+def small(promise: Promise, actors: Path) -> StudyConfig:
     return promise.config(**promise.small, **({"actors": str(actors)} if promise.config.ABOUT.data_help else {}))
 
 
@@ -582,9 +582,9 @@ def test_the_recorded_command_gives_the_settings(
         assert config.command == f"{start} --from manifest.json"
         return
     assert config.command == f"{start}{f' {promise.name}' if is_ours else ''} {options}"
-    asked: list[Settings] = []
+    asked: list[StudyConfig] = []
 
-    def asks(config: Settings, *_: Any, **__: Any) -> Any:
+    def asks(config: StudyConfig, *_: Any, **__: Any) -> Any:
         asked.append(config)
         raise InputError("That is all.")
 

@@ -14,7 +14,7 @@ from cesaro.commands.errors import one_line_errors
 from cesaro.devices import starting_jax
 from cesaro.errors import InputError
 from cesaro.reproduce import MOVED, STUDIES
-from cesaro.reproduce.settings import About, Settings, Spec, is_size, options_of
+from cesaro.reproduce.settings import About, Spec, StudyConfig, is_size, options_of
 
 app = typer.Typer(no_args_is_help=True, invoke_without_command=True)
 
@@ -78,7 +78,7 @@ def study_command(package: str, *, repeats: bool = False) -> Callable[..., None]
         repeats: whether the command itself takes `--from`.
     """
     study = import_module(package)
-    settings: type[Settings] = study.Config
+    settings: type[StudyConfig] = study.Config
     about, options = settings.ABOUT, options_of(settings)
 
     def command(
@@ -170,7 +170,9 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _settings(settings: type[Settings], options: list[Spec], is_quick: bool, given: Mapping[str, Any]) -> Settings:
+def _settings(
+    settings: type[StudyConfig], options: list[Spec], is_quick: bool, given: Mapping[str, Any]
+) -> StudyConfig:
     """The settings that the options ask for, or a refusal."""
     about = settings.ABOUT
     sizes = {spec.name: spec.typed for spec in options if is_size(spec, about)}

@@ -19,7 +19,7 @@ WORK, RUNS, SIDES = 100_000_000, 100_000, 10_000
 ENTRIES, LARGEST = 1_000, 1e30
 
 
-class Rule(NamedTuple):
+class Requirement(NamedTuple):
     """A rule of one setting.
 
     Attributes:
@@ -33,21 +33,21 @@ class Rule(NamedTuple):
     most: int = WORK
 
 
-def at_least(low: int, *, most: int = WORK) -> Rule:
-    return Rule(f"an integer ≥ {low}", lambda value: value >= low, most)
+def at_least(low: int, *, most: int = WORK) -> Requirement:
+    return Requirement(f"an integer ≥ {low}", lambda value: value >= low, most)
 
 
-def one_of(*names: str) -> Rule:
-    return Rule(" or ".join(map(repr, names)), names.__contains__)
+def one_of(*names: str) -> Requirement:
+    return Requirement(" or ".join(map(repr, names)), names.__contains__)
 
 
-def several(words: str, holds: Callable[[Any], bool], *, different: bool = False, most: int = WORK) -> Rule:
+def several(words: str, holds: Callable[[Any], bool], *, different: bool = False, most: int = WORK) -> Requirement:
     """A rule of every entry of a list, which must have one at least."""
 
     def hold(values: tuple[Any, ...]) -> bool:
         return bool(values) and all(map(holds, values)) and (not different or len(set(values)) == len(values))
 
-    return Rule(words, hold, most)
+    return Requirement(words, hold, most)
 
 
 def is_share(value: float) -> bool:
@@ -63,11 +63,11 @@ def is_not_negative(value: float) -> bool:
 
 
 # Rules that several studies have.
-SHARE = Rule("a number between 0 and 1", is_share)
-POSITIVE = Rule("a finite number > 0", is_positive)
+SHARE = Requirement("a number between 0 and 1", is_share)
+POSITIVE = Requirement("a finite number > 0", is_positive)
 POSITIVES = several("different finite numbers > 0", is_positive, different=True)
-# A seed whose bounds depend on other settings, which `Settings.check` looks at, or a setting that takes any value of its type.
-ANY = Rule("anything", lambda value: True)
+# For a setting that takes any value of its type, or whose rule depends on other settings, which `StudyConfig.check` looks at.
+_ANY = Requirement("anything", lambda value: True)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class About:
 
     @property
     def command(self) -> str:
-        """How the study is started."""
+        """The beginning of the command that starts the study."""
         return f"cesaro reproduce {self.name}" if self.package.startswith("cesaro.") else f"python -m {self.package}"
 
 
@@ -128,7 +128,7 @@ class Spec(NamedTuple):
     kind: Any
     is_list: bool
     default: Any
-    rule: Rule
+    rule: Requirement
     option: Option
 
     @property
@@ -142,7 +142,7 @@ class Spec(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Settings:
+class StudyConfig:
     """The settings of a study; the defaults are the full study.
 
     Raises:
@@ -191,28 +191,28 @@ class Settings:
         now = {spec.name: getattr(self, spec.name) for spec in specs(type(self))}
         defaults = {spec.name: spec.default for spec in specs(type(self))}
         for quick, given in (({}, options), (self.ABOUT.quick, others)):
-            reached = {spec.name: _reached(spec, now[spec.name]) for spec in given}
-            if now == {**defaults, **quick, **reached}:
+            told = {spec.name: now[spec.name] for spec in given if spec.option.flag in (None, now[spec.name])}
+            if now == {**defaults, **quick, **told}:
                 words = ["--quick"] if quick else [word for spec in sizes for word in _words(spec, now[spec.name])]
                 words += [word for spec in others for word in _words(spec, now[spec.name])]
                 return f"{self.ABOUT.command} {shlex.join(words)}"
         return f"{self.ABOUT.command.removesuffix(f' {self.ABOUT.name}')} --from manifest.json"
 
 
-def specs(settings: type[Settings]) -> tuple[Spec, ...]:
+def specs(settings: type[StudyConfig]) -> tuple[Spec, ...]:
     """The fields of a study's settings in their order."""
     hints = get_type_hints(settings, include_extras=True)
     found = []
     for one in fields(settings):
         kind, *beside = get_args(hints[one.name]) if get_origin(hints[one.name]) is Annotated else (hints[one.name],)
         is_list = get_origin(kind) is tuple
-        rule = next((entry for entry in beside if isinstance(entry, Rule)), ANY)
+        rule = next((entry for entry in beside if isinstance(entry, Requirement)), _ANY)
         option = next((entry for entry in beside if isinstance(entry, Option)), Option(""))
         found.append(Spec(one.name, get_args(kind)[0] if is_list else kind, is_list, one.default, rule, option))
     return tuple(found)
 
 
-def options_of(settings: type[Settings]) -> list[Spec]:
+def options_of(settings: type[StudyConfig]) -> list[Spec]:
     """The fields that have an option."""
     return [spec for spec in specs(settings) if spec.option.help]
 
@@ -220,11 +220,6 @@ def options_of(settings: type[Settings]) -> list[Spec]:
 def is_size(spec: Spec, about: About) -> bool:
     """Whether `--quick` sets this option itself; lists that are given take the place of its own."""
     return spec.name in about.quick and not spec.is_list
-
-
-def _reached(spec: Spec, value: Any) -> Any:
-    """The value if the option can give it, else the default."""
-    return value if spec.option.flag in (None, value) else spec.default
 
 
 def _words(spec: Spec, value: Any) -> Iterator[str]:

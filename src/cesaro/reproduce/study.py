@@ -22,7 +22,7 @@ from cesaro.files import Arrays, write_json
 from cesaro.folders import Workspace
 from cesaro.progress import progress
 from cesaro.reproduce import MOVED, STUDIES
-from cesaro.reproduce.settings import Settings, specs
+from cesaro.reproduce.settings import StudyConfig, specs
 from cesaro.versions import versions
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _FILES_OF_0_1 = {
 Jobs = Mapping[str, Callable[[], Arrays]]
 # Writers of files by name, as `show.files` gives them.
 Files = dict[str, Callable[[Path], None]]
-C = TypeVar("C", bound=Settings)
+C = TypeVar("C", bound=StudyConfig)
 R = TypeVar("R")
 
 
@@ -108,14 +108,14 @@ class Study(ABC, Generic[C, R]):
         return {}
 
 
-def loaded(config: Settings, *, workers: int | None = None, quiet: bool = False) -> Study[Any, Any]:
+def loaded(config: StudyConfig, *, workers: int | None = None, quiet: bool = False) -> Study[Any, Any]:
     """The work of the study that these settings belong to."""
     study: type[Study[Any, Any]] = import_module(f"{config.ABOUT.package}.run").STUDY
     return study(config, workers=workers, quiet=quiet)
 
 
 def run(
-    config: Settings,
+    config: StudyConfig,
     out: str | Path,
     *,
     data: str | Path | None = None,
@@ -262,7 +262,7 @@ def plain_table(title: str) -> "Table":
 class Recorded(NamedTuple):
     """A study as its manifest records it, checked."""
 
-    config: Settings
+    config: StudyConfig
     summary: dict[str, Any]
     versions: dict[str, str]
 
@@ -325,7 +325,7 @@ def _differences(then: Any, now: Any, name: str = "") -> list[str]:
     return [] if then == now else [f"{name}: {then} in the manifest, {now} here"]
 
 
-def _config(kind: type[Settings], settings: Mapping[str, Any], file: Path) -> Settings:
+def _config(kind: type[StudyConfig], settings: Mapping[str, Any], file: Path) -> StudyConfig:
     defaults = {spec.name: spec.default for spec in specs(kind)}
     unknown, missing = sorted(settings.keys() - defaults), sorted(defaults.keys() - settings)
     if unknown or missing:

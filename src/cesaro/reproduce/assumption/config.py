@@ -7,7 +7,7 @@ from cesaro.reproduce.settings import (
     SIDES,
     About,
     Option,
-    Settings,
+    StudyConfig,
     at_least,
     is_not_negative,
     is_share,
@@ -20,7 +20,7 @@ PUBLISHED_SIGMAS = (0.0, 0.001, 0.01, 0.1, 1.0)
 
 
 @dataclass(frozen=True)
-class AssumptionConfig(Settings):
+class AssumptionConfig(StudyConfig):
     """The settings of the study; the defaults are the full study.
 
     Attributes:

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import cesaro
 from cesaro.reproduce.settings import (
-    ANY,
     POSITIVE,
     POSITIVES,
     RUNS,
     About,
     Option,
-    Rule,
-    Settings,
+    Requirement,
+    StudyConfig,
     at_least,
     is_not_negative,
     is_share,
@@ -38,11 +37,13 @@ WINDOW = 100
 _METHODS = several(f"different names of {', '.join(KNOWN_METHODS)}", KNOWN_METHODS.__contains__, different=True)
 _SHARES = several("different numbers between 0 and 1", is_share, different=True)
 _NOT_NEGATIVE = several("different finite numbers ≥ 0", is_not_negative, different=True)
-_SAMPLES = Rule(f"a positive multiple of {WINDOW} below 2³¹", lambda count: count % WINDOW == 0 and 0 < count < 2**31)
+_SAMPLES = Requirement(
+    f"a positive multiple of {WINDOW} below 2³¹", lambda count: count % WINDOW == 0 and 0 < count < 2**31
+)
 
 
 @dataclass(frozen=True)
-class BoyanConfig(Settings):
+class BoyanConfig(StudyConfig):
     """The settings of the study; the defaults are the full study.
 
     Attributes:
@@ -82,13 +83,13 @@ class BoyanConfig(Settings):
     runs: Annotated[int, at_least(2, most=RUNS), Option("Runs per setting.")] = 30
     samples: Annotated[int, _SAMPLES, Option("Samples per run.")] = 5_000
     radius: Annotated[float, POSITIVE] = 5.0
-    seed: Annotated[int, ANY, Option("Seed of all random numbers.")] = 0
+    seed: Annotated[int, Option("Seed of all random numbers.")] = 0
     start: Annotated[
         str, one_of(*STARTS), Option("Where weights start: zero, or authors (random, as in their code).")
     ] = "zero"
-    misfit: Annotated[
-        bool, ANY, Option("Features that cannot express the values.", flag=True, folder="boyan_misfit")
-    ] = False
+    misfit: Annotated[bool, Option("Features that cannot express the values.", flag=True, folder="boyan_misfit")] = (
+        False
+    )
 
     def check(self) -> None:
         most = 2**32 // self.runs - 1

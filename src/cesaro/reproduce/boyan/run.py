@@ -52,7 +52,7 @@ _ORDER = (
 
 @dataclass(frozen=True)
 class Panel:
-    """What the features can do in a panel, exactly.
+    """The exact fit of the features in a panel.
 
     Attributes:
         value_error: `inf_c ‖Π_X q − q‖_D` over `q = q_π + c`.
@@ -115,7 +115,7 @@ class MethodRuns:
 
 @dataclass(frozen=True)
 class PanelTally:
-    """How a method compares with GradientDICE over all panels; margins are GradientDICE's error minus its own."""
+    """Wins and losses of a method against GradientDICE over all panels; margins are GradientDICE's error minus its own."""
 
     method: str
     wins: int

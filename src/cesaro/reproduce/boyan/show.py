@@ -314,7 +314,7 @@ def _by_step(result: BoyanResult, cell: MethodRuns) -> tuple[Any, Any]:
 
 
 def _panels_of_interest(result: BoyanResult) -> list[tuple[float, float]]:
-    """From nearly on-policy to far off-policy: (½, ½), and the first column's second and third panel."""
+    """Panels from nearly on-policy to far off-policy: (½, ½), and the first column's second and third panel."""
     rows = result.config.rows
     middle = rows[0][len(rows[0]) // 2]
     return list(dict.fromkeys([middle, rows[1][0], rows[2][0]]))

@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from cesaro.reproduce.settings import ANY, RUNS, About, Option, Rule, Settings, at_least
+from cesaro.reproduce.settings import RUNS, About, Option, Requirement, StudyConfig, at_least
 
 METHODS = ("diff-sgq", "diff-gq1", "diff-gq2")
 
-_LENGTH = Rule("a number from 1 to 1000", lambda length: 1 <= length <= 1_000)
+_LENGTH = Requirement("a number from 1 to 1000", lambda length: 1 <= length <= 1_000)
 
 
 @dataclass(frozen=True)
-class CounterexampleConfig(Settings):
+class CounterexampleConfig(StudyConfig):
     """The settings of the study; the defaults are the full study.
 
     Attributes:
@@ -29,12 +29,12 @@ class CounterexampleConfig(Settings):
         {"step_sizes": tuple(2.0**k for k in range(-8, 1, 2)), "runs": 100},
     )
 
-    step_sizes: Annotated[tuple[float, ...], ANY] = tuple(2.0**k for k in range(-10, 1))
-    shown_step_size: Annotated[float, ANY] = 2.0**-6
+    step_sizes: tuple[float, ...] = tuple(2.0**k for k in range(-10, 1))
+    shown_step_size: float = 2.0**-6
     runs: Annotated[int, at_least(2, most=RUNS), Option("Runs per method and step size.")] = 400
     horizon: Annotated[float, _LENGTH] = 20.0
     settling: Annotated[float, _LENGTH] = 100.0
-    seed: Annotated[int, ANY, Option("Seed of all random numbers.")] = 0
+    seed: Annotated[int, Option("Seed of all random numbers.")] = 0
 
     def check(self) -> None:
         steps = self.step_sizes

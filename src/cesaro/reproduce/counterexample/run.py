@@ -276,7 +276,7 @@ def _program(method: str) -> tuple[Callable[..., _Flow], Callable[..., _Flow], C
 
 
 def _norm(parts: Any) -> Any:
-    """Over all but the first axis of all parts, `[runs]`."""
+    """The norm over all but the first axis of all parts, `[runs]`."""
     return jnp.sqrt(sum(jnp.sum(leaf.reshape(len(leaf), -1) ** 2, axis=1) for leaf in jax.tree.leaves(parts)))
 
 

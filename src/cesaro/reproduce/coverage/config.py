@@ -4,7 +4,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, ClassVar
 
-from cesaro.reproduce.settings import ANY, POSITIVE, RUNS, SHARE, WORK, About, Option, Rule, Settings, at_least
+from cesaro.reproduce.settings import (
+    POSITIVE,
+    RUNS,
+    SHARE,
+    WORK,
+    About,
+    Option,
+    Requirement,
+    StudyConfig,
+    at_least,
+)
 
 CONFIDENCE = 0.95
 # The promise: the share of logs covered, in every cell from this many autocorrelation times and logs on.
@@ -14,8 +24,8 @@ PROMISED, PROMISED_LENGTH, PROMISED_LOGS = (0.925, 0.97), 500, 1_000
 PROMISED_LIMIT, PROMISED_TRUTH = 0.92, 0.9
 
 
-def _increasing(most: int = WORK) -> Rule:
-    return Rule(
+def _increasing(most: int = WORK) -> Requirement:
+    return Requirement(
         "increasing integers ≥ 1",
         lambda counts: bool(counts) and counts[0] >= 1 and all(a < b for a, b in pairwise(counts)),
         most,
@@ -23,7 +33,7 @@ def _increasing(most: int = WORK) -> Rule:
 
 
 @dataclass(frozen=True)
-class CoverageConfig(Settings):
+class CoverageConfig(StudyConfig):
     """The settings of the study; the defaults are the full study.
 
     Attributes:
@@ -50,11 +60,11 @@ class CoverageConfig(Settings):
     stay: Annotated[float, SHARE] = 0.85
     ridge: Annotated[float, POSITIVE] = 0.1
     rows: Annotated[tuple[int, ...], _increasing()] = (2_500, 10_000, 100_000)
-    rows_logs: Annotated[tuple[int, ...], ANY] = (20, 20, 3)
-    limits: Annotated[tuple[int, ...], ANY] = (4, 2, 1)
+    rows_logs: tuple[int, ...] = (20, 20, 3)
+    limits: tuple[int, ...] = (4, 2, 1)
     seed: Annotated[
         int,
-        Rule("an integer from 0 to 2³² − 1", lambda seed: 0 <= seed < 2**32),
+        Requirement("an integer from 0 to 2³² − 1", lambda seed: 0 <= seed < 2**32),
         Option("Seed of all random numbers."),
     ] = 0
 

@@ -211,7 +211,7 @@ def rows(config: CoverageConfig, problem: KnownChain) -> tuple[int, ...]:
 
 
 class CoverageCell(NamedTuple):
-    """What was found for one series in logs of one kind.
+    """The coverage of one series in logs of one kind.
 
     Attributes:
         rows: of a log.

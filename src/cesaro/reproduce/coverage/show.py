@@ -127,7 +127,7 @@ def print_tables(result: CoverageResult, console: "Console") -> None:
 
 
 def _print_systems(found: systems.SystemsResult, console: "Console") -> None:
-    """Over judged systems, by rows and method, then over those that the default was chosen on."""
+    """Tables by rows and method, over judged systems and over those that the default was chosen on."""
     for is_judged in (True, False):
         kind = "judged systems" if is_judged else "systems of the choice"
         table = study.plain_table(f"States with numbers, {kind}: coverage in %, the rest in gaps")

@@ -53,7 +53,7 @@ class ContinuousSystem(Protocol):
 
     @property
     def logged(self) -> float:
-        """What the behavior earns."""
+        """The behavior's rate."""
         ...
 
     @property
@@ -111,7 +111,7 @@ class LinearGaussian:
         return partial(_normal, self.gains[1], self.noise[1])
 
     def covariance(self, gains: Array) -> Array:
-        """Of the stationary law."""
+        """The covariance of the stationary law."""
         around = np.outer(self.push, self.push) * self.noise[1] ** 2 + self.noise[0] ** 2 * np.eye(len(self.push))
         return np.asarray(solve_discrete_lyapunov(self.system + np.outer(self.push, gains), around))
 
@@ -178,13 +178,13 @@ class FiniteActions:
         return policies.Finite([0, 1, 2], lambda seen: self.chances(np.asarray(seen)[:, 0], 1))
 
     def chances(self, x: Array, which: int) -> Array:
-        """Of the actions, `[n, 3]`, by the behavior (0) or the target (1)."""
+        """Probabilities of the actions, `[n, 3]`, under the behavior (0) or the target (1)."""
         towards = self.slopes[which] * (x - self.places[which])
         weights = np.exp(np.stack([towards, np.full_like(x, 0.3 * which), -towards], axis=1).clip(-50, 50))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def _rate(self, which: int) -> float:
-        """By the stationary density on a grid."""
+        """The rate by the stationary density on a grid."""
         x = np.linspace(-_FAR, _FAR, _PLACES)
         means = 0.9 * x[:, None] + self.push * (np.arange(3) - 1)
         chain = np.exp(-((x[None, None] - means[:, :, None]) ** 2) / (2 * 0.2**2))
@@ -374,14 +374,14 @@ def long_log(system: ContinuousSystem, rng: np.random.Generator) -> Transitions:
 
 
 def limit(fitted: DiffLSTD, long: Transitions, policy: Any) -> tuple[float, float]:
-    """What the same features give on a very long log, and the standard error of that."""
+    """The rate that the same features give on a very long log, and its standard error."""
     dual = fitted.prepared_.dual
     found = DiffLSTD(fitted.prepared_.map, "same" if dual is None else dual, quiet=True).fit(long, policy)
     return found.reward_rate_, found.standard_error_
 
 
 class SystemCell(NamedTuple):
-    """What a method gave on a system with logs of some size; shares are of all logs, and a refusal covers nothing.
+    """The answers of a method on a system with logs of some size; shares are of all logs, and a refusal covers nothing.
 
     Attributes:
         bias, deviation: of the estimates, in gaps between target and log; towards the log is positive.
@@ -416,7 +416,7 @@ class SystemCell(NamedTuple):
 
 @dataclass(frozen=True)
 class SystemsResult:
-    """Of every system and size, the arrays of its pieces one after the other."""
+    """The arrays of all pieces of every system and size, one after the other."""
 
     config: CoverageConfig
     found: dict[tuple[str, int], Arrays]

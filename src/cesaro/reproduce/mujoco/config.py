@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from cesaro.reproduce.settings import ANY, POSITIVES, RUNS, About, Option, Rule, Settings, at_least, several
+from cesaro.reproduce.settings import POSITIVES, RUNS, About, Option, Requirement, StudyConfig, at_least, several
 
 if TYPE_CHECKING:
     from cesaro.learning.settings import Setting
@@ -18,13 +18,13 @@ BATCH_SIZE = 100
 # Minibatches between records, that the rate is averaged over, and between copies of the target network.
 RECORD, WINDOW, COPIED = 10, 100, 100
 
-_MINIBATCHES = Rule(
+_MINIBATCHES = Requirement(
     f"a positive multiple of {WINDOW}, below ten million", lambda count: count % WINDOW == 0 and 0 < count < 10**7
 )
 
 
 @dataclass(frozen=True)
-class MujocoConfig(Settings):
+class MujocoConfig(StudyConfig):
     """The settings of the study; the defaults are the full study.
 
     Attributes:
@@ -71,9 +71,9 @@ class MujocoConfig(Settings):
     lams: Annotated[tuple[float, ...], POSITIVES] = (0.1, 1.0, 10.0)
     runs: Annotated[int, at_least(2, most=RUNS), Option("Runs per setting.")] = 30
     minibatches: Annotated[int, _MINIBATCHES] = 1_000
-    seed: Annotated[int, ANY, Option("Seed of all random numbers.")] = 0
+    seed: Annotated[int, Option("Seed of all random numbers.")] = 0
     actors: Annotated[
-        str, ANY, Option("Folder with a target ENV.safetensors per environment.", "", "those of cesaro", is_path=True)
+        str, Option("Folder with a target ENV.safetensors per environment.", "", "those of cesaro", is_path=True)
     ] = ""
 
     def check(self) -> None:

@@ -95,17 +95,17 @@ class MethodOnLog:
 
     @property
     def diverged(self) -> NDArray[np.int64]:
-        """How many runs diverged, `[settings]`."""
+        """Numbers of runs that diverged, `[settings]`."""
         return np.asarray((self.diverged_at >= 0).sum(axis=1))
 
     @property
     def mean(self) -> FloatArray:
-        """Of the final errors over runs, `[settings]`."""
+        """Means of the final errors over runs, `[settings]`."""
         return np.asarray(self.errors.mean(axis=1))
 
     @property
     def std(self) -> FloatArray:
-        """Of the final errors over runs, `[settings]`; infinite where a run diverged."""
+        """Standard deviations of the final errors over runs, `[settings]`; infinite where a run diverged."""
         runs = np.where(np.isinf(self.errors), 0.0, self.errors).std(axis=1)
         return np.where(np.isinf(self.mean), np.inf, runs)
 
@@ -202,7 +202,7 @@ class MujocoResult:
         return float(difference.mean()), float(difference.std(ddof=1) / math.sqrt(len(difference)))
 
     def claim(self, place: Place) -> Claim:
-        """How Diff-GQ1 compares in a place. A method of which every setting diverged loses to any other."""
+        """The comparison of Diff-GQ1 in a place. A method of which every setting diverged loses to any other."""
         own = self.cells[place, CLAIMED]
         others = [method for method in METHODS if method != CLAIMED]
         rival = min(others, key=lambda method: self.cells[place, method].error)
@@ -230,7 +230,7 @@ class MujocoResult:
         return all(claim.is_best for claim in self.claims.values())
 
     def behavior_error(self, place: Place) -> float:
-        """What taking the mean logged reward for the target's rate errs by."""
+        """The error of the mean logged reward as an estimate of the target's rate."""
         return abs(self.behaviors[place].value - self.truths[place[0]].value)
 
     def lowest(self, place: Place) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, ClassVar
 
-from cesaro.reproduce.settings import ANY, RUNS, SHARE, SIDES, About, Option, Rule, Settings, at_least
+from cesaro.reproduce.settings import RUNS, SHARE, SIDES, About, Option, Requirement, StudyConfig, at_least
 
 METHODS = ("diff-gq1", "diff-gq2")
 
@@ -16,11 +16,11 @@ def _are_horizons(horizons: tuple[int, ...]) -> bool:
     return right and all(a < b and b % first == 0 for a, b in pairwise(horizons))
 
 
-_HORIZONS = Rule("at least three increasing multiples of the first, which must be even", _are_horizons)
+_HORIZONS = Requirement("at least three increasing multiples of the first, which must be even", _are_horizons)
 
 
 @dataclass(frozen=True)
-class RatesConfig(Settings):
+class RatesConfig(StudyConfig):
     """The settings of the study; the defaults are the full study.
 
     Attributes:
@@ -49,16 +49,16 @@ class RatesConfig(Settings):
     states: Annotated[int, at_least(1, most=SIDES)] = 7
     actions: Annotated[int, at_least(1, most=SIDES)] = 3
     features: Annotated[int, at_least(1, most=SIDES)] = 3
-    concentration: Annotated[float, Rule("a number > 0", lambda value: value > 0)] = 0.1
-    off_policy: Annotated[float, Rule("a number from 0 to 1", lambda share: 0 <= share <= 1)] = 0.2
+    concentration: Annotated[float, Requirement("a number > 0", lambda value: value > 0)] = 0.1
+    off_policy: Annotated[float, Requirement("a number from 0 to 1", lambda share: 0 <= share <= 1)] = 0.2
     xi: Annotated[float, SHARE] = 0.99
     horizons: Annotated[tuple[int, ...], _HORIZONS] = tuple(2**k for k in range(8, 18))
     runs: Annotated[int, at_least(2, most=RUNS), Option("Runs per problem, method and number of samples.")] = 40
     step_share: Annotated[float, SHARE] = 0.5
-    radius_factor: Annotated[float, Rule("a finite number > 1", lambda factor: 1 < factor < math.inf)] = 3.0
-    rate_step_size: Annotated[float, Rule("a number > 0 and at most 1", lambda step: 0 < step <= 1)] = 0.1
+    radius_factor: Annotated[float, Requirement("a finite number > 1", lambda factor: 1 < factor < math.inf)] = 3.0
+    rate_step_size: Annotated[float, Requirement("a number > 0 and at most 1", lambda step: 0 < step <= 1)] = 0.1
     resamples: Annotated[int, at_least(100, most=RUNS)] = 1_000
-    seed: Annotated[int, ANY, Option("Seed of all random numbers.")] = 0
+    seed: Annotated[int, Option("Seed of all random numbers.")] = 0
 
     def check(self) -> None:
         last = 2**32 // (self.problems * self.runs) - 1

@@ -69,7 +69,7 @@ class ChosenProblem:
 
 @dataclass(frozen=True)
 class Slope:
-    """Of log error against log samples, mean over problems, with a 95 % bootstrap interval over problems and runs.
+    """A slope of log error against log samples, mean over problems, with a 95 % bootstrap interval over problems and runs.
 
     Attributes:
         by_problem: the slope of every problem, `[problems]`.
@@ -117,7 +117,7 @@ class RatesResult:
         return typical(self.means(method, quantity))
 
     def root_mean_square(self, method: str, quantity: str) -> Array:
-        """Over runs and problems, `[horizons]`."""
+        """The root mean square error over runs and problems, `[horizons]`."""
         return np.asarray(np.sqrt(self.means(method, quantity).mean(axis=0)))
 
     @property
@@ -133,12 +133,12 @@ class RatesResult:
 
     @cached_property
     def slopes(self) -> dict[tuple[str, str], Slope]:
-        """Over all horizons, by series."""
+        """Slopes over all horizons, by series."""
         return self._slopes(0)
 
     @cached_property
     def late_slopes(self) -> dict[tuple[str, str], Slope]:
-        """Over the longer half of the horizons, by series."""
+        """Slopes over the longer half of the horizons, by series."""
         return self._slopes(min(len(self.config.horizons) // 2, len(self.config.horizons) - 2))
 
     def _slopes(self, first: int) -> dict[tuple[str, str], Slope]:
@@ -151,7 +151,7 @@ class RatesResult:
 
     @cached_property
     def quantile_slopes(self) -> dict[tuple[str, float], Slope]:
-        """Of the quantiles of what the lemmas bound, over all horizons, by method and `δ`."""
+        """Slopes of the quantiles of what the lemmas bound, over all horizons, by method and `δ`."""
         horizons = np.log(np.array(self.config.horizons, dtype=float))
         return {
             (method, delta): slope(
@@ -338,7 +338,7 @@ def _name(chosen: ChosenProblem, method: str) -> str:
 
 
 def _piece(config: RatesConfig, chosen: ChosenProblem, method: str) -> Arrays:
-    """What the runs of each horizon end with."""
+    """Weights and rates that the runs of each horizon end with."""
     found = learn(config, chosen, method)
     at = np.array(config.horizons) // config.horizons[0] - 1
     horizon = np.arange(len(at))

@@ -132,7 +132,7 @@ def verdict(result: RatesResult) -> list[str]:
 
 
 def _probable(result: RatesResult) -> str:
-    """What holds with probability 1 - delta."""
+    """A sentence on what holds with probability 1 - delta."""
     (method, delta), worst = max(result.quantile_slopes.items(), key=lambda entry: entry[1].high)
     needed = {key: typical(result.constants(*key)) for key in result.quantile_slopes}
     falls = all(found[-1] < found[0] for found in needed.values())

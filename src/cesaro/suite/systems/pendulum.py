@@ -70,7 +70,7 @@ class Pendulums(NamedTuple):
         return np.stack([np.cos(self.angle), np.sin(self.angle), self.speed], axis=-1)
 
     def step(self, torque: Array) -> tuple["Pendulums", Array]:
-        """What Pendulum-v1's step does to each: the next states and the rewards, `[n]`."""
+        """The next states and the rewards, `[n]`, that Pendulum-v1's step gives for each."""
         torque = np.clip(torque, -MAX_TORQUE, MAX_TORQUE)
         angle = (self.angle + np.pi) % (2 * np.pi) - np.pi
         reward = -(angle**2 + 0.1 * self.speed**2 + 0.001 * torque**2)

@@ -10,6 +10,7 @@ from cesaro.reproduce.mujoco.config import MujocoConfig
 from cesaro.reproduce.settings import (
     POSITIVE,
     RUNS,
+    SEED,
     SIDES,
     About,
     Option,
@@ -122,7 +123,7 @@ class PracticeConfig(StudyConfig):
     seed: Annotated[
         int,
         Requirement("an integer from 0 to 2²⁰ − 1", lambda seed: 0 <= seed < 2**20),
-        Option("Seed of all random numbers."),
+        SEED,
     ] = 0
     actors: Annotated[
         str, Option("Folder with a target ENV.safetensors per environment.", "", "those of cesaro", is_path=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, ClassVar, NamedTuple
 
-from cesaro.reproduce.settings import RUNS, SIDES, About, Option, Requirement, StudyConfig, at_least, several
+from cesaro.reproduce.settings import RUNS, SEED, SIDES, About, Option, Requirement, StudyConfig, at_least, several
 from research.stall.networks import METHODS, RECORDS
 from research.stall.problem import Problem
 
@@ -79,7 +79,7 @@ class StallConfig(StudyConfig):
     seed: Annotated[
         int,
         Requirement("an integer from 0 to 999,999", lambda seed: 0 <= seed < 10**6),
-        Option("Seed of all random numbers."),
+        SEED,
     ] = 0
 
 

@@ -93,6 +93,9 @@ class Option:
     metavar: str = ""
 
 
+SEED = Option("Seed of all random numbers.")
+
+
 @dataclass(frozen=True)
 class About:
     """A study as the command line knows it, beside its settings.

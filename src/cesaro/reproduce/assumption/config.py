@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from cesaro.reproduce.settings import (
+    SEED,
     SIDES,
     About,
     Option,
@@ -38,7 +39,7 @@ class AssumptionConfig(StudyConfig):
     sigmas: Annotated[tuple[float, ...], several("finite numbers ≥ 0", is_not_negative)] = PUBLISHED_SIGMAS
     xis: Annotated[tuple[float, ...], several("numbers between 0 and 1", is_share)] = (0.9, 0.99)
     trials: Annotated[int, at_least(1), Option("Random chains per table row.")] = 10_000
-    seed: Annotated[int, at_least(0), Option("Seed of all random numbers.")] = 0
+    seed: Annotated[int, at_least(0), SEED] = 0
     simplex: Annotated[
         str,
         one_of("stick-breaking", "uniform"),

@@ -9,6 +9,7 @@ from cesaro.reproduce.settings import (
     POSITIVE,
     POSITIVES,
     RUNS,
+    SEED,
     About,
     Option,
     Requirement,
@@ -83,7 +84,7 @@ class BoyanConfig(StudyConfig):
     runs: Annotated[int, at_least(2, most=RUNS), Option("Runs per setting.")] = 30
     samples: Annotated[int, _SAMPLES, Option("Samples per run.")] = 5_000
     radius: Annotated[float, POSITIVE] = 5.0
-    seed: Annotated[int, Option("Seed of all random numbers.")] = 0
+    seed: Annotated[int, SEED] = 0
     start: Annotated[
         str, one_of(*STARTS), Option("Where weights start: zero, or authors (random, as in their code).")
     ] = "zero"

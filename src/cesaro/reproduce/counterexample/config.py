@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from cesaro.reproduce.settings import RUNS, About, Option, Requirement, StudyConfig, at_least
+from cesaro.reproduce.settings import RUNS, SEED, About, Option, Requirement, StudyConfig, at_least
 
 METHODS = ("diff-sgq", "diff-gq1", "diff-gq2")
 
@@ -34,7 +34,7 @@ class CounterexampleConfig(StudyConfig):
     runs: Annotated[int, at_least(2, most=RUNS), Option("Runs per method and step size.")] = 400
     horizon: Annotated[float, _LENGTH] = 20.0
     settling: Annotated[float, _LENGTH] = 100.0
-    seed: Annotated[int, Option("Seed of all random numbers.")] = 0
+    seed: Annotated[int, SEED] = 0
 
     def check(self) -> None:
         steps = self.step_sizes

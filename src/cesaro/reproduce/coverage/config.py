@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from cesaro.reproduce.settings import (
     POSITIVE,
     RUNS,
+    SEED,
     SHARE,
     WORK,
     About,
@@ -65,7 +66,7 @@ class CoverageConfig(StudyConfig):
     seed: Annotated[
         int,
         Requirement("an integer from 0 to 2³² − 1", lambda seed: 0 <= seed < 2**32),
-        Option("Seed of all random numbers."),
+        SEED,
     ] = 0
 
     def check(self) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from cesaro.reproduce.settings import POSITIVES, RUNS, About, Option, Requirement, StudyConfig, at_least, several
+from cesaro.reproduce.settings import POSITIVES, RUNS, SEED, About, Option, Requirement, StudyConfig, at_least, several
 
 if TYPE_CHECKING:
     from cesaro.learning.settings import Setting
@@ -71,7 +71,7 @@ class MujocoConfig(StudyConfig):
     lams: Annotated[tuple[float, ...], POSITIVES] = (0.1, 1.0, 10.0)
     runs: Annotated[int, at_least(2, most=RUNS), Option("Runs per setting.")] = 30
     minibatches: Annotated[int, _MINIBATCHES] = 1_000
-    seed: Annotated[int, Option("Seed of all random numbers.")] = 0
+    seed: Annotated[int, SEED] = 0
     actors: Annotated[
         str, Option("Folder with a target ENV.safetensors per environment.", "", "those of cesaro", is_path=True)
     ] = ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, ClassVar
 
-from cesaro.reproduce.settings import RUNS, SHARE, SIDES, About, Option, Requirement, StudyConfig, at_least
+from cesaro.reproduce.settings import RUNS, SEED, SHARE, SIDES, About, Option, Requirement, StudyConfig, at_least
 
 METHODS = ("diff-gq1", "diff-gq2")
 
@@ -58,7 +58,7 @@ class RatesConfig(StudyConfig):
     radius_factor: Annotated[float, Requirement("a finite number > 1", lambda factor: 1 < factor < math.inf)] = 3.0
     rate_step_size: Annotated[float, Requirement("a number > 0 and at most 1", lambda step: 0 < step <= 1)] = 0.1
     resamples: Annotated[int, at_least(100, most=RUNS)] = 1_000
-    seed: Annotated[int, Option("Seed of all random numbers.")] = 0
+    seed: Annotated[int, SEED] = 0
 
     def check(self) -> None:
         last = 2**32 // (self.problems * self.runs) - 1

@@ -15,7 +15,8 @@ from cesaro.errors import InputError
 from cesaro.reproduce.boyan import Config, learn, show
 from cesaro.reproduce.boyan import run as boyan_run
 from cesaro.reproduce.boyan.config import BASELINE, EXTRA_METHODS, PAPER_METHODS, STARTS, misfit_features
-from cesaro.reproduce.boyan.run import LABELS, BoyanResult, MethodRuns, Panel
+from cesaro.reproduce.boyan.run import BoyanResult, MethodRuns, Panel
+from cesaro.reproduce.looks import LABELS
 from cesaro.reproduce.study import run
 
 pytestmark = pytest.mark.slow  # sweeps that take seconds to compile

@@ -185,6 +185,16 @@ class StudyConfig:
             elif isinstance(entry, float) and math.isfinite(entry):
                 self.require(name, abs(entry) < LARGEST, f"below {LARGEST:g} in size", entry)
 
+    def check_streams(self, seed: int, runs: int) -> None:
+        """Refuse a seed with which some stream of samples, `runs` of them for a seed, would have a number beyond 32 bits."""
+        last = 2**32 // runs - 1
+        self.require("seed", 0 <= seed <= last, f"an integer from 0 to {last}")
+
+    def lacks(self, *names: str) -> bool:
+        """Whether this is less than the full study: a list without some of its entries, or a smaller number."""
+        pairs = [(getattr(self, name), getattr(type(self), name)) for name in names]
+        return any(bool({*full} - {*own}) if isinstance(own, tuple) else own < full for own, full in pairs)
+
     @property
     def command(self) -> str:
         """A command that gives these settings; where no options do, the manifest itself does."""
@@ -213,6 +223,11 @@ def specs(settings: type[StudyConfig]) -> tuple[Spec, ...]:
         option = next((entry for entry in beside if isinstance(entry, Option)), Option(""))
         found.append(Spec(one.name, get_args(kind)[0] if is_list else kind, is_list, one.default, rule, option))
     return tuple(found)
+
+
+def minibatches(method: str) -> int:
+    """Independent minibatches of one update."""
+    return 2 if method.removeprefix("projected-") == "diff-gq2" else 1
 
 
 def options_of(settings: type[StudyConfig]) -> list[Spec]:

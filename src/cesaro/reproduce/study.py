@@ -5,7 +5,7 @@ import json
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from cesaro import checks, documents
+from cesaro.checks import Array
 from cesaro.engines import in_use, map_completed
 from cesaro.engines.processes import in_processes
 from cesaro.errors import InputError
@@ -198,6 +199,12 @@ def _called(job: Callable[[], Arrays]) -> Arrays:
     return job()
 
 
+def paired(one: Array, other: Array) -> tuple[float, float]:
+    """The mean over runs of a difference, and its standard error."""
+    difference = one - other
+    return float(difference.mean()), float(difference.std(ddof=1) / math.sqrt(len(difference)))
+
+
 # Files.
 
 
@@ -243,17 +250,27 @@ def _shown(value: Any) -> Any:
     return f"{value:.6g}" if math.isfinite(value) else None
 
 
+def write_rows(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
+    """A table of rows with the same names."""
+    write_csv(file, rows[0], (row.values() for row in rows))
+
+
 def picture(plot: Callable[..., "Figure"], *arguments: Any) -> Callable[[Path], None]:
     """The writer of a figure, which is drawn when it is written."""
     return lambda file: plot(*arguments).savefig(file, dpi=150, metadata={"Software": None})
 
 
-def plain_table(title: str) -> "Table":
-    """A table for the terminal that stays readable when piped."""
+def plain_table(title: str, *left: str, right: Iterable[str] = ()) -> "Table":
+    """A table for the terminal that stays readable when piped, with columns of words and then of numbers."""
     from rich import box
     from rich.table import Table
 
-    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for name in left:
+        table.add_column(name, no_wrap=True)
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
 
 
 # Repetition.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cesaro.reproduce import study
+from cesaro.reproduce import looks, study
 from cesaro.reproduce.assumption.config import AssumptionConfig
 from cesaro.reproduce.assumption.run import PROMISED_MAX, PROMISED_RMS, AssumptionResult, TableEntry
 
@@ -32,8 +32,7 @@ def print_tables(result: AssumptionResult, console: "Console") -> None:
     for xi in config.xis:
         title = f"Share of trials with F positive semidefinite, xi = {xi:g}: ours (paper)"
         # Fits in 80 columns; where there are fewer, numbers go to a second line rather than lose digits.
-        table = study.plain_table(title)
-        table.add_column("n", justify="right", no_wrap=True)
+        table = study.plain_table(title, right=["n"])
         for sigma in config.sigmas:
             table.add_column(f"sigma {sigma:g}", justify="right", overflow="fold")
         for size in config.sizes:
@@ -60,13 +59,8 @@ def verdict(result: AssumptionResult) -> list[str]:
 
 def plot(result: AssumptionResult) -> "Figure":
     """A heat map per ξ: a row per size, a column per σ, ours above the published value in every cell."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     config = result.config
-    figure = Figure(figsize=(0.9 + 0.95 * len(config.sigmas) * len(config.xis), 1.7 + 0.75 * len(config.sizes)))
-    FigureCanvasAgg(figure)
-    figure.set_layout_engine("constrained")
+    figure = looks.blank(0.9 + 0.95 * len(config.sigmas) * len(config.xis), 1.7 + 0.75 * len(config.sizes))
     panels = figure.subplots(1, len(config.xis), squeeze=False, sharey=True)[0]
     shares = np.array([cell.probability for cell in result.cells])
     shares = shares.reshape(len(config.xis), len(config.sizes), len(config.sigmas))

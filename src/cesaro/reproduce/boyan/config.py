@@ -17,6 +17,7 @@ from cesaro.reproduce.settings import (
     at_least,
     is_not_negative,
     is_share,
+    minibatches,
     one_of,
     several,
 )
@@ -93,8 +94,7 @@ class BoyanConfig(StudyConfig):
     )
 
     def check(self) -> None:
-        most = 2**32 // self.runs - 1
-        self.require("seed", 0 <= self.seed <= most, f"an integer from 0 to {most}")
+        self.check_streams(self.seed, self.runs)
 
     @property
     def rows(self) -> tuple[tuple[tuple[float, float], ...], ...]:
@@ -136,7 +136,3 @@ def misfit_features() -> "Array":
     features = cesaro.problems.boyan_chain().features.copy()
     features[7:, :, 4] = 0.0
     return features
-
-
-def minibatches(method: str) -> int:
-    return 2 if method.removeprefix(PROJECTED) == "diff-gq2" else 1

@@ -21,20 +21,10 @@ from cesaro.reproduce.boyan.config import (
     STARTS,
     WINDOW,
     BoyanConfig,
-    minibatches,
 )
-from cesaro.reproduce.study import Jobs, Study
+from cesaro.reproduce.settings import minibatches
+from cesaro.reproduce.study import Jobs, Study, paired
 
-LABELS = {
-    "diff-sgq": "Diff-SGQ",
-    "diff-gq1": "Diff-GQ1",
-    "diff-gq2": "Diff-GQ2",
-    BASELINE: "GradientDICE",
-    "diff-gq3": "Diff-GQ3",
-    "diff-gq4": "Diff-GQ4",
-    "projected-diff-gq1": "Proj. Diff-GQ1",
-    "projected-diff-gq2": "Proj. Diff-GQ2",
-}
 # A margin counts as clear from this many standard errors on.
 CLEAR = 2.0
 # The order of work: most expensive first, so that no long piece is left to the end, and next to each other what shares least.
@@ -138,8 +128,7 @@ class BoyanResult:
         own, other = self.cells[panel, method], self.cells.get((panel, BASELINE))
         if method == BASELINE or other is None or own.best is None or other.best is None:
             return None
-        difference = other.final - own.final
-        return float(difference.mean()), float(difference.std(ddof=1) / math.sqrt(len(difference)))
+        return paired(other.final, own.final)
 
     @property
     def tallies(self) -> list[PanelTally]:

@@ -43,13 +43,8 @@ class CounterexampleConfig(StudyConfig):
         right = bool(steps) and len(set(steps)) == len(steps) and all(1e-5 <= step <= most for step in steps)
         self.require("step_sizes", right, f"different numbers from 0.00001 to {most:g}")
         self.require("shown_step_size", self.shown_step_size in steps, f"one of the step sizes {steps}")
-        last = 2**32 // self.runs - 1
-        self.require("seed", 0 <= self.seed <= last, f"an integer from 0 to {last}")
+        self.check_streams(self.seed, self.runs)
 
     def length(self, method: str) -> float:
         """The length of a method's runs, in units of 1/α samples."""
         return self.horizon if method == "diff-sgq" else self.settling
-
-
-def minibatches(method: str) -> int:
-    return 2 if method == "diff-gq2" else 1

@@ -19,7 +19,8 @@ from cesaro.files import Arrays
 from cesaro.learning.source import SampleSource, draw, gather, source
 from cesaro.linear import LinearProblem
 from cesaro.linear.stability import Stability
-from cesaro.reproduce.counterexample.config import METHODS, CounterexampleConfig, minibatches
+from cesaro.reproduce.counterexample.config import METHODS, CounterexampleConfig
+from cesaro.reproduce.settings import minibatches
 from cesaro.reproduce.study import Jobs, Study
 
 # Where r̂ and every weight start; dual variables start at 0.

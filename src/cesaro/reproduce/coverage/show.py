@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cesaro.reproduce import study
+from cesaro.reproduce import looks, study
 from cesaro.reproduce.coverage import systems
 from cesaro.reproduce.coverage.config import (
     CONFIDENCE,
@@ -17,6 +17,7 @@ from cesaro.reproduce.coverage.config import (
     PROMISED_TRUTH,
 )
 from cesaro.reproduce.coverage.run import CHAINS, CONTRAST, RULES, SERIES, CoverageCell, CoverageResult, rows
+from cesaro.reproduce.looks import BLUE, GREEN, RED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,8 +46,6 @@ METHOD_LABELS = {
     "doubled": "doubled dual",
     "polynomial": "polynomial:2",
 }
-# Okabe and Ito's colors, which color-blind readers can tell apart; markers tell them apart in print.
-_BLUE, _RED, _GREEN = "#0072B2", "#D55E00", "#009E73"
 # Open marks of the shorter logs.
 _SHORTER = ("D", "o", "s", "v")
 
@@ -106,19 +105,16 @@ def print_tables(result: CoverageResult, console: "Console") -> None:
     """Coverage of the longest logs by rule, then the range for every length."""
     config, last = result.config, result.config.lengths[-1]
     kinds = [(chain, trajectories) for chain in CHAINS for trajectories in config.trajectories]
+    heads = [f"{chain}\n{_trajectories(trajectories)}" for chain, trajectories in kinds]
     for rule in RULES:
-        table = study.plain_table(f"Coverage in %, nominal 95, {last} autocorrelation times: {RULE_LABELS[rule]}")
-        table.add_column("interval for", no_wrap=True)
-        for chain, trajectories in kinds:
-            table.add_column(f"{chain}\n{_trajectories(trajectories)}", justify="right", no_wrap=True)
+        title = f"Coverage in %, nominal 95, {last} autocorrelation times: {RULE_LABELS[rule]}"
+        table = study.plain_table(title, "interval for", right=heads)
         found = {cell[:2] + cell[4:6]: cell.coverage[rule] for cell in result.promised}
         for key, label in LABELS.items():
             table.add_row(label, *(f"{100 * found[(*kind, *key)]:.1f}" for kind in kinds))
         console.print(table, "", markup=False)
-    table = study.plain_table("Lowest and highest coverage in %, default rule, by autocorrelation times")
-    table.add_column("length", justify="right", no_wrap=True)
-    for chain, trajectories in kinds:
-        table.add_column(f"{chain}\n{_trajectories(trajectories)}", justify="right", no_wrap=True)
+    title = "Lowest and highest coverage in %, default rule, by autocorrelation times"
+    table = study.plain_table(title, right=["length", *heads])
     for length in config.lengths:
         by_kind = ([cell for cell in result.cells_at(length) if cell[:2] == kind] for kind in kinds)
         table.add_row(str(length), *(_span(cells, "default") for cells in by_kind))
@@ -130,8 +126,7 @@ def _print_systems(found: systems.SystemsResult, console: "Console") -> None:
     """Tables by rows and method, over judged systems and over those that the default was chosen on."""
     for is_judged in (True, False):
         kind = "judged systems" if is_judged else "systems of the choice"
-        table = study.plain_table(f"States with numbers, {kind}: coverage in %, the rest in gaps")
-        table.add_column("rows", justify="right", no_wrap=True)
+        table = study.plain_table(f"States with numbers, {kind}: coverage in %, the rest in gaps", right=["rows"])
         table.add_column("method", no_wrap=True)
         for name in ("limit", "truth", "fits", "bias", "half", "score", "ok", "ok, misses"):
             table.add_column(name, justify="right", no_wrap=True)
@@ -220,13 +215,8 @@ def _words(cell: CoverageCell) -> str:
 
 def plot(result: CoverageResult) -> "Figure":
     """Coverage of every interval: a panel per chain and number of trajectories, a line per series."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     trajectories = result.config.trajectories
-    figure = Figure(figsize=(13, 7.6))
-    FigureCanvasAgg(figure)
-    figure.set_layout_engine("constrained")
+    figure = looks.blank(13, 7.6)
     panels = figure.subplots(len(CHAINS), len(trajectories), sharex=True, sharey=True, squeeze=False)
     for chain, row in zip(CHAINS, panels):
         for count, panel in zip(trajectories, row):
@@ -258,42 +248,35 @@ def _draw(panel: Any, result: CoverageResult, chain: str, trajectories: int) -> 
             heights,
             s=34 if is_last else 16,
             linewidths=0.8,
-            facecolors=_BLUE if is_last else "white",
-            edgecolors=_BLUE,
+            facecolors=BLUE if is_last else "white",
+            edgecolors=BLUE,
             marker="o" if is_last else _SHORTER[i % len(_SHORTER)],
             zorder=4 + i,
             label=f"default rule, {length} times",
         )
         if is_last:
-            for rule, color, marker in (("batches", _GREEN, "^"), ("independent", _RED, "x")):
+            for rule, color, marker in (("batches", GREEN, "^"), ("independent", RED, "x")):
                 shares = [100 * cell.coverage[rule] for cell in cells]
                 label = {"batches": "20 batch means", "independent": "independent rows"}[rule] + f", {length} times"
                 panel.scatter(shares, heights, color=color, marker=marker, s=26, zorder=3, label=label)
     longest = rows(config, result.problems[chain])[-1]
     kind = "one trajectory" if trajectories == 1 else f"{trajectories} trajectories"
     panel.set_title(f"{chain} chain, {kind} ({longest:,} rows)", fontsize=11)
-    panel.spines[["top", "right"]].set_visible(False)
-    panel.grid(axis="y", color="0.92", linewidth=0.6)
-    panel.set_axisbelow(True)
+    looks.tidy(panel, axis="y", color="0.92")
 
 
 def plot_systems(found: systems.SystemsResult) -> "Figure":
     """Coverage of the truth and interval scores: a panel each, a line per system, judged ones above."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13, 6.4))
-    FigureCanvasAgg(figure)
-    figure.set_layout_engine("constrained")
+    figure = looks.blank(13, 6.4)
     rows = found.config.rows
     panels = figure.subplots(2, len(rows), sharey=True, sharex="row", squeeze=False)
     names = [*systems.JUDGED, *(s.name for s in systems.SYSTEMS if s.name not in systems.JUDGED)]
-    looks = dict(zip(systems.METHODS, ((_BLUE, "o"), (_RED, "x"), (_GREEN, "^"))))
+    styles = dict(zip(systems.METHODS, ((BLUE, "o"), (RED, "x"), (GREEN, "^"))))
     for column, count in enumerate(rows):
         for (title, key, scale), panel in zip(
             (("truth covered, %", "covers", 100), ("interval score", "score", 1)), panels[:, column]
         ):
-            for method, (color, marker) in looks.items():
+            for method, (color, marker) in styles.items():
                 cells = {cell.system: cell for cell in found.cells if (cell.rows, cell.method) == (count, method)}
                 values = [scale * getattr(cells[name], key) for name in names]
                 panel.scatter(

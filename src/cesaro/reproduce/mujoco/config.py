@@ -77,8 +77,7 @@ class MujocoConfig(StudyConfig):
     ] = ""
 
     def check(self) -> None:
-        most = 2**32 // self.runs - 1
-        self.require("seed", 0 <= self.seed <= most, f"an integer from 0 to {most}")
+        self.check_streams(self.seed, self.runs)
 
     @property
     def places(self) -> tuple[Place, ...]:

@@ -44,9 +44,8 @@ from cesaro.reproduce.mujoco.config import (
     Place,
 )
 from cesaro.reproduce.mujoco.data import Stored, log_of, truth_of
-from cesaro.reproduce.study import Jobs, Study
+from cesaro.reproduce.study import Jobs, Study, paired
 
-LABELS = {"diff-sgq": "Diff-SGQ", CLAIMED: "Diff-GQ1", "diff-gq2": "Diff-GQ2", BASELINE: "GradientDICE"}
 # A margin counts as clear from this many standard errors on.
 CLEAR = 2.0
 _NETWORK = MLP()
@@ -198,8 +197,7 @@ class MujocoResult:
         own, other = self.cells[place, CLAIMED], self.cells[place, method]
         if own.best is None or other.best is None:
             return None
-        difference = other.final - own.final
-        return float(difference.mean()), float(difference.std(ddof=1) / math.sqrt(len(difference)))
+        return paired(other.final, own.final)
 
     def claim(self, place: Place) -> Claim:
         """The comparison of Diff-GQ1 in a place. A method of which every setting diverged loses to any other."""

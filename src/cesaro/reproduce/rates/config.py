@@ -61,5 +61,4 @@ class RatesConfig(StudyConfig):
     seed: Annotated[int, SEED] = 0
 
     def check(self) -> None:
-        last = 2**32 // (self.problems * self.runs) - 1
-        self.require("seed", 0 <= self.seed <= last, f"an integer from 0 to {last}")
+        self.check_streams(self.seed, self.problems * self.runs)

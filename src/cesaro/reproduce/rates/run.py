@@ -15,6 +15,7 @@ from cesaro.files import Arrays
 from cesaro.learning import Sweep, sweep
 from cesaro.linear import LinearProblem
 from cesaro.reproduce.rates.config import METHODS, RatesConfig
+from cesaro.reproduce.settings import minibatches
 from cesaro.reproduce.study import Jobs, Study
 
 # Candidates for a seed of the study: numbers seed · CANDIDATES, seed · CANDIDATES + 1, …
@@ -325,7 +326,7 @@ def learn(config: RatesConfig, chosen: ChosenProblem, method: str) -> Sweep:
         seeds=range(first, first + config.runs),
         budget=config.horizons[-1],
         record_every=config.horizons[0],
-        window=_minibatches(method),
+        window=minibatches(method),
         record=("weights", "last_reward_rate"),
         radius=config.radius_factor * chosen.size,
         workers=1,
@@ -369,7 +370,3 @@ def _errors(chosen: tuple[ChosenProblem, ...], pieces: Mapping[str, Arrays]) -> 
             for name, values in squares.items():
                 errors.setdefault((method, name), []).append(values)
     return {series: np.stack(parts) for series, parts in errors.items()}
-
-
-def _minibatches(method: str) -> int:
-    return 2 if method == "diff-gq2" else 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cesaro.checks import Array
-from cesaro.reproduce import study
+from cesaro.reproduce import looks, study
 from cesaro.reproduce.rates.config import METHODS
 from cesaro.reproduce.rates.run import BOUNDED, DELTAS, EXPECTED, GUARANTEED, RatesResult, typical
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
 
-LABELS = {"diff-gq1": "Projected Diff-GQ1", "diff-gq2": "Projected Diff-GQ2"}
+LABELS = {method: f"Projected {looks.LABELS[method]}" for method in METHODS}
 # Series in the order of the printed table: what they are.
 SERIES = {
     ("diff-gq1", "solution"): "GQ1: averaged rate and weights",
@@ -29,9 +29,7 @@ SERIES = {
     ("diff-gq2", "constant-last"): "GQ2: raw rate, constant beta",
 }
 _QUANTITIES = ("solution", "weights", "rate", "truth", "last", "constant", "constant-last")
-# Okabe and Ito's colors, which color-blind readers can tell apart; markers tell them apart in print.
-_LOOKS = {"diff-gq1": ("#E69F00", "s"), "diff-gq2": ("#009E73", "^")}
-_NAMES = {"diff-gq1": "Diff-GQ1", "diff-gq2": "Diff-GQ2"}
+_LOOKS = {"diff-gq1": (looks.ORANGE, "s"), "diff-gq2": (looks.GREEN, "^")}
 
 
 def files(result: RatesResult) -> study.Files:
@@ -79,26 +77,22 @@ def write_problems(result: RatesResult, file: Path) -> None:
 
 def print_tables(result: RatesResult, console: "Console") -> None:
     """Errors by horizon, then slopes, then what holds with which probability."""
-    table = study.plain_table("Typical squared error to the TD fixed point; RMS error to the true rate")
-    for name in ("samples", "GQ1 squared", "GQ2 squared", "GQ1 to truth", "GQ2 to truth"):
-        table.add_column(name, justify="right", no_wrap=True)
+    names = ("samples", "GQ1 squared", "GQ2 squared", "GQ1 to truth", "GQ2 to truth")
+    table = study.plain_table("Typical squared error to the TD fixed point; RMS error to the true rate", right=names)
     columns = [result.typical(method, "solution") for method in METHODS]
     columns += [result.root_mean_square(method, "truth") for method in METHODS]
     for j, horizon in enumerate(result.config.horizons):
         table.add_row(str(horizon), *(f"{column[j]:.3g}" for column in columns))
     table.add_row("floor", "", "", *[f"{result.floor:.3g}"] * 2)
     console.print(table, "")
-    table = study.plain_table("Slope of log squared error against log samples, with 95 % interval")
-    table.add_column("series", no_wrap=True)
-    table.add_column("all horizons", justify="right", no_wrap=True)
-    table.add_column("longer half", justify="right", no_wrap=True)
+    title = "Slope of log squared error against log samples, with 95 % interval"
+    table = study.plain_table(title, "series", right=("all horizons", "longer half"))
     for series, label in SERIES.items():
         found = (slopes[series] for slopes in (result.slopes, result.late_slopes))
         table.add_row(label, *(f"{s.value:.2f} [{s.low:.2f}, {s.high:.2f}]" for s in found))
     console.print(table, "", markup=False)
-    table = study.plain_table("With probability 1 - delta: slopes of quantiles over runs, largest needed K0")
-    for name in ("delta", "GQ1 slope", "GQ2 slope", "GQ1 K0", "GQ2 K0"):
-        table.add_column(name, justify="right", no_wrap=True)
+    title = "With probability 1 - delta: slopes of quantiles over runs, largest needed K0"
+    table = study.plain_table(title, right=("delta", "GQ1 slope", "GQ2 slope", "GQ1 K0", "GQ2 K0"))
     for delta in DELTAS:
         found = (result.quantile_slopes[method, delta] for method in METHODS)
         slopes_shown = [f"{s.value:.2f} [{s.low:.2f}, {s.high:.2f}]" for s in found]
@@ -149,13 +143,9 @@ def _probable(result: RatesResult) -> str:
 
 def plot(result: RatesResult) -> "Figure":
     """Squared error to the TD fixed point; error to the true rate with its floor; Diff-GQ2's rate, raw and averaged."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    figure = Figure(figsize=(13, 5.6))
-    FigureCanvasAgg(figure)
-    figure.set_layout_engine("constrained")
+    figure = looks.blank(13, 5.6)
     panels = figure.subplots(1, 3)
     for panel, fill in zip(panels, (_draw_solution, _draw_truth, _draw_rate)):
         fill(panel, result, np.array(result.config.horizons))
@@ -166,9 +156,7 @@ def plot(result: RatesResult) -> "Figure":
     panels[1].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     for panel in panels:
         panel.set_xlabel("samples N (a run of its own for each N)")
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.grid(which="major", color="0.9", linewidth=0.6)
-        panel.set_axisbelow(True)
+        looks.tidy(panel)
         panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), frameon=False, fontsize=9)
     return figure
 
@@ -177,8 +165,10 @@ def _draw_solution(panel: Any, result: RatesResult, horizons: Any) -> None:
     for method in METHODS:
         (color, marker), found = _LOOKS[method], result.slopes[method, "solution"]
         panel.plot(horizons, result.means(method, "solution").T, color=color, linewidth=0.5, alpha=0.4)
-        label = f"Projected {_NAMES[method]}: slope {found.value:.2f} [{found.low:.2f}, {found.high:.2f}]".replace(
-            " -", " −"
+        label = (
+            f"Projected {looks.LABELS[method]}: slope {found.value:.2f} [{found.low:.2f}, {found.high:.2f}]".replace(
+                " -", " −"
+            )
         )
         label = label.replace("[-", "[−")
         middle = result.typical(method, "solution")
@@ -201,7 +191,7 @@ def _draw_truth(panel: Any, result: RatesResult, horizons: Any) -> None:
         color, marker = _LOOKS[method]
         truth, rate = (result.root_mean_square(method, quantity) for quantity in ("truth", "rate"))
         style = {"color": color, "marker": marker, "markersize": 5}
-        panel.plot(horizons, truth, linewidth=2, label=f"Projected {_NAMES[method]}, to r$_\\pi$", **style)
+        panel.plot(horizons, truth, linewidth=2, label=f"Projected {looks.LABELS[method]}, to r$_\\pi$", **style)
         panel.plot(horizons, rate, linewidth=1.2, linestyle=":", label="the same, to r$_{\\mathrm{TD}}$", **style)
     label = "floor |r$_{\\mathrm{TD}}$ − r$_\\pi$|, exact"
     panel.axhline(result.floor, color="black", linewidth=1.2, linestyle="--", label=label)
@@ -212,13 +202,13 @@ def _draw_truth(panel: Any, result: RatesResult, horizons: Any) -> None:
 def _draw_rate(panel: Any, result: RatesResult, horizons: Any) -> None:
     beta = result.config.rate_step_size
     constant, own = f"constant β = {beta:g}", "β = α ∝ N$^{-1/2}$"
-    looks = {
-        "constant-last": ("#D55E00", "o", "-", f"raw r̂, {constant}"),
-        "last": ("#56B4E9", "D", "-", f"raw r̂, {own}"),
-        "constant": ("#D55E00", "o", ":", f"running average, {constant}"),
-        "rate": ("#56B4E9", "D", ":", f"running average, {own}"),
+    styles = {
+        "constant-last": (looks.RED, "o", "-", f"raw r̂, {constant}"),
+        "last": (looks.SKY, "D", "-", f"raw r̂, {own}"),
+        "constant": (looks.RED, "o", ":", f"running average, {constant}"),
+        "rate": (looks.SKY, "D", ":", f"running average, {own}"),
     }
-    for quantity, (color, marker, style, label) in looks.items():
+    for quantity, (color, marker, style, label) in styles.items():
         curve = result.typical("diff-gq2", quantity)
         panel.plot(
             horizons, curve, color=color, marker=marker, markersize=4.5, linestyle=style, linewidth=1.6, label=label

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cesaro.reproduce import study
+from cesaro.reproduce import looks, study
 from research.practice.held import SHARES
 from research.practice.logs import Subject
 from research.practice.methods import methods
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
 
-# Okabe and Ito's colors, which color-blind readers can tell apart: closed forms in one, networks in others.
-_CLOSED, _NETWORKS = "#0072B2", ("#D55E00", "#E69F00", "#009E73", "#CC79A7")
+# Closed forms in one color, networks in others.
+_CLOSED, _NETWORKS = looks.BLUE, (looks.RED, looks.ORANGE, looks.GREEN, looks.PURPLE)
 # Axes reach as far beyond truth and logged rate as these are apart; what is outside gets an arrow at the edge.
 _MARGIN = 1.0
 
@@ -192,16 +192,11 @@ def _plain(value: float) -> str:
 
 def plot(result: PracticeResult) -> "Figure":
     """A panel per log: a row per method, a dot per seed, a bar from the least to the largest, a mark at the median."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     config, chosen = result.config, methods(result.config)
     rows = [[s for s in result.truths if s.env == env] for env in config.envs]
     rows = [row for row in rows if row]
     columns = max(len(row) for row in rows)
-    figure = Figure(figsize=(2.6 + 2.9 * columns, 0.9 + (0.7 + 0.2 * len(chosen)) * len(rows)))
-    FigureCanvasAgg(figure)
-    figure.set_layout_engine("constrained")
+    figure = looks.blank(2.6 + 2.9 * columns, 0.9 + (0.7 + 0.2 * len(chosen)) * len(rows))
     panels = figure.subplots(len(rows), columns, sharey=True, squeeze=False)
     for row, line in zip(rows, panels):
         for panel in line[len(row) :]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cesaro.reproduce import study
+from cesaro.reproduce import looks, study
 from research.stall.config import HELD, PROBLEMS, Key
 from research.stall.exact import WAIT, Limits, Walk
 from research.stall.networks import CURVES, METHODS, RECORDS, SHARES
@@ -24,15 +24,8 @@ LABELS = {
     "residual": "exact dual",
     "held": "rate held",
 }
-# Okabe and Ito's colors, which all kinds of color vision tell apart.
-_COLORS = {
-    "diff-sgq": "#0072B2",
-    "diff-gq1": "#E69F00",
-    "diff-gq1-no-momentum": "#009E73",
-    "diff-gq1-fast-dual": "#CC79A7",
-    "residual": "#D55E00",
-}
-_HELD_STYLES = {"many": ("#D55E00", "o", "six action coordinates"), "one": ("#009E73", "s", "one action coordinate")}
+_COLORS = dict(zip(METHODS, (looks.BLUE, looks.ORANGE, looks.GREEN, looks.PURPLE, looks.RED)))
+_HELD_STYLES = {"many": (looks.RED, "o", "six action coordinates"), "one": (looks.GREEN, "s", "one action coordinate")}
 
 
 def files(result: StallResult) -> study.Files:
@@ -82,34 +75,30 @@ def write_trained(result: StallResult, file: Path) -> None:
 
 def print_tables(result: StallResult, console: "Console") -> None:
     """The walks, the noise, the networks, the rates held."""
-    table = study.plain_table(f"Walks: times per pair at step 1; share of the way after {WAIT:g} Diff-SGQ times")
-    for name in ("states", "gap", "SGQ time", "GQ1 time", "SGQ share", "GQ1 share"):
-        table.add_column(name, justify="right", no_wrap=True)
+    title = f"Walks: times per pair at step 1; share of the way after {WAIT:g} Diff-SGQ times"
+    table = study.plain_table(title, right=("states", "gap", "SGQ time", "GQ1 time", "SGQ share", "GQ1 share"))
     for w in result.walks:
         times = f"{w.sgq_time:.4g}", f"{w.gq1_time:.4g}"
         table.add_row(str(w.states), f"{w.gap:.4f}", *times, f"{w.sgq_share:.2f}", f"{w.gq1_share:.2f}")
     console.print(table, "")
-    table = study.plain_table("Noise, closed forms with the right features: rate by dual")
-    for name in ("noise", "log", "truth", "same features", "fits every row"):
-        table.add_column(name, justify="right", no_wrap=True)
+    names = ("noise", "log", "truth", "same features", "fits every row")
+    table = study.plain_table("Noise, closed forms with the right features: rate by dual", right=names)
     for found in result.limits:
         values = found.behavior, found.truth, found.right_dual, found.free_dual
         table.add_row(f"{found.noise:g}", *(f"{value:.3f}" for value in values))
     console.print(table, "")
-    table = study.plain_table("Networks: share of the way (0 log, 1 truth); held-out TD error / var R")
-    for name in ("problem", "method", "start", "rows"):
-        table.add_column(name, no_wrap=True)
-    for name in ("share", "error", "LSTD"):
-        table.add_column(name, justify="right", no_wrap=True)
+    title, words = (
+        "Networks: share of the way (0 log, 1 truth); held-out TD error / var R",
+        ("problem", "method", "start"),
+    )
+    table = study.plain_table(title, *words, "rows", right=("share", "error", "LSTD"))
     for key in result.of_methods:
         error = result.curve(key, "held_out_residual") / result.variances[key.problem]
         shown = f"{result.share(key):.2f}", f"{error:.3f}", f"{_closed_share(result, key):.2f}"
         table.add_row(key.problem, LABELS[key.method], key.start, str(key.rows), *shown)
     console.print(table, "")
-    table = study.plain_table("Rate held at a share of the way: TD error in % of var R, training (held out)")
-    table.add_column("problem", no_wrap=True)
-    for share in HELD:
-        table.add_column(f"{share:g}", justify="right", no_wrap=True)
+    title = "Rate held at a share of the way: TD error in % of var R, training (held out)"
+    table = study.plain_table(title, "problem", right=[f"{share:g}" for share in HELD])
     for name in dict.fromkeys(key.problem for key in result.trained if key.method == "held"):
         pairs = zip(result.held(name), result.held(name, "held_out_residual"))
         table.add_row(name, *(f"{100 * seen:.2f} ({100 * unseen:.2f})" for seen, unseen in pairs))
@@ -146,18 +135,11 @@ def _closed_share(result: StallResult, key: Key) -> float:
 
 def plot(result: StallResult) -> "Figure":
     """Times on walks; rates while training; the best TD error with the rate held; q between the two actions."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 8.4))
-    FigureCanvasAgg(figure)
-    figure.set_layout_engine("constrained")
+    figure = looks.blank(11, 8.4)
     panels = figure.subplots(2, 2).ravel()
     for panel, draw in zip(panels, (_draw_walks, _draw_rates, _draw_held, _draw_lines)):
         draw(panel, result)
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.grid(which="major", color="0.9", linewidth=0.6)
-        panel.set_axisbelow(True)
+        looks.tidy(panel)
     return figure
 
 

@@ -4,7 +4,7 @@ The products of an update are three per layer (forward, for the weights, for the
 once, in single precision; they are measured here, in the same run. A simulated step also finds a residual for every particle and
 keeps bounds. First comes what a user waits for: a world of 20,000 rows and 4 columns with 5 members, in a process that has
 compiled nothing, and then again. A GPU is also given the shapes that it is for, and with `--recorded FOLDER`, where
-`cesaro reproduce mujoco` or `practice` keeps its logs, 400,000 rows of HalfCheetah.
+`cesaro reproduce mujoco` keeps its logs, 400,000 rows of HalfCheetah.
 """
 
 import argparse

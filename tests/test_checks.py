@@ -19,6 +19,7 @@ from cesaro.passes.checkpoint import identity
 from cesaro.passes.moments import Moments
 from cesaro.passes.prepare import Prepared, Rows
 from cesaro.policies.base import check_actions
+from cesaro.text import shortened
 
 RNG = np.random.default_rng(0)
 X, ACTIONS = RNG.normal(size=(400, 2)), RNG.integers(0, 2, 400)
@@ -33,12 +34,12 @@ def test_counts(value: Any) -> None:
 
 
 def test_numbers_of_many_digits_are_shown_short() -> None:
-    assert [checks.shortened(value) for value in (12, -(10**40), 10**5_000)] == [
+    assert [shortened(value) for value in (12, -(10**40), 10**5_000)] == [
         "12",
         "about -10**40",
         "about 10**5000",
     ]
-    assert checks.shortened("a" * 100) == f"'{'a' * 59}…"
+    assert shortened("a" * 100) == f"'{'a' * 59}…"
 
 
 def test_arrays_have_a_largest_size() -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from typer.testing import CliRunner, Result
 
 from cesaro import __version__
 from cesaro.cli import app
-from cesaro.reproduce import assumption
+from cesaro.reproduce import study
+from cesaro.reproduce.assumption import Config
+from cesaro.reproduce.assumption.run import PUBLISHED, AssumptionResult, TableEntry
 
 COMMAND = [sys.executable, "-c", "from cesaro.cli import main; main()"]
 
@@ -66,7 +69,7 @@ def test_a_small_run_prints_tables_and_makes_no_promise(tmp_path: Path) -> None:
     assert result.stderr == ""
     lines = result.stdout.splitlines()
     assert max(len(line) for line in lines[:-2]) <= 80
-    published = [row for rows in assumption.PUBLISHED.values() for row in rows.values()]
+    published = [row for rows in PUBLISHED.values() for row in rows.values()]
     printed = [[float(word) for word in re.findall(r"\((\d\.\d\d)\)", line)] for line in lines]
     assert [tuple(row) for row in printed if row] == published
     said = " ".join(lines[-3:-1])  # the verdict takes two lines
@@ -88,17 +91,17 @@ def test_a_small_run_prints_tables_and_makes_no_promise(tmp_path: Path) -> None:
 def test_the_full_study_gets_a_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shift: float, start: str
 ) -> None:
-    def published(config: assumption.Config, *_: object, **__: object) -> assumption.Result:
+    def published(config: Config, *_: object, **__: object) -> AssumptionResult:
         cells = [
-            assumption.Cell(size, sigma, xi, value, config.trials)
-            for xi, rows in assumption.PUBLISHED.items()
+            TableEntry(size, sigma, xi, value, config.trials)
+            for xi, rows in PUBLISHED.items()
             for size, row in rows.items()
             for sigma, value in zip(config.sigmas, row)
         ]
-        cells[0] = assumption.Cell(5, 0.0, 0.9, 0.70 + shift, config.trials)
-        return assumption.Result(config, tuple(cells))
+        cells[0] = TableEntry(5, 0.0, 0.9, 0.70 + shift, config.trials)
+        return AssumptionResult(config, tuple(cells))
 
-    monkeypatch.setattr(assumption, "run", published)
+    monkeypatch.setattr(study, "run", published)
     result = cesaro("reproduce", "assumption", "--out", tmp_path / "out")
     said = " ".join(" ".join(result.stdout.splitlines()[:-1]).split())
     verdict = rf"\) {start}, RMS 0\.\d+ \(promised: at most 0\.03 and 0\.01\)\.$"  # after the last cell of the table
@@ -106,34 +109,10 @@ def test_the_full_study_gets_a_verdict(
 
 
 def test_quick_is_a_number_of_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assumption, "QUICK", {"trials": 3})
+    monkeypatch.setattr(Config, "ABOUT", replace(Config.ABOUT, quick={"trials": 3}))
     assert cesaro("reproduce", "assumption", "--quick", "--out", tmp_path / "out").exit_code == 0
     rows = (tmp_path / "out" / "assumption.csv").read_text(encoding="utf-8").splitlines()[1:]
     assert {row.rsplit(",", 1)[1] for row in rows} == {"3"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--trials", "0"], "'trials' setting of the assumption study must be an integer ≥ 1. Got 0 instead."),
-        (["--seed", "-1"], "'seed' setting"),
-        (["--workers", "0"], "'workers' setting"),
-        (["--simplex", "round"], "'simplex' setting"),
-        (["--quick", "--trials", "7"], "give one of the two. Got --trials 7 as well."),
-        (["--out", "missing/out"], "does not exist; create it"),
-    ],
-)
-def test_bad_input_is_one_line_and_writes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = cesaro("reproduce", "assumption", *arguments)
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
-    assert result.stderr.count("\n") == 1
-    assert message in result.stderr
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_default_folder_is_made_and_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -231,7 +231,7 @@ def small_study(*, force: bool) -> None:
     with study.Folder("out", {"trials": 2}, force=force) as work:
         pieces = study.compute(work, {f"p{n}": partial(piece, n) for n in range(2)}, label="small", quiet=True)
         study.write_csv(work.file("rates.csv"), ["x"], [piece["x"].tolist() for piece in pieces.values()])
-        work.finish(study.manifest("rates", {}, seed=0, options={}, summary={}))
+        work.finish(study.manifest("rates", {}, command="", seed=0, summary={}))
 
 
 def in_order(*commands: Command) -> Command:

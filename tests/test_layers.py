@@ -1,6 +1,7 @@
 """The layers of the house: a module imports only from its own layer and from those above it, and nothing goes in circles."""
 
 import ast
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -93,6 +94,13 @@ def test_no_imports_go_in_circles() -> None:
     assert cycles(graph((found.importer, found.imported) for found in IMPORTS)) == []
 
 
+def test_the_package_does_not_import_research() -> None:
+    """Which is in the repository alone."""
+    names = _packages(node for module in TREE.modules.values() for node in ast.walk(module))
+    assert "cesaro" in names
+    assert "research" not in names
+
+
 def test_imports_inside_functions_are_for_slow_packages() -> None:
     inside = [found for found in IMPORTS if found.function and package_of(found.importer) not in ("commands", "cli")]
     assert [_place(found) for found in inside if not _loads(found.imported) - _loads(found.importer)] == []
@@ -101,9 +109,16 @@ def test_imports_inside_functions_are_for_slow_packages() -> None:
 @cache
 def _loads(module: str) -> frozenset[str]:
     """The slow packages that come with a module."""
-    own = {
+    own = _packages(TREE.modules[module].body)
+    ours = (f.imported for f in IMPORTS if f.importer == module and f.function is None)
+    return frozenset(own & SLOW).union(*map(_loads, ours))
+
+
+def _packages(nodes: Iterable[ast.AST]) -> set[str]:
+    """The first names of all imports among some statements."""
+    return {
         name.split(".")[0]
-        for node in TREE.modules[module].body
+        for node in nodes
         for name in (
             [alias.name for alias in node.names]
             if isinstance(node, ast.Import)
@@ -112,8 +127,6 @@ def _loads(module: str) -> frozenset[str]:
             else []
         )
     }
-    ours = (f.imported for f in IMPORTS if f.importer == module and f.function is None)
-    return frozenset(own & SLOW).union(*map(_loads, ours))
 
 
 def _place(found: Import) -> str:

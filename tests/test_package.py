@@ -44,6 +44,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (packages / "borrowed.pth").write_text("\n".join(borrowed), encoding="utf-8")
     assert run(python, "-c", "import cesaro; print(cesaro.__file__)", cwd=folder).startswith(str(packages))
     assert (packages / "cesaro" / "py.typed").exists()
+    assert not (packages / "research").exists()
     return made
 
 

@@ -82,7 +82,7 @@ def command_sort() -> dict[str, Any]:
 @case
 def command_help() -> dict[str, Any]:
     names = ("evaluate", "compare", "collect", "truth", "train-target", "sort", "doctor", "reproduce")
-    studies = ("assumption", "boyan", "counterexample", "rates", "coverage", "pendulum", "mujoco", "practice", "stall")
+    studies = ("assumption", "boyan", "counterexample", "rates", "coverage", "mujoco")
     asked = [(), *((name,) for name in names), *(("reproduce", study) for study in studies), ("--version",)]
     return {" ".join(words): command(*words, *(() if "--version" in words else ("--help",))) for words in asked}
 

@@ -25,7 +25,8 @@ def command_names() -> list[str]:
 def _walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
     yield name, command
     for word, inner in getattr(command, "commands", {}).items():
-        yield from _walk(f"{name} {word}", inner)
+        if not inner.hidden:
+            yield from _walk(f"{name} {word}", inner)
 
 
 def _lines(root: str, top: Any) -> Iterator[str]:

@@ -88,7 +88,7 @@ def left_out(names: dict[str, Any], pages: dict[str, Any]) -> list[str]:
 
 
 def resolve(path: str) -> Any:
-    """The thing that a dotted path names; a function may hide a module of its name, as `cesaro.reproduce.boyan.run` does."""
+    """The thing that a dotted path names; a function may hide a module of its name."""
     parts = path.split(".")
     for i in range(1, len(parts) + 1):
         try:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cesaro.errors import InputError, ToleranceError
-from cesaro.text import nearest
+from cesaro.text import nearest, shortened
 
 Array = NDArray[np.float64]
 P = ParamSpec("P")
@@ -133,14 +133,6 @@ def count(name: str, value: Any, *, low: int = 1, high: int | None = None) -> in
         rule = "" if high is None else f" and ≤ {high:,}"
         raise InputError(f"{name} must be an integer ≥ {low}{rule}. Got {shortened(value)}.")
     return int(value)
-
-
-def shortened(value: Any) -> str:
-    """A value as Python writes it; of one with many digits the order of magnitude."""
-    if isinstance(value, int) and abs(value) >= 10**30:
-        return f"about {'-' if value < 0 else ''}10**{int(abs(value).bit_length() * 0.30103)}"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 @contextmanager

@@ -39,6 +39,14 @@ def percent(share: float) -> str:
     return f"{100 * share:.2g} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
 
 
+def shortened(value: Any) -> str:
+    """A value as Python writes it; of one with many digits the order of magnitude."""
+    if isinstance(value, int) and abs(value) >= 10**30:
+        return f"about {'-' if value < 0 else ''}10**{int(abs(value).bit_length() * 0.30103)}"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
 def nearest(text: str, known: Iterable[str]) -> str | None:
     """The known text that was probably meant, whatever its case; None: none is like it.
 

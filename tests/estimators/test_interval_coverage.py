@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 import cesaro as cs
 from cesaro.passes.projection import project
 from cesaro.passes.standard_errors import independent
-from cesaro.reproduce.coverage.chains import Known, known, simulate
+from cesaro.reproduce.coverage.run import KnownChain, known, simulate
 
 pytestmark = pytest.mark.slow  # many logs
 
@@ -79,7 +79,7 @@ def test_the_error_falls_with_the_root_of_the_rows(name: str) -> None:
     assert slope == pytest.approx(-0.5, abs=0.057)
 
 
-def logs(problem: Known, rows: int, trajectories: int) -> list[cs.Transitions]:
+def logs(problem: KnownChain, rows: int, trajectories: int) -> list[cs.Transitions]:
     pairs = simulate(problem, LOGS * trajectories, rows // trajectories, np.random.default_rng(7))
     state, action = np.divmod(pairs.reshape(LOGS, trajectories, -1), 2)
     ids = np.repeat(np.arange(trajectories), rows // trajectories)

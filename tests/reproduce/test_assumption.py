@@ -8,19 +8,17 @@ import signal
 import subprocess
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cesaro.errors import InputError
-from cesaro.reproduce.assumption import PUBLISHED, Cell, Config, Result, norms, plot, projected_norms, run, show
-
-# The module: `run` of the package is the function.
-assumption_run: Any = import_module("cesaro.reproduce.assumption.run")
+from cesaro.reproduce.assumption import Config
+from cesaro.reproduce.assumption import run as assumption_run
+from cesaro.reproduce.assumption.run import PUBLISHED, AssumptionResult, TableEntry, norms, projected_norms
+from cesaro.reproduce.assumption.show import plot
+from cesaro.reproduce.study import run
 
 Array = NDArray[np.float64]
 SMALL = Config(sizes=(5, 10), trials=24)
@@ -153,20 +151,15 @@ def test_files_hold_what_was_computed(tmp_path: Path) -> None:
     for row, cell in zip(rows, result.cells, strict=True):
         assert [float(row[name]) for name in names] == pytest.approx([getattr(cell, name) for name in names], rel=1e-5)
     found = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
-    assert found["command"] == "cesaro reproduce assumption --trials 24 --seed 0 --simplex stick-breaking"
-    assert found["settings"]["sizes"] == [5, 10]
     assert found["summary"]["promise"] is None
-    assert str(tmp_path) not in json.dumps(found)
-    assert (out / "assumption.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow
 def test_killed_runs_resume_to_the_identical_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
-        "import sys; from importlib import import_module; "
-        "assumption_run = import_module('cesaro.reproduce.assumption.run'); assumption_run._TRIALS_PER_PIECE = 10; "
-        "config = assumption_run.Config(sizes=(50,), trials=250); "
-        "assumption_run.run(config, sys.argv[1], workers=2, quiet=True)"
+        "import sys; from cesaro.reproduce.assumption import Config, run as work; "
+        "from cesaro.reproduce.study import run; work._TRIALS_PER_PIECE = 10; "
+        "run(Config(sizes=(50,), trials=250), sys.argv[1], workers=2, quiet=True)"
     )
     command = [sys.executable, "-c", code]
     monkeypatch.setattr(assumption_run, "_TRIALS_PER_PIECE", 10)
@@ -186,55 +179,18 @@ def test_killed_runs_resume_to_the_identical_table(tmp_path: Path, monkeypatch: 
     assert whole.read_bytes() == killed.read_bytes()
 
 
-def test_stored_pieces_are_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(show, "write_cells", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            run(SMALL, tmp_path / "out", quiet=True)
-    monkeypatch.setattr(assumption_run, "norms", interrupted)
-    run(SMALL, tmp_path / "out", quiet=True)
-    assert (tmp_path / "out" / "assumption.csv").exists()
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"trials": 0}, "'trials' setting of the assumption study must be an integer ≥ 1. Got 0 instead"),
-        ({"seed": -1}, "'seed' setting .* ≥ 0. Got -1"),
-        ({"sizes": (5, 1)}, "'sizes' setting .* ≥ 2"),
-        ({"sizes": ()}, "'sizes' setting"),
-        ({"sigmas": (math.nan,)}, "'sigmas' setting .* finite"),
-        ({"sigmas": (-1.0,)}, "'sigmas' setting"),
-        ({"xis": (1.0,)}, "'xis' setting .* between 0 and 1"),
-        ({"simplex": "round"}, "must be 'stick-breaking' or 'uniform'. Got 'round' instead"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Config(**settings)  # type: ignore[arg-type]
-
-
-def test_bad_workers_write_nothing(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="'workers'"):
-        run(SMALL, tmp_path / "out", workers=0)
-    assert list(tmp_path.iterdir()) == []
-
-
-def table(difference: float = 0.0, **settings: object) -> Result:
+def table(difference: float = 0.0, **settings: object) -> AssumptionResult:
     """The published tables, one cell shifted, as if they had come out."""
     config = Config(**settings)  # type: ignore[arg-type]
     cells = [
-        Cell(size, sigma, xi, value, config.trials)
+        TableEntry(size, sigma, xi, value, config.trials)
         for xi, rows in PUBLISHED.items()
         for size, row in rows.items()
         for sigma, value in zip(config.sigmas, row)
     ]
     first = cells[0]
-    cells[0] = Cell(first.pairs, first.sigma, first.xi, first.probability + difference, first.trials)
-    return Result(config, tuple(cells))
+    cells[0] = TableEntry(first.pairs, first.sigma, first.xi, first.probability + difference, first.trials)
+    return AssumptionResult(config, tuple(cells))
 
 
 def test_summary_of_differences() -> None:
@@ -243,7 +199,7 @@ def test_summary_of_differences() -> None:
     assert result.rms_difference == pytest.approx(0.02 / math.sqrt(40))
     assert result.is_within_promise
     assert not table(0.031).is_within_promise
-    assert Cell(5, 0.0, 0.9, 0.5, 100).standard_error == pytest.approx(0.05)
+    assert TableEntry(5, 0.0, 0.9, 0.5, 100).standard_error == pytest.approx(0.05)
 
 
 def test_the_promise_is_for_the_full_study_only() -> None:

@@ -1,18 +1,10 @@
-"""Figure 2: the paper's grid, an independent recomputation, selection, resumption, both features, the verdict."""
+"""Figure 2: the paper's grid, an independent recomputation, selection, both features, the verdict."""
 
 import csv
-import json
 import math
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
-from dataclasses import asdict, replace
-from importlib import import_module
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,35 +12,17 @@ from rich.console import Console
 
 import cesaro as cs
 from cesaro.errors import InputError
-from cesaro.reproduce.boyan import (
-    BASELINE,
-    EXTRA_METHODS,
-    LABELS,
-    PAPER_METHODS,
-    QUICK,
-    Cell,
-    Config,
-    Panel,
-    Result,
-    learn,
-    misfit_features,
-    run,
-    show,
-)
-from cesaro.reproduce.boyan import config as boyan_config
+from cesaro.reproduce.boyan import Config, learn, show
+from cesaro.reproduce.boyan import run as boyan_run
+from cesaro.reproduce.boyan.config import BASELINE, EXTRA_METHODS, PAPER_METHODS, STARTS, misfit_features
+from cesaro.reproduce.boyan.run import BoyanResult, MethodRuns, Panel
+from cesaro.reproduce.looks import LABELS
+from cesaro.reproduce.study import run
 
 pytestmark = pytest.mark.slow  # sweeps that take seconds to compile
 
-# The module: `run` of the package is the function.
-boyan_run: Any = import_module("cesaro.reproduce.boyan.run")
-
 # Three panels; at the largest step size every method diverges.
 SMALL = Config(pi0s=(0.1,), step_sizes=(2.0**-6, 2.0**-4, 8.0), ridges=(0.0, 0.1), lams=(0.1, 1.0), runs=3, samples=200)
-SCRIPT = """
-import sys
-from cesaro.reproduce.boyan import Config, run
-run(Config(**eval(sys.argv[1])), sys.argv[2], workers=1, quiet=True)
-"""
 
 
 def rows(file: Path) -> list[dict[str, str]]:
@@ -57,7 +31,7 @@ def rows(file: Path) -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[BoyanResult, Path]:
     out = tmp_path_factory.mktemp("boyan") / "out"
     return run(SMALL, out, quiet=True), out
 
@@ -133,7 +107,7 @@ def test_misfit_features_are_independent_and_contain_the_constant() -> None:
 
 
 @pytest.mark.slow
-def test_recorded_errors_equal_a_recomputation(small: tuple[Result, Path]) -> None:
+def test_recorded_errors_equal_a_recomputation(small: tuple[BoyanResult, Path]) -> None:
     """Every setting of two methods, once more: alone, and by the definition."""
     result, out = small
     recorded = rows(out / "boyan.csv")
@@ -164,7 +138,7 @@ def test_recorded_errors_equal_a_recomputation(small: tuple[Result, Path]) -> No
     np.testing.assert_allclose(best.final, np.abs(again.reward_rate[0, :, -1] - 1.9), rtol=1e-5)
 
 
-def test_a_setting_that_diverged_is_never_the_best(small: tuple[Result, Path]) -> None:
+def test_a_setting_that_diverged_is_never_the_best(small: tuple[BoyanResult, Path]) -> None:
     result, out = small
     for cell in result.cells.values():
         assert cell.best is not None
@@ -193,7 +167,7 @@ def test_a_method_without_a_finite_setting_is_reported_as_such(tmp_path: Path) -
     assert {row["final_error"] for row in best} == {row["step_size"] for row in best} == {""}
 
 
-def test_best_rows_hold_the_claim_and_the_theory(small: tuple[Result, Path]) -> None:
+def test_best_rows_hold_the_claim_and_the_theory(small: tuple[BoyanResult, Path]) -> None:
     result, out = small
     found = rows(out / "best.csv")
     assert [(float(row["pi0"]), float(row["mu0"]), row["method"]) for row in found] == [
@@ -219,9 +193,7 @@ def test_best_rows_hold_the_claim_and_the_theory(small: tuple[Result, Path]) -> 
 
 def test_the_authors_start_is_another_start() -> None:
     config = replace(SMALL, methods=("diff-sgq",), step_sizes=(2.0**-20,))
-    zero, random = (
-        learn(replace(config, start=start), (0.1, 0.5), "diff-sgq").reward_rate for start in boyan_config.STARTS
-    )
+    zero, random = (learn(replace(config, start=start), (0.1, 0.5), "diff-sgq").reward_rate for start in STARTS)
     assert not np.allclose(zero, random, rtol=1e-3)
 
 
@@ -231,99 +203,7 @@ def test_runs_of_other_seeds_are_other_streams() -> None:
     assert learn(replace(config, seed=2), (0.1, 0.5), "diff-sgq").seeds.tolist() == [6, 7, 8]
 
 
-# Files.
-
-
-def test_results_do_not_depend_on_workers(small: tuple[Result, Path], tmp_path: Path) -> None:
-    run(SMALL, tmp_path / "out", workers=1, quiet=True)
-    for name in ("boyan.csv", "best.csv"):
-        assert (tmp_path / "out" / name).read_text(encoding="utf-8") == (small[1] / name).read_text(encoding="utf-8")
-    assert sorted(file.name for file in small[1].iterdir()) == [
-        ".cesaro",
-        "best.csv",
-        "boyan.csv",
-        "boyan.png",
-        "manifest.json",
-        "step_size.png",
-    ]
-
-
-@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
-@pytest.mark.slow
-def test_a_killed_run_resumes_to_the_same_files(tmp_path: Path) -> None:
-    config = replace(SMALL, methods=("diff-sgq", "diff-gq2"))
-    run(config, tmp_path / "whole", quiet=True)
-    command = [sys.executable, "-c", SCRIPT, repr(asdict(config)), str(tmp_path / "out")]
-    pieces = tmp_path / "out.partial" / "pieces"
-    process = subprocess.Popen(command)
-    deadline = time.monotonic() + 60
-    while not list(pieces.glob("*.npz")) and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    stored = {file.name: file.stat().st_mtime_ns for file in pieces.glob("*.npz")}
-    assert 1 <= len(stored) < 6
-    assert not (tmp_path / "out").exists()
-    learned: list[str] = []
-
-    def counted(*arguments: Any) -> Any:
-        learned.append("piece")
-        return original(*arguments)
-
-    original = boyan_run._piece
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boyan_run, "_piece", counted)
-        run(config, tmp_path / "out", quiet=True)
-    assert len(learned) == 6 - len(stored)
-    for name in ("boyan.csv", "best.csv"):
-        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("config", "command"),
-    [
-        (Config(), "cesaro reproduce boyan --runs 30 --samples 5000 --seed 0 --start zero"),
-        (
-            Config(methods=PAPER_METHODS + EXTRA_METHODS, runs=5, seed=3, misfit=True),
-            "cesaro reproduce boyan --runs 5 --samples 5000 --seed 3 --start zero --misfit --all-methods",
-        ),
-        (Config(start="authors", **QUICK), "cesaro reproduce boyan --quick --seed 0 --start authors"),
-        (Config(pi0s=(0.2,)), "cesaro reproduce --from manifest.json"),
-    ],
-)
-def test_the_manifest_names_a_command_that_gives_its_settings(config: Config, command: str) -> None:
-    assert boyan_config.command(config) == command
-
-
-# Bad settings.
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"methods": ()}, "'methods' setting of the boyan study must be different names of diff-sgq, .* Got"),
-        ({"methods": ("diff-sgq", "diff-sgq")}, "'methods' setting"),
-        ({"methods": ("lstd",)}, "'methods' setting"),
-        ({"pi0s": (0.0,)}, "'pi0s' setting .* between 0 and 1"),
-        ({"step_sizes": (0.1, 0.1)}, "'step_sizes' setting .* different"),
-        ({"step_sizes": (math.inf,)}, "'step_sizes' setting"),
-        ({"ridges": (-0.1,)}, "'ridges' setting .* ≥ 0"),
-        ({"lams": ()}, "'lams' setting"),
-        ({"runs": 1}, "'runs' setting .* ≥ 2. Got 1 instead"),
-        ({"samples": 150}, "'samples' setting .* multiple of 100 below 2³¹. Got 150 instead"),
-        ({"radius": 0.0}, "'radius' setting"),
-        ({"seed": 2**32}, "'seed' setting"),
-        ({"start": "random"}, "must be 'zero' or 'authors'. Got 'random' instead"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Config(**settings)
-
-
-def test_bad_input_writes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="'workers'"):
-        run(SMALL, tmp_path / "out", workers=0)
+def test_balls_must_hold_the_solutions(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"'radius' .* at least 2\.03, the norm of the largest solution. Got 2.0 instead"
     ):
@@ -334,9 +214,9 @@ def test_bad_input_writes_nothing(tmp_path: Path) -> None:
 # The comparison and what is said about it.
 
 
-def cell(method: str, final: list[float], *, time_constant: float = 100.0) -> Cell:
+def cell(method: str, final: list[float], *, time_constant: float = 100.0) -> MethodRuns:
     one, runs = np.ones(1), np.array(final)
-    return Cell(
+    return MethodRuns(
         method,
         [{"step_size": 0.25}],
         mean=runs.mean(keepdims=True),
@@ -354,14 +234,16 @@ def cell(method: str, final: list[float], *, time_constant: float = 100.0) -> Ce
     )
 
 
-def made_up(errors: dict[str, list[float]], *, gap: float = 0.0, misfit: bool = False) -> Result:
+def made_up(errors: dict[str, list[float]], *, gap: float = 0.0, misfit: bool = False) -> BoyanResult:
     config = Config(methods=tuple(errors), pi0s=(0.5,), misfit=misfit)
     panel = (0.5, 0.5)
     facts = Panel(*panel, truth=1.5, value_error=0.0, ratio_error=0.1, rate_gap=gap)
-    return Result(config, {panel: facts}, {(panel, method): cell(method, final) for method, final in errors.items()})
+    return BoyanResult(
+        config, {panel: facts}, {(panel, method): cell(method, final) for method, final in errors.items()}
+    )
 
 
-def printed(result: Result, width: int = 80) -> str:
+def printed(result: BoyanResult, width: int = 80) -> str:
     console = Console(highlight=False, width=width)
     with console.capture() as capture:
         show.print_tables(result, console)
@@ -403,7 +285,7 @@ def test_the_verdict_counts_what_selection_by_the_truth_rewards() -> None:
     assert "2 of 2 best settings have a time constant above 5,000 samples" in printed(slow)
 
 
-def test_tables_fit_a_terminal(small: tuple[Result, Path]) -> None:
+def test_tables_fit_a_terminal(small: tuple[BoyanResult, Path]) -> None:
     text = printed(made_up({method: [0.01234, 0.56789] for method in PAPER_METHODS + EXTRA_METHODS}))
     console_lines = text.split("The paper:")[0].splitlines()
     assert max(len(line) for line in console_lines) <= 80
@@ -413,7 +295,7 @@ def test_tables_fit_a_terminal(small: tuple[Result, Path]) -> None:
     assert any(re.search(r"2\^-[46], 0(\.1)?, (0\.)?1", line) for line in small_lines)
 
 
-def test_the_figure_has_the_papers_layout(small: tuple[Result, Path]) -> None:
+def test_the_figure_has_the_papers_layout(small: tuple[BoyanResult, Path]) -> None:
     result = small[0]
     figure = show.plot(result)
     assert [axis.get_title() for axis in figure.axes] == [
@@ -427,7 +309,7 @@ def test_the_figure_has_the_papers_layout(small: tuple[Result, Path]) -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [LABELS[m] for m in SMALL.methods]
 
 
-def test_step_sizes_are_drawn_with_both_limits(small: tuple[Result, Path]) -> None:
+def test_step_sizes_are_drawn_with_both_limits(small: tuple[BoyanResult, Path]) -> None:
     result = small[0]
     figure = show.plot_step_sizes(result)
     assert len(figure.axes) == 4 * 3
@@ -442,11 +324,6 @@ def test_step_sizes_are_drawn_with_both_limits(small: tuple[Result, Path]) -> No
         assert np.isnan(lowest[-1])  # diverged
 
 
-def test_the_manifest_repeats_and_sums_up(small: tuple[Result, Path]) -> None:
-    result, out = small
-    found = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
-    assert found["study"] == "boyan"
-    assert found["command"] == "cesaro reproduce --from manifest.json"
-    assert found["summary"] == json.loads(json.dumps(result.summary()))
-    assert found["summary"]["panels"] == 3
-    assert found["summary"]["largest_error_of_the_td_fixed_point"] == 0
+def test_the_summary_counts_panels(small: tuple[BoyanResult, Path]) -> None:
+    found = small[0].summary()
+    assert (found["panels"], found["largest_error_of_the_td_fixed_point"]) == (3, 0)

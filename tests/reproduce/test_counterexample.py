@@ -1,10 +1,8 @@
 """The counterexample study against closed forms, a literal transcription of the updates, and an exact exponent."""
 
 import csv
-import json
 import math
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +11,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from typer.testing import CliRunner
+from rich.console import Console
 
 from cesaro import problems
-from cesaro.cli import app
-from cesaro.errors import InputError
 from cesaro.learning.source import draw, source
-from cesaro.reproduce import counterexample
-from cesaro.reproduce.counterexample import (
-    METHODS,
-    Config,
-    Result,
+from cesaro.reproduce.counterexample import Config, show
+from cesaro.reproduce.counterexample.config import METHODS
+from cesaro.reproduce.counterexample.run import (
+    CounterexampleResult,
     expected_exponent,
     expected_trajectory,
     lower_bound,
-    run,
-    show,
+    marks,
     spectral_radius,
     trajectories,
 )
-from cesaro.reproduce.counterexample import config as counterexample_config
-
-# The module: `run` of the package is the function.
-counterexample_run: Any = import_module("cesaro.reproduce.counterexample.run")
+from cesaro.reproduce.study import run
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +36,7 @@ PROBLEM = problems.two_state_counterexample()
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[CounterexampleResult, Path]:
     out = tmp_path_factory.mktemp("counterexample") / "out"
     return run(SMALL, out, quiet=True), out
 
@@ -92,12 +83,12 @@ def literal(method: str, alpha: float, seen: NDArray[np.int64]) -> Array:
 @pytest.mark.parametrize("method", METHODS)
 def test_sampled_trajectories_are_the_updates_of_the_paper(method: str) -> None:
     config = Config(step_sizes=(2.0**-4,), shown_step_size=2.0**-4, runs=20, settling=20, seed=2)
-    found, marks = trajectories(config, method, 2.0**-4), config.marks(method, 2.0**-4)
+    found, at = trajectories(config, method, 2.0**-4), marks(config, method, 2.0**-4)
     per_update = 2 if method == "diff-gq2" else 1
-    assert marks[-1] * per_update == 320
+    assert at[-1] * per_update == 320
     for row, seed in zip(found[:3], (40, 41, 42)):
         by_hand = literal(method, 2.0**-4, states(seed))
-        np.testing.assert_allclose(row, np.log(np.linalg.norm(by_hand[marks], axis=1)), rtol=0, atol=1e-9)
+        np.testing.assert_allclose(row, np.log(np.linalg.norm(by_hand[at], axis=1)), rtol=0, atol=1e-9)
 
 
 def test_streams_belong_to_the_run() -> None:
@@ -124,9 +115,9 @@ def test_the_sampled_exponent_at_step_size_one_is_the_exact_one() -> None:
 
 def test_the_expected_update_follows_the_eigenvectors() -> None:
     # (1, 1) = (3, 2) − (2, 1), which belong to the eigenvalues 3 and 2.
-    stability, alpha, marks = PROBLEM.stability("diff-sgq"), 2.0**-5, np.array([0, 1, 7, 640])
-    found = expected_trajectory(stability, alpha, marks)
-    exact = (1 + 3 * alpha) ** marks[:, None] * [3.0, 2.0] - (1 + 2 * alpha) ** marks[:, None] * [2.0, 1.0]
+    stability, alpha, at = PROBLEM.stability("diff-sgq"), 2.0**-5, np.array([0, 1, 7, 640])
+    found = expected_trajectory(stability, alpha, at)
+    exact = (1 + 3 * alpha) ** at[:, None] * [3.0, 2.0] - (1 + 2 * alpha) ** at[:, None] * [2.0, 1.0]
     np.testing.assert_allclose(found, np.log(np.linalg.norm(exact, axis=1)), rtol=0, atol=1e-10)
 
 
@@ -156,7 +147,7 @@ def test_the_lower_bound_is_positive_but_next_to_one() -> None:
     assert lower_bound(PROBLEM, 1.0) == -math.inf
 
 
-def test_diff_sgq_diverges_and_the_gradient_methods_converge(small: tuple[Result, Path]) -> None:
+def test_diff_sgq_diverges_and_the_gradient_methods_converge(small: tuple[CounterexampleResult, Path]) -> None:
     result, _ = small
     assert result.expected_update_diverges
     # Each exponent is more than 30 standard errors from 0, where 3 (error rate 0.0013 each) are asked for.
@@ -175,7 +166,7 @@ def test_diff_sgq_diverges_and_the_gradient_methods_converge(small: tuple[Result
         assert np.abs(np.median(found.sampled, axis=0) - found.expected).max() < 6
 
 
-def test_the_gradient_methods_need_small_steps(small: tuple[Result, Path]) -> None:
+def test_the_gradient_methods_need_small_steps(small: tuple[CounterexampleResult, Path]) -> None:
     for method in METHODS[1:]:
         limit = small[0].stability[method].max_step_sampled
         assert limit is not None
@@ -183,15 +174,8 @@ def test_the_gradient_methods_need_small_steps(small: tuple[Result, Path]) -> No
         assert next(cell for cell in small[0].of(method) if cell.step_size == 2.0**-4).is_positive
 
 
-def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
+def test_files_hold_what_was_computed(small: tuple[CounterexampleResult, Path]) -> None:
     result, out = small
-    assert sorted(file.name for file in out.iterdir()) == [
-        ".cesaro",
-        "counterexample.csv",
-        "counterexample.png",
-        "manifest.json",
-        "trajectories.csv",
-    ]
     with (out / "counterexample.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     for row, cell in zip(rows, result.cells, strict=True):
@@ -201,73 +185,12 @@ def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
         assert (row["lower_bound"] == "") == (cell.lower_bound is None)
     trajectories_csv = (out / "trajectories.csv").read_text(encoding="utf-8")
     assert trajectories_csv.count("\n") == 1 + sum(len(found.samples) for found in result.trajectories)
-    for file in out.glob("*.csv"):
-        text = file.read_text(encoding="utf-8")
-        assert "nan" not in text
-        assert "inf" not in text
-    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["command"] == "cesaro reproduce --from manifest.json"
-    assert manifest["summary"] == json.loads(json.dumps(result.summary()))
-    assert manifest["summary"]["methods"]["diff-sgq"]["eigenvalues"] == [[3.0, 0.0], [2.0, 0.0]]
-    assert manifest["summary"]["methods"]["diff-sgq"]["max_step_sampled"] is None
-    assert (out / "counterexample.png").read_bytes().startswith(b"\x89PNG")
+    found = result.summary()["methods"]["diff-sgq"]
+    assert found["eigenvalues"] == [[3.0, 0.0], [2.0, 0.0]]
+    assert found["max_step_sampled"] is None
 
 
-@pytest.mark.parametrize(
-    ("settings", "command"),
-    [
-        ({}, "cesaro reproduce counterexample --runs 400 --seed 0"),
-        ({"runs": 7, "seed": 3}, "cesaro reproduce counterexample --runs 7 --seed 3"),
-        ({**counterexample.QUICK, "seed": 1}, "cesaro reproduce counterexample --quick --seed 1"),
-        ({"horizon": 10.0}, "cesaro reproduce --from manifest.json"),
-    ],
-)
-def test_the_recorded_command_gives_the_settings(settings: dict[str, object], command: str) -> None:
-    assert counterexample_config.command(Config(**settings)) == command  # type: ignore[arg-type]
-
-
-def test_results_do_not_depend_on_workers_and_stored_pieces_are_kept(
-    small: tuple[Result, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    computed = []
-
-    def sometimes(config: Config, method: str, step_size: float) -> Array:
-        computed.append((method, step_size))
-        if len(computed) == 4:
-            raise KeyboardInterrupt
-        return trajectories(config, method, step_size)
-
-    monkeypatch.setattr(counterexample_run, "trajectories", sometimes)
-    with pytest.raises(KeyboardInterrupt):
-        run(SMALL, tmp_path / "out", workers=1, quiet=True)
-    assert not (tmp_path / "out").exists()
-    run(SMALL, tmp_path / "out", workers=1, quiet=True)
-    assert all(computed.count(piece) == 1 for piece in computed[:3])
-    assert len(set(computed)) == 9
-    for name in ("counterexample.csv", "trajectories.csv"):
-        assert (tmp_path / "out" / name).read_bytes() == (small[1] / name).read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"step_sizes": ()}, "'step_sizes' setting of the counterexample study must be different numbers from"),
-        ({"step_sizes": (0.0,)}, "'step_sizes'"),
-        ({"step_sizes": (0.5, 0.5)}, "'step_sizes'"),
-        ({"step_sizes": (11.0,)}, "to 10. Got"),
-        ({"shown_step_size": 0.3}, "'shown_step_size' .* one of the step sizes"),
-        ({"runs": 1}, "'runs' .* ≥ 2. Got 1 instead"),
-        ({"horizon": math.nan}, "'horizon'"),
-        ({"settling": 0.5}, "'settling' .* from 1 to 1000"),
-        ({"seed": -1}, "'seed' .* from 0 to"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Config(**settings)  # type: ignore[arg-type]
-
-
-def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
+def test_the_verdict_is_honest(small: tuple[CounterexampleResult, Path]) -> None:
     result = small[0]
     text = " ".join(show.verdict(result))
     assert "NOT" not in text
@@ -281,7 +204,7 @@ def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
     assert large.summary()["gradient_methods_converge"] is None
 
 
-def test_the_plot_shows_every_method(small: tuple[Result, Path]) -> None:
+def test_the_plot_shows_every_method(small: tuple[CounterexampleResult, Path]) -> None:
     panels: list[Any] = show.plot(small[0]).axes
     left, right = panels
     for panel in (left, right):
@@ -290,17 +213,15 @@ def test_the_plot_shows_every_method(small: tuple[Result, Path]) -> None:
     assert drawn >= {tuple(cell.exponent for cell in small[0].of(method)) for method in METHODS}
 
 
-def test_the_command_prints_tables_and_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counterexample, "QUICK", {"step_sizes": SMALL.step_sizes, "runs": 20})
-    arguments = ["reproduce", "counterexample", "--quick", "--out", str(tmp_path / "out"), "--quiet"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
-    assert max(len(line) for line in lines[:-1]) <= 80
+def printed(result: CounterexampleResult) -> list[str]:
+    console = Console(highlight=False, width=80)
+    with console.capture() as capture:
+        show.print_tables(result, console)
+    return capture.get().splitlines()
+
+
+def test_tables_show_eigenvalues_and_steps(small: tuple[CounterexampleResult, Path]) -> None:
+    lines = printed(small[0])
     assert any(line.split() == ["Diff-SGQ", "3,", "2", "none", "none"] for line in lines)
     assert [line.split()[0] for line in lines if line.strip().startswith("2^-")] == ["2^-6", "2^-4"]
-    assert "Diff-GQ1 and Diff-GQ2 converge" in result.stdout
-    assert CliRunner().invoke(app, arguments).exit_code == 2
-    both = CliRunner().invoke(app, [*arguments, "--runs", "9", "--force"])
-    assert (both.exit_code, both.stderr.count("\n")) == (2, 1)
-    assert "Got --runs 9 as well" in both.stderr
+    assert "Diff-GQ1 and Diff-GQ2 converge" in show.verdict(small[0])[-1]

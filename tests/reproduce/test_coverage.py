@@ -1,30 +1,34 @@
 """The coverage study: its chains against brute force, its estimates against `DiffLSTD` on logs, its counts and its verdicts."""
 
 import csv
-import json
 import math
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from typer.testing import CliRunner
+from rich.console import Console
 
 import cesaro as cs
-from cesaro.cli import app
-from cesaro.errors import InputError
 from cesaro.passes.projection import project
 from cesaro.passes.standard_errors import independent
-from cesaro.reproduce import coverage
-from cesaro.reproduce.coverage import RULES, Config, Result, batch_means, intervals, rows, run, show
-from cesaro.reproduce.coverage import config as coverage_config
-from cesaro.reproduce.coverage.chains import CHAINS, SERIES, Known, known, simulate
-
-# The module: `run` of the package is the function.
-coverage_run: Any = import_module("cesaro.reproduce.coverage.run")
+from cesaro.reproduce.coverage import Config, show
+from cesaro.reproduce.coverage import run as coverage_run
+from cesaro.reproduce.coverage.run import (
+    CHAINS,
+    RULES,
+    SERIES,
+    CoverageResult,
+    KnownChain,
+    batch_means,
+    intervals,
+    known,
+    rows,
+    simulate,
+)
+from cesaro.reproduce.study import run
 
 pytestmark = pytest.mark.slow
 
@@ -41,13 +45,13 @@ SMALL = Config(**SETTINGS)
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[CoverageResult, Path]:
     out = tmp_path_factory.mktemp("coverage") / "out"
     return run(SMALL, out, quiet=True), out
 
 
 @pytest.fixture(scope="module", params=CHAINS)
-def problem(request: pytest.FixtureRequest) -> Known:
+def problem(request: pytest.FixtureRequest) -> KnownChain:
     return known(request.param, 0.85, 0.1)
 
 
@@ -69,7 +73,7 @@ def test_the_chains_are_what_the_study_needs() -> None:
     assert sticky.rates == pytest.approx(fast.rates)
 
 
-def test_long_run_variances_are_sums_of_autocovariances(problem: Known) -> None:
+def test_long_run_variances_are_sums_of_autocovariances(problem: KnownChain) -> None:
     # What the log earned, by the first 2,000 autocovariances.
     chain = np.einsum("sat,tb->satb", np.asarray(problem.mdp.probabilities), problem.behavior).reshape(16, 16)
     law, reward = problem.law.ravel(), problem.mdp.rewards.ravel()
@@ -82,7 +86,7 @@ def test_long_run_variances_are_sums_of_autocovariances(problem: Known) -> None:
     assert problem.times["none", "behavior"] == pytest.approx(total / float(law @ deviation**2))
 
 
-def test_simulated_logs_follow_the_chain(problem: Known) -> None:
+def test_simulated_logs_follow_the_chain(problem: KnownChain) -> None:
     pairs = simulate(problem, 400, 500, np.random.default_rng(0))
     assert pairs.shape == (400, 501)
     chain = np.einsum("sat,tb->satb", np.asarray(problem.mdp.probabilities), problem.behavior).reshape(16, 16)
@@ -99,7 +103,7 @@ def test_simulated_logs_follow_the_chain(problem: Known) -> None:
 
 
 @pytest.mark.parametrize("trajectories", [1, 50])
-def test_estimates_are_those_of_a_log_and_a_policy(problem: Known, trajectories: int) -> None:
+def test_estimates_are_those_of_a_log_and_a_policy(problem: KnownChain, trajectories: int) -> None:
     pairs = simulate(problem, trajectories, 3_000 // trajectories, np.random.default_rng(1))
     found = intervals(problem, pairs)
     state, action = np.divmod(pairs, 2)
@@ -143,7 +147,7 @@ def test_batch_means() -> None:
     assert found.standard_error == pytest.approx(np.std(means, ddof=1) / math.sqrt(20))
 
 
-def test_counts_are_of_intervals_that_hold_the_truth(small: tuple[Result, Path]) -> None:
+def test_counts_are_of_intervals_that_hold_the_truth(small: tuple[CoverageResult, Path]) -> None:
     result, _ = small
     assert len(result.cells) == 2 * 2 * 2 * len(SERIES)
     lengths = rows(SMALL, result.problems["sticky"])
@@ -166,7 +170,7 @@ def test_counts_are_of_intervals_that_hold_the_truth(small: tuple[Result, Path])
                 assert cell.coverage[rule] == pytest.approx(share)
 
 
-def test_refused_logs_count_as_not_covered(small: tuple[Result, Path]) -> None:
+def test_refused_logs_count_as_not_covered(small: tuple[CoverageResult, Path]) -> None:
     result = small[0]
     broken = {key: values.copy() for key, values in result.estimates.items()}
     broken["fast", 1][-1, 0, :3] = math.nan
@@ -195,17 +199,8 @@ def test_estimates_have_the_spread_of_the_influence_series() -> None:
         assert abs(values.mean() - problem.truths[key]) < 5 * np.std(values) / math.sqrt(150)
 
 
-def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
+def test_files_hold_what_was_computed(small: tuple[CoverageResult, Path]) -> None:
     result, out = small
-    assert sorted(file.name for file in out.iterdir()) == [
-        ".cesaro",
-        "coverage.csv",
-        "coverage.png",
-        "manifest.json",
-        "series.csv",
-        "systems.csv",
-        "systems.png",
-    ]
     with (out / "coverage.csv").open(encoding="utf-8", newline="") as stream:
         found = list(csv.DictReader(stream))
     assert len(found) == len(result.cells)
@@ -217,41 +212,15 @@ def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
         series = list(csv.DictReader(stream))
     assert len(series) == 2 * len(SERIES)
     assert float(series[-1]["truth"]) == pytest.approx(result.problems["sticky"].truths["none", "behavior"], rel=1e-5)
-    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["summary"] == json.loads(json.dumps(result.summary()))
-    assert (out / "coverage.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_results_do_not_depend_on_workers_and_stored_pieces_are_kept(
-    small: tuple[Result, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    computed = []
-    piece = coverage_run._piece
-
-    def sometimes(config: Config, problem: Known, trajectories: int, first: int) -> dict[str, Any]:
-        computed.append((problem.name, trajectories, first))
-        if len(computed) == 3:
-            raise KeyboardInterrupt
-        return piece(config, problem, trajectories, first)
-
-    monkeypatch.setattr(coverage_run, "_piece", sometimes)
-    with pytest.raises(KeyboardInterrupt):
-        run(SMALL, tmp_path / "out", workers=1, quiet=True)
-    assert not (tmp_path / "out").exists()
-    run(SMALL, tmp_path / "out", workers=1, quiet=True)
-    assert all(computed.count(done) == 1 for done in computed[:2])
-    assert len(set(computed)) == 4
-    for name in ("coverage.csv", "series.csv", "systems.csv"):
-        assert (tmp_path / "out" / name).read_bytes() == (small[1] / name).read_bytes()
-
-
-def test_a_log_is_the_same_however_many_there_are(small: tuple[Result, Path]) -> None:
+def test_a_log_is_the_same_however_many_there_are(small: tuple[CoverageResult, Path]) -> None:
     result = small[0]
     piece = coverage_run._piece(replace(SMALL, logs=2), result.problems["fast"], 30, 0)
     np.testing.assert_array_equal(piece["estimates"], result.estimates["fast", 30][..., :2])
 
 
-def with_coverage(result: Result, config: Config, default: float, naive: float) -> Result:
+def with_coverage(result: CoverageResult, config: Config, default: float, naive: float) -> CoverageResult:
     """The result of intervals that cover these shares of 1,000 logs in every cell."""
     size = len(config.lengths), len(SERIES)
     estimates, halves = {}, {}
@@ -263,10 +232,10 @@ def with_coverage(result: Result, config: Config, default: float, naive: float) 
             for k, share in enumerate((default, default, naive)):
                 width[:, :, k, : round(share * config.logs)] = 2
             estimates[chain, trajectories], halves[chain, trajectories] = values, width
-    return Result(config, result.problems, estimates, halves, result.systems)
+    return CoverageResult(config, result.problems, estimates, halves, result.systems)
 
 
-def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
+def test_the_verdict_is_honest(small: tuple[CoverageResult, Path]) -> None:
     config = Config()
     good = with_coverage(small[0], config, 0.95, 0.4)
     assert not good.outside
@@ -291,7 +260,7 @@ def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
         assert not replace(config, **part).is_full
 
 
-def test_the_plot_has_a_panel_for_every_kind_of_log(small: tuple[Result, Path]) -> None:
+def test_the_plot_has_a_panel_for_every_kind_of_log(small: tuple[CoverageResult, Path]) -> None:
     result = small[0]
     figure: Any = show.plot(result)
     assert len(figure.axes) == 4
@@ -302,55 +271,12 @@ def test_the_plot_has_a_panel_for_every_kind_of_log(small: tuple[Result, Path]) 
     np.testing.assert_array_equal(marks[:, 1], range(len(SERIES)))
 
 
-@pytest.mark.parametrize(
-    ("settings", "command"),
-    [
-        ({}, "cesaro reproduce coverage --logs 1000 --seed 0"),
-        ({"logs": 30, "seed": 3}, "cesaro reproduce coverage --logs 30 --seed 3"),
-        ({**coverage.QUICK, "seed": 1}, "cesaro reproduce coverage --quick --seed 1"),
-        ({"stay": 0.5}, "cesaro reproduce --from manifest.json"),
-    ],
-)
-def test_the_recorded_command_gives_the_settings(settings: dict[str, Any], command: str) -> None:
-    assert coverage_config.command(Config(**settings)) == command
+def printed(result: CoverageResult) -> list[str]:
+    console = Console(highlight=False, width=80)
+    with console.capture() as capture:
+        show.print_tables(result, console)
+    return capture.get().splitlines()
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"logs": 1}, "'logs' setting of the coverage study must be an integer ≥ 2. Got 1 instead"),
-        ({"lengths": ()}, "'lengths' .* increasing"),
-        ({"lengths": (100, 50)}, "'lengths'"),
-        ({"trajectories": (0, 1)}, "'trajectories'"),
-        ({"stay": 1.0}, "'stay' .* between 0 and 1"),
-        ({"ridge": 0.0}, "'ridge' .* > 0"),
-        ({"ridge": math.inf}, "'ridge'"),
-        ({"seed": -1}, "'seed'"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Config(**settings)
-
-
-def test_the_command_prints_tables_and_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = {key: SETTINGS[key] for key in ("rows", "rows_logs", "limits")}
-    monkeypatch.setattr(coverage, "QUICK", {**small, "logs": 3, "lengths": (30,), "trajectories": (1, 5, 50)})
-    arguments = ["reproduce", "coverage", "--quick", "--out", str(tmp_path / "out"), "--quiet"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
-    assert max(len(line) for line in lines[:-1]) <= 80
-    assert sum(line.startswith("misfit: rate") for line in lines) == 3
-    assert "No verdict" in result.stdout
-    again = CliRunner().invoke(
-        app,
-        ["reproduce", "--from", str(tmp_path / "out" / "manifest.json"), "--out", str(tmp_path / "again"), "--quiet"],
-    )
-    assert again.exit_code == 0, again.output
-    assert "Repeated: the summary is identical" in again.stdout
-    both = CliRunner().invoke(app, [*arguments, "--logs", "9"])
-    assert (both.exit_code, both.stderr.count("\n")) == (2, 1)
-    bad = CliRunner().invoke(app, ["reproduce", "coverage", "--logs", "0", "--out", str(tmp_path / "bad")])
-    assert (bad.exit_code, bad.stderr.count("\n")) == (2, 1)
-    assert not (tmp_path / "bad").exists()
+def test_there_is_a_table_per_rule(small: tuple[CoverageResult, Path]) -> None:
+    assert sum(line.startswith("misfit: rate") for line in printed(small[0])) == len(RULES)

@@ -9,9 +9,16 @@ import pytest
 
 import cesaro as cs
 from cesaro.closed_forms.tabular import NotIdentified
-from cesaro.reproduce.coverage import Config, default
-from cesaro.reproduce.coverage.default import JUDGED, METHODS, SYSTEMS, VERDICTS, Result
-from cesaro.reproduce.coverage.systems import Linear, System
+from cesaro.reproduce.coverage import Config, systems
+from cesaro.reproduce.coverage.systems import (
+    JUDGED,
+    METHODS,
+    SYSTEMS,
+    VERDICTS,
+    ContinuousSystem,
+    LinearGaussian,
+    SystemsResult,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -19,11 +26,11 @@ CONFIG = Config(rows=(500,), rows_logs=(10,), limits=(0,))
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
-def test_exact_rates_are_those_of_simulated_logs(system: System) -> None:
+def test_exact_rates_are_those_of_simulated_logs(system: ContinuousSystem) -> None:
     """The log's rate over 200 logs within 5 standard errors (error rate 6e-7), and the target's by logs of its own."""
     seen, _, rewards, after = (np.stack(column) for column in zip(*system.logs(200, 300, np.random.default_rng(1))))
     assert after[:, :-1] == pytest.approx(seen[:, 1:])
-    target = replace(system, gains=system.gains[::-1]) if isinstance(system, Linear) else _swapped(system)
+    target = replace(system, gains=system.gains[::-1]) if isinstance(system, LinearGaussian) else _swapped(system)
     for rate, earned in (
         (system.logged, rewards),
         (system.truth, np.stack([log[2] for log in target.logs(200, 300, np.random.default_rng(2))])),
@@ -48,10 +55,10 @@ def test_quadratic_values_are_in_the_span_of_the_default() -> None:
     system = next(system for system in SYSTEMS if system.name == "two inputs")
     assert system.is_expressible
     parts = [cs.Transitions(*log) for log in system.logs(1, 2_000, np.random.default_rng(3))]
-    fitted = default.fit("default", parts[0], system.policy)
+    fitted = systems.fit("default", parts[0], system.policy)
     columns = [np.concatenate(column) for column in zip(*system.logs(400, 200, np.random.default_rng(4)))]
     long = cs.Transitions(*columns, trajectory=np.repeat(np.arange(400), 200))
-    found, error = default.limit(fitted, long, system.policy)
+    found, error = systems.limit(fitted, long, system.policy)
     assert abs(found - system.truth) < 5 * error
     assert error < fitted.standard_error_ / 3
 
@@ -59,14 +66,14 @@ def test_quadratic_values_are_in_the_span_of_the_default() -> None:
 def test_doubled_dual_features_extend_the_primal_ones() -> None:
     system = SYSTEMS[0]
     log = cs.Transitions(*system.logs(1, 1_000, np.random.default_rng(0))[0])
-    fitted = default.fit("doubled", log, system.policy)
+    fitted = systems.fit("doubled", log, system.policy)
     rows = next(iter(fitted.prepared_.rows()))
     assert (rows.x.shape[1], rows.v.shape[1]) == (20, 40)
     np.testing.assert_array_equal(rows.v[:, :20], rows.x)
 
 
-def result(low: float, high: float, verdict: str = "ok", limit: float = math.nan) -> Result:
-    """Of logs whose estimates are the truth, with intervals from truth − low to truth + high gaps."""
+def result(low: float, high: float, verdict: str = "ok", limit: float = math.nan) -> SystemsResult:
+    """The result of logs whose estimates are the truth, with intervals from truth − low to truth + high gaps."""
     found = {}
     for system in SYSTEMS:
         gap = abs(system.truth - system.logged)
@@ -75,18 +82,18 @@ def result(low: float, high: float, verdict: str = "ok", limit: float = math.nan
         values |= {"limit": system.truth + limit * gap, "limit_error": 0.0}
         arrays: dict[str, Any] = {key: np.full((len(METHODS), 10), value) for key, value in values.items()}
         found[system.name, 500] = {**arrays, "verdict": np.full(10, VERDICTS.index(verdict))}
-    return Result(CONFIG, found)
+    return SystemsResult(CONFIG, found)
 
 
 def test_counts_of_coverage_scores_and_verdicts() -> None:
-    held = default.over(result(1, 1).over("default", is_judged=True))
+    held = systems.over(result(1, 1).over("default", is_judged=True))
     expected = {"covers": 1, "half_width": 1, "score": 2, "bias": 0, "ok": 1, "ok_misses": 0, "ok_of_close": 1}
     assert {key: held[key] for key in expected} == pytest.approx(expected)
-    missed = default.over(result(-0.5, 1).over("default", is_judged=True))
+    missed = systems.over(result(-0.5, 1).over("default", is_judged=True))
     assert (missed["covers"], missed["ok_misses"], missed["score"]) == pytest.approx((0, 1, 0.5 + 40 * 0.5))
-    assert default.over(result(1, 1, "bad").over("default", is_judged=True))["ok"] == 0
-    assert default.over(result(1, 1, limit=0.9).over("default", is_judged=True))["covers_limit"] == 1
-    assert default.over(result(1, 1, limit=1.1).over("default", is_judged=True))["covers_limit"] == 0
+    assert systems.over(result(1, 1, "bad").over("default", is_judged=True))["ok"] == 0
+    assert systems.over(result(1, 1, limit=0.9).over("default", is_judged=True))["covers_limit"] == 1
+    assert systems.over(result(1, 1, limit=1.1).over("default", is_judged=True))["covers_limit"] == 0
     assert len(result(1, 1).over("default", is_judged=True)) == len(JUDGED)
 
 
@@ -102,15 +109,15 @@ def test_what_is_promised() -> None:
             }
             for key, arrays in good.found.items()
         }
-        assert Result(CONFIG, mixed).is_as_promised == (name == "better")
+        assert SystemsResult(CONFIG, mixed).is_as_promised == (name == "better")
 
 
 def test_a_refusal_covers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> Any:
         raise NotIdentified("no data")
 
-    monkeypatch.setattr(default, "fit", refuse)
-    piece = default._piece(CONFIG, 0, 300, 0, 2)
-    cell = default._cell(SYSTEMS[0], 300, piece, 0)
+    monkeypatch.setattr(systems, "fit", refuse)
+    piece = systems._piece(CONFIG, 0, 300, 0, 2)
+    cell = systems._cell(SYSTEMS[0], 300, piece, 0)
     assert (cell.answered, cell.covers, cell.ok) == (0, 0, 0)
     assert math.isnan(cell.score)

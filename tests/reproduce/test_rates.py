@@ -1,11 +1,9 @@
 """The rates study: its problems, its runs against a transcription of the projected updates, its slopes and its floor."""
 
 import csv
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +13,16 @@ import numpy as np
 import pytest
 import scipy.stats
 from numpy.typing import NDArray
-from typer.testing import CliRunner
+from rich.console import Console
 
-from cesaro.cli import app
 from cesaro.errors import InputError
 from cesaro.learning import Sweep
 from cesaro.learning.source import draw, source
-from cesaro.reproduce import rates
-from cesaro.reproduce.rates import METHODS, Chosen, Config, Result, choose, run, show, slope
-from cesaro.reproduce.rates import config as rates_config
-from cesaro.reproduce.rates.result import DELTAS, GUARANTEED, typical
-
-# The module: `run` of the package is the function.
-rates_run: Any = import_module("cesaro.reproduce.rates.run")
+from cesaro.reproduce.rates import Config, show
+from cesaro.reproduce.rates import run as rates_run
+from cesaro.reproduce.rates.config import METHODS
+from cesaro.reproduce.rates.run import DELTAS, GUARANTEED, ChosenProblem, RatesResult, choose, slope, typical
+from cesaro.reproduce.study import run
 
 pytestmark = pytest.mark.slow
 
@@ -39,12 +34,14 @@ SMALL = Config(**SETTINGS)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[RatesResult, Path]:
     out = tmp_path_factory.mktemp("rates") / "out"
     return run(SMALL, out, quiet=True), out
 
 
-def projected(config: Config, chosen: Chosen, method: str, which: int) -> Iterator[tuple[int, Array, float, float]]:
+def projected(
+    config: Config, chosen: ChosenProblem, method: str, which: int
+) -> Iterator[tuple[int, Array, float, float]]:
     """One run at the shortest horizon, as in MATHS.md: after every update its samples, ū, the raw r̂, and its β = α."""
     problem, radius = chosen.problem, config.radius_factor * float(np.linalg.norm(chosen.solution))
     alpha = config.step_share * chosen.max_steps[method]
@@ -78,7 +75,7 @@ def projected(config: Config, chosen: Chosen, method: str, which: int) -> Iterat
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_runs_are_the_projected_updates_of_the_paper(small: tuple[Result, Path], method: str) -> None:
+def test_runs_are_the_projected_updates_of_the_paper(small: tuple[RatesResult, Path], method: str) -> None:
     result, _ = small
     for chosen in result.chosen[:2]:
         *_, (samples, average, raw, alpha) = projected(SMALL, chosen, method, 7)
@@ -101,7 +98,7 @@ def test_ends_are_taken_from_the_right_runs(monkeypatch: pytest.MonkeyPatch) -> 
     # Every number says where it stands: 10,000 · setting + 100 · record + run.
     chosen, _ = choose(replace(SMALL, problems=1))
 
-    def numbered(config: Config, problem: Chosen, method: str) -> Sweep:
+    def numbered(config: Config, problem: ChosenProblem, method: str) -> Sweep:
         setting, seed, record = np.meshgrid(np.arange(10.0), np.arange(3.0), np.arange(16.0), indexing="ij")
         values = 10_000 * setting + 100 * record + seed
         extra = {"weights": values[..., None], "last_reward_rate": -values}
@@ -180,7 +177,7 @@ def test_quantiles_and_constants_of_known_laws() -> None:
     chosen = choose(SMALL)[0]
     scale = np.array([1.0, 10.0, 0.1, 3.0])[:, None, None] * (np.array(HORIZONS) / 5)[:, None] ** -0.5
     errors = scale * random.chisquare(3, size=(4, 5, 4_000))
-    result = Result(
+    result = RatesResult(
         config, chosen, (), {(method, name): errors for method in METHODS for name in ("solution", "weights")}
     )
     for delta in DELTAS:
@@ -196,7 +193,7 @@ def test_quantiles_and_constants_of_known_laws() -> None:
         assert found.high - found.low < 0.2
 
 
-def test_slopes_errors_and_floor_of_a_small_run(small: tuple[Result, Path]) -> None:
+def test_slopes_errors_and_floor_of_a_small_run(small: tuple[RatesResult, Path]) -> None:
     result, _ = small
     # The bootstrap's standard error is about 0.03: five of them on either side (error rate 6e-7). Diff-GQ1 is steeper than −1
     # because its first step sizes are not far from the stability limit, where noise is amplified.
@@ -218,10 +215,8 @@ def test_slopes_errors_and_floor_of_a_small_run(small: tuple[Result, Path]) -> N
     assert result.floor == pytest.approx(np.sqrt(np.mean(floors**2)))
 
 
-def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
+def test_files_hold_what_was_computed(small: tuple[RatesResult, Path]) -> None:
     result, out = small
-    names = [".cesaro", "manifest.json", "problems.csv", "rates.csv", "rates.png"]
-    assert sorted(file.name for file in out.iterdir()) == names
     with (out / "rates.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 2 * 4 * 5
@@ -235,80 +230,13 @@ def test_files_hold_what_was_computed(small: tuple[Result, Path]) -> None:
     assert all((r["constant"] == "") == (r["method"] == "diff-gq1") for r in rows)
     with (out / "problems.csv").open(encoding="utf-8", newline="") as stream:
         assert [int(r["problem"]) for r in csv.DictReader(stream)] == [problem.number for problem in result.chosen]
-    for file in out.glob("*.csv"):
-        text = file.read_text(encoding="utf-8")
-        assert "nan" not in text
-        assert "inf" not in text
-    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["summary"] == json.loads(json.dumps(result.summary()))
-    assert manifest["summary"]["problems"] == [0, 1, 2, 3]
-    assert manifest["summary"]["guarantee_is_probable"]
-    assert set(manifest["summary"]["needed_constants"]) == {f"{m} {delta:g}" for m in METHODS for delta in DELTAS}
-    assert (out / "rates.png").read_bytes().startswith(b"\x89PNG")
+    summary = result.summary()
+    assert summary["problems"] == [0, 1, 2, 3]
+    assert summary["guarantee_is_probable"]
+    assert set(summary["needed_constants"]) == {f"{m} {delta:g}" for m in METHODS for delta in DELTAS}
 
 
-@pytest.mark.parametrize(
-    ("settings", "command"),
-    [
-        ({}, "cesaro reproduce rates --problems 20 --runs 40 --seed 0"),
-        ({"problems": 3, "seed": 3}, "cesaro reproduce rates --problems 3 --runs 40 --seed 3"),
-        ({**rates.QUICK, "seed": 1}, "cesaro reproduce rates --quick --seed 1"),
-        ({"xi": 0.9}, "cesaro reproduce --from manifest.json"),
-    ],
-)
-def test_the_recorded_command_gives_the_settings(settings: dict[str, object], command: str) -> None:
-    assert rates_config.command(Config(**settings)) == command  # type: ignore[arg-type]
-
-
-def test_results_do_not_depend_on_workers_and_stored_pieces_are_kept(
-    small: tuple[Result, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    computed = []
-    learn = rates_run.learn
-
-    def sometimes(config: Config, chosen: Chosen, method: str) -> Sweep:
-        computed.append((chosen.number, method))
-        if len(computed) == 4:
-            raise KeyboardInterrupt
-        return learn(config, chosen, method)
-
-    monkeypatch.setattr(rates_run, "learn", sometimes)
-    with pytest.raises(KeyboardInterrupt):
-        run(SMALL, tmp_path / "out", workers=1, quiet=True)
-    assert not (tmp_path / "out").exists()
-    run(SMALL, tmp_path / "out", workers=1, quiet=True)
-    assert all(computed.count(piece) == 1 for piece in computed[:3])
-    assert len(set(computed)) == 8
-    for name in ("rates.csv", "problems.csv"):
-        assert (tmp_path / "out" / name).read_bytes() == (small[1] / name).read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"problems": 0}, "'problems' setting of the rates study must be an integer ≥ 1. Got 0 instead"),
-        ({"features": 0}, "'features'"),
-        ({"concentration": 0.0}, "'concentration' .* > 0"),
-        ({"off_policy": 1.5}, "'off_policy' .* from 0 to 1"),
-        ({"xi": 1.0}, "'xi' .* between 0 and 1"),
-        ({"horizons": (256, 512)}, "'horizons' .* at least three increasing multiples"),
-        ({"horizons": (256, 512, 700)}, "'horizons'"),
-        ({"horizons": (255, 510, 1020)}, "'horizons' .* even"),
-        ({"horizons": ()}, "'horizons'"),
-        ({"runs": 1}, "'runs'"),
-        ({"step_share": 1.0}, "'step_share'"),
-        ({"radius_factor": 1.0}, "'radius_factor' .* > 1"),
-        ({"rate_step_size": math.nan}, "'rate_step_size'"),
-        ({"resamples": 5}, "'resamples'"),
-        ({"seed": 2**32}, "'seed' .* from 0 to"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Config(**settings)  # type: ignore[arg-type]
-
-
-def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
+def test_the_verdict_is_honest(small: tuple[RatesResult, Path]) -> None:
     result = small[0]
     flat = {series: np.broadcast_to(errors[:, :1], errors.shape) for series, errors in result.errors.items()}
     stuck = replace(result, errors=flat)
@@ -327,7 +255,7 @@ def test_the_verdict_is_honest(small: tuple[Result, Path]) -> None:
     assert "does NOT fall" in show.verdict(stuck)[2]
 
 
-def test_the_plot_has_slopes_guides_and_the_floor(small: tuple[Result, Path]) -> None:
+def test_the_plot_has_slopes_guides_and_the_floor(small: tuple[RatesResult, Path]) -> None:
     result = small[0]
     panels: list[Any] = show.plot(result).axes
     legends = [[text.get_text() for text in panel.get_legend().get_texts()] for panel in panels]
@@ -341,19 +269,16 @@ def test_the_plot_has_slopes_guides_and_the_floor(small: tuple[Result, Path]) ->
     np.testing.assert_allclose(raw.get_ydata(), result.typical("diff-gq2", "constant-last"))
 
 
-def test_the_command_prints_tables_and_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rates, "QUICK", SETTINGS)
-    arguments = ["reproduce", "rates", "--quick", "--out", str(tmp_path / "out"), "--quiet"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
-    assert max(len(line) for line in lines[:-1]) <= 80
+def printed(result: RatesResult) -> list[str]:
+    console = Console(highlight=False, width=80)
+    with console.capture() as capture:
+        show.print_tables(result, console)
+    return capture.get().splitlines()
+
+
+def test_tables_show_horizons_series_and_deltas(small: tuple[RatesResult, Path]) -> None:
+    lines = printed(small[0])
     firsts = [line.split()[0] for line in lines if line.strip()[:1].isdigit()]
     assert firsts == [*(str(horizon) for horizon in HORIZONS), *(f"{delta:g}" for delta in DELTAS)]
     assert sum(line.startswith(("GQ1:", "GQ2:")) for line in lines) == 9
-    assert "Flattest single problem" in result.stdout
-    both = CliRunner().invoke(app, [*arguments, "--runs", "9"])
-    assert (both.exit_code, both.stderr.count("\n")) == (2, 1)
-    bad = CliRunner().invoke(app, ["reproduce", "rates", "--problems", "0", "--out", str(tmp_path / "bad")])
-    assert (bad.exit_code, bad.stderr.count("\n")) == (2, 1)
-    assert not (tmp_path / "bad").exists()
+    assert "Flattest single problem" in show.verdict(small[0])[1]

@@ -28,7 +28,7 @@ def names(folder: Path) -> list[str]:
 def finish(out: Path, text: str = "new", settings: dict[str, Any] = SETTINGS, *, force: bool = False) -> None:
     with Folder(out, settings, force=force) as work:
         work.file("result.txt").write_text(text, encoding="utf-8")
-        work.finish(manifest("demo", settings, seed=0, options={}, summary={}))
+        work.finish(manifest("demo", settings, command="", seed=0, summary={}))
 
 
 def interrupt(out: Path, settings: dict[str, Any] = SETTINGS) -> None:
@@ -90,7 +90,7 @@ def test_force_keeps_the_old_folder_until_the_new_one_is_complete(tmp_path: Path
     with Folder(out, SETTINGS, force=True) as work:
         work.file("result.txt").write_text("new", encoding="utf-8")
         assert (out / "result.txt").read_text(encoding="utf-8") == "old"
-        work.finish(manifest("demo", SETTINGS, seed=0, options={}, summary={}))
+        work.finish(manifest("demo", SETTINGS, command="", seed=0, summary={}))
     assert (out / "result.txt").read_text(encoding="utf-8") == "new"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
@@ -131,7 +131,7 @@ def test_a_study_of_0_1_is_replaced_file_by_file(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with Folder(out, SETTINGS) as work:
         work.file("rates.csv").write_text("old", encoding="utf-8")
-        work.finish(manifest("rates", SETTINGS, seed=0, options={}, summary={}))
+        work.finish(manifest("rates", SETTINGS, command="", seed=0, summary={}))
     (out / ".cesaro").unlink()
     (out / "result.txt").touch()
     with pytest.raises(InputError, match=r"also holds 'result\.txt', which a study did not write"):
@@ -338,13 +338,14 @@ def test_progress_is_a_bar_on_a_terminal(capsys: pytest.CaptureFixture[str], mon
 
 
 def test_manifest_repeats_the_study_and_names_no_place() -> None:
-    found = manifest("demo", SETTINGS, seed=7, options={"trials": 3, "name": "two words"}, summary={"rms": 0.1})
+    found, again = (
+        manifest("demo", SETTINGS, command="cesaro reproduce demo", seed=7, summary={"rms": 0.1}) for _ in range(2)
+    )
     assert found["schema"] == SCHEMA
-    assert found["command"] == "cesaro reproduce demo --trials 3 --name 'two words'"
+    assert found["command"] == "cesaro reproduce demo"
     assert found["seed"] == 7
     assert found["versions"].keys() - {"jax"} == {"cesaro", "python", "numpy", "scipy"}
     text = json.dumps(found)
     assert os.sep + "home" not in text
     assert os.getcwd() not in text
-    again = manifest("demo", SETTINGS, seed=7, options={"trials": 3, "name": "two words"}, summary={"rms": 0.1})
     assert {**found, "created": ""} == {**again, "created": ""}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ from cesaro.suite.systems.ad_pacing import AdPacing
 from cesaro.suite.systems.dosing import Dosing
 from cesaro.suite.systems.heating import Heating
 from cesaro.suite.systems.inventory import Inventory
-from cesaro.suite.systems.pendulum import Pendulum
+from cesaro.suite.systems.pendulum import Pendulum, Pendulums, exact_rate
 from cesaro.suite.systems.recommender import Recommender
 from cesaro.suite.systems.server_farm import ServerFarm
 
@@ -68,6 +69,23 @@ def test_a_house_under_constant_power_has_an_exact_rate(mixing: str) -> None:
     assert abs(z_score(steps, truth)) < 4.5
 
 
+def test_a_step_of_the_pendulum_is_that_of_gymnasium() -> None:
+    env: Any = gymnasium.make("Pendulum-v1", max_episode_steps=1_000).unwrapped
+    rng = np.random.default_rng(0)
+    env.reset(seed=0)
+    for time in range(200):
+        if time % 20 == 0:
+            env.state = np.array([rng.uniform(-9, 9), rng.uniform(-8, 8)])
+        state = Pendulums(*(np.array([entry]) for entry in env.state))
+        torque = rng.normal(0, 2, 1)
+        observation, reward, *_ = env.step(torque)
+        following, rewards = state.step(torque)
+        assert rewards[0] == pytest.approx(float(reward), abs=1e-12)
+        np.testing.assert_allclose(np.concatenate(following), env.state, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(following.observe()[0], observation, rtol=0, atol=1e-5)  # float32 there
+    env.close()
+
+
 def test_the_pendulum_earns_its_exact_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pendulum, "GRID", (61, 11))
     system = Pendulum()
@@ -75,6 +93,7 @@ def test_the_pendulum_earns_its_exact_rate(monkeypatch: pytest.MonkeyPatch) -> N
     truth = system.exact(policy)
     assert truth is not None
     assert abs(z_score(path(system, policy, 500, 150), truth)) < 4.5
+    assert exact_rate(pendulum.SMOOTH, system.reset, (61, 11), 0.25) == pytest.approx(truth, abs=0.02)
     assert system.exact(policy, 0.5) is None
     assert system.exact(system.behavior(0.0)) is None
 

@@ -1,6 +1,8 @@
-"""`cesaro reproduce`: the paper's studies and ours, a command each, and `--from`, which repeats any of them."""
+"""`cesaro reproduce`: a command per study, its options the fields of its settings, and `--from`, which repeats any of them."""
 
-from collections.abc import Callable
+import inspect
+import os
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +13,8 @@ from cesaro.commands import output
 from cesaro.commands.errors import one_line_errors
 from cesaro.devices import starting_jax
 from cesaro.errors import InputError
+from cesaro.reproduce import MOVED, STUDIES
+from cesaro.reproduce.settings import About, Spec, StudyConfig, is_size, options_of
 
 app = typer.Typer(no_args_is_help=True, invoke_without_command=True)
 
@@ -27,19 +31,15 @@ Address = Annotated[
     str | None,
     typer.Option(help="Address of the Ray cluster: auto or HOST:PORT.", show_default="one on this machine"),
 ]
-Actors = Annotated[
-    Path | None,
-    typer.Option(help="Folder with a target ENV.safetensors per environment.", show_default="those of cesaro"),
+Manifest = Annotated[
+    Path | None, typer.Option("--from", help="Repeat the study that this manifest.json records.", show_default=False)
 ]
 
 
 @app.callback()
 def _reproduce(
     context: typer.Context,
-    manifest: Annotated[
-        Path | None,
-        typer.Option("--from", help="Repeat the study that this manifest.json records.", show_default=False),
-    ] = None,
+    manifest: Manifest = None,
     out: Annotated[
         Path | None, typer.Option(help="With --from: folder for the results.", show_default="out/STUDY")
     ] = None,
@@ -67,18 +67,158 @@ def _reproduce(
             raise InputError(
                 "reproduce needs the name of a study, or --from manifest.json; see: cesaro reproduce --help."
             )
-        from cesaro.reproduce import repeat
-        from cesaro.reproduce.study import check_workers
+    _repeat(manifest, STUDIES, out, force=force, quiet=quiet, workers=workers)
 
-        recorded = repeat.read(manifest)
-        check_workers(workers)
-        out = _OUT / recorded.study if out is None else out
+
+def study_command(package: str, *, repeats: bool = False) -> Callable[..., None]:
+    """The command of a study: an option per field of its settings that has one, and what all studies take.
+
+    Args:
+        package: dotted name of the study's package; the first line of its docstring is the help of the command.
+        repeats: whether the command itself takes `--from`.
+    """
+    study = import_module(package)
+    settings: type[StudyConfig] = study.Config
+    about, options = settings.ABOUT, options_of(settings)
+
+    def command(
+        *,
+        out: Path | None,
+        force: bool,
+        quiet: bool,
+        workers: int | None,
+        quick: bool,
+        data: Path | None = None,
+        only: str | None = None,
+        manifest: Path | None = None,
+        **given: Any,
+    ) -> None:
+        if manifest is not None:
+            _repeat(manifest, {about.name: package}, out, force=force, quiet=quiet, workers=workers)
+            return
+        with one_line_errors():
+            if only not in (None, "data"):
+                raise InputError(f"--only must be data, or left out. Got {only!r}.")
+            config = _settings(settings, options, quick, given)
+            with starting_jax():
+                import_module(f"{package}.run")
+            from cesaro.reproduce.study import check_workers, loaded, run
+
+            if workers is not None:
+                check_workers(workers)
+            out = _OUT / _folder(about, options, given) if out is None else out
+            for folder in (out, data):
+                if folder is not None:
+                    make_own_folder(folder)
+            if only is not None and data is not None:
+                loaded(config, workers=workers, quiet=quiet).collect(data)
+                output.echo(f"Logs and truths: {data}")
+                return
+            result = run(config, out, data=data, workers=workers, force=force, quiet=quiet)
+        _print(about, result, out)
+
+    parameters = _parameters(about, options, repeats)
+    command.__name__, command.__doc__ = about.name, (study.__doc__ or "").partition("\n")[0]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # what Typer looks at
+    return command
+
+
+def _parameters(about: About, options: list[Spec], repeats: bool) -> list[inspect.Parameter]:
+    """Settings up to the seed, then flags with `--quick` first, then other settings; places and ways to run come last."""
+    flags, values = ([spec for spec in options if spec.is_flag == is_flag] for is_flag in (True, False))
+    first = next(number for number, spec in enumerate(values) if spec.name == "seed") + 1
+    found = [_parameter("manifest", Manifest, None)] if repeats else []
+    found += [_option(about, spec) for spec in values[:first]]
+    found.append(_parameter("quick", Annotated[bool, typer.Option("--quick", help=about.quick_help)], False))
+    found += [_option(about, spec) for spec in (*flags, *values[first:])]
+    if about.data_help:
+        found.append(_parameter("data", Annotated[Path, typer.Option(help=about.data_help)], _OUT / "mujoco_data"))
+        only = typer.Option(help="data: simulate logs and truths, and stop there.", show_default="everything")
+        found.append(_parameter("only", Annotated[str | None, only], None))
+    folders = [spec.option.folder for spec in flags if spec.option.folder]
+    if folders:
+        places = ", or ".join(str(_OUT / folder) for folder in (about.name, *folders))
+        out = typer.Option(help="Folder for the results.", show_default=places)
+        found.append(_parameter("out", Annotated[Path | None, out], None))
+    else:
+        found.append(_parameter("out", Out, _OUT / about.name))
+    found += [_parameter("force", Force, False), _parameter("quiet", Quiet, False)]
+    every_core = Annotated[int | None, typer.Option(help=about.workers_help, show_default="every core")]
+    return [*found, _parameter("workers", *((every_core, None) if about.workers_help else (Workers, 2)))]
+
+
+def _option(about: About, spec: Spec) -> inspect.Parameter:
+    """A setting as Typer takes it; where `--quick` or a flag may set it too, None says that it was not given."""
+    option, kind, default = spec.option, spec.kind, spec.default
+    if spec.is_flag:
+        return _parameter(spec.name, Annotated[bool, typer.Option(spec.typed, help=option.help)], False)
+    shown: Any = option.default or (", ".join(map(str, default)) if spec.is_list else str(default))
+    if spec.is_list:
+        kind, default = list[kind] | None, None  # type: ignore[valid-type] # a type that is known at run time
+    elif option.is_path:
+        kind, default = Path | None, None
+    elif is_size(spec, about):
+        kind, default = kind | None, None
+    else:
+        shown = True
+    info = typer.Option(spec.typed, help=option.help, show_default=shown, metavar=option.metavar or None)
+    return _parameter(spec.name, Annotated[kind, info], default)
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _settings(
+    settings: type[StudyConfig], options: list[Spec], is_quick: bool, given: Mapping[str, Any]
+) -> StudyConfig:
+    """The settings that the options ask for, or a refusal."""
+    about = settings.ABOUT
+    sizes = {spec.name: spec.typed for spec in options if is_size(spec, about)}
+    also = [f"{typed} {given[name]}" for name, typed in sizes.items() if given[name] is not None]
+    if is_quick and also:
+        means = ", ".join(f"{typed} {about.quick[name]}" for name, typed in sizes.items())
+        means += " and more" * (len(about.quick) > len(sizes))
+        raise InputError(f"--quick means {means}; give one of the two. Got {', '.join(also)} as well.")
+    found = dict(about.quick) if is_quick else {}
+    for spec in options:
+        value = given[spec.name]
+        if spec.is_flag:
+            value = spec.option.flag if value else None
+        elif spec.is_list:
+            value = tuple(value) if value else None
+        elif spec.option.is_path and value is not None:
+            value = str(value)
+        if value is not None:
+            found[spec.name] = value
+    return settings(**found)
+
+
+def _folder(about: About, options: list[Spec], given: Mapping[str, Any]) -> str:
+    """The name of the folder for the results: that of the study, or of a flag that has one of its own."""
+    own = (spec.option.folder for spec in options if spec.option.folder and given[spec.name])
+    return next(own, about.name)
+
+
+def _repeat(
+    manifest: Path, studies: dict[str, str], out: Path | None, *, force: bool, quiet: bool, workers: int | None
+) -> None:
+    """Run the study of a manifest again, and say whether its summary came out the same."""
+    with one_line_errors():
+        from cesaro.reproduce import study
+
+        recorded = study.read(manifest, studies)
+        config, about = recorded.config, recorded.config.ABOUT
+        if workers is not None:
+            study.check_workers(workers)
+        out = _OUT / about.name if out is None else out
         make_own_folder(out)
-        if changed := repeat.other_versions(recorded):
+        if changed := study.other_versions(recorded):
             output.echo(f"note: other versions than in the manifest ({'; '.join(changed)}).", aside=True)
-        result = recorded.run(out, workers=workers, force=force, quiet=quiet)
-        lines = repeat.differences(recorded, result)
-    _print(recorded.study, result, out)
+        result = study.run(config, out, workers=workers, force=force, quiet=quiet)
+        lines = study.differences(recorded, result)
+    _print(about, result, out)
     if not lines:
         output.echo("Repeated: the summary is identical to the manifest's.")
         return
@@ -88,351 +228,9 @@ def _reproduce(
     raise typer.Exit(1)
 
 
-@app.command()
-def mujoco(
-    env: Annotated[
-        list[str] | None, typer.Option(help="Environment; repeat for more.", show_default="the paper's four, v5")
-    ] = None,
-    sigma: Annotated[
-        list[float] | None,
-        typer.Option(help="Standard deviation of the behavior's noise; repeat for more.", show_default="0.1, 0.5, 0.9"),
-    ] = None,
-    runs: Annotated[int | None, typer.Option(help="Runs per setting.", show_default="30")] = None,
-    seed: Seed = 0,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick",
-            help="A glance in minutes: HalfCheetah with noise 0.9, 20,000 transitions, 5 runs, 300 minibatches, fewer settings.",
-        ),
-    ] = False,
-    actors: Actors = None,
-    data: Annotated[Path, typer.Option(help="Folder that keeps logs and truths; what it lacks is simulated.")] = _OUT
-    / "mujoco_data",
-    only: Annotated[
-        str | None, typer.Option(help="data: simulate logs and truths, and stop there.", show_default="everything")
-    ] = None,
-    out: Out = _OUT / "mujoco",
-    force: Force = False,
-    quiet: Quiet = False,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="Processes, and threads on a CPU; the results do not depend on it.", show_default="every core"
-        ),
-    ] = None,
-) -> None:
-    """Figure 4 and the appendix's figure: MuJoCo tasks with networks, four methods with the whole grid of settings."""
-
-    def settings(study: Any) -> Any:
-        if only not in (None, "data"):
-            raise InputError(f"--only must be data, or left out. Got {only!r}.")
-        size = _size(study, quick, "runs", runs)
-        places = {"envs": tuple(env or ()), "sigmas": tuple(sigma or ())}
-        size |= {name: values for name, values in places.items() if values}
-        return study.Config(seed=seed, actors=_text(actors), **size)
-
-    is_data = only == "data"
-    _run("mujoco", settings, out, data=data, only_data=is_data, force=force, quiet=quiet, workers=workers)
-
-
-@app.command()
-def practice(
-    env: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Environment, or pendulum; repeat for more.", show_default="the MuJoCo study's four, pendulum"
-        ),
-    ] = None,
-    sigma: Annotated[
-        list[float] | None,
-        typer.Option(
-            help="Standard deviation of the behavior's noise; repeat for more.",
-            show_default="0.1, 0.5, 0.9; pendulum 0.5, 1, 1.5",
-        ),
-    ] = None,
-    rows: Annotated[
-        int | None, typer.Option(help="Rows of a MuJoCo log to use, spread evenly.", show_default="1000000")
-    ] = None,
-    actions: Annotated[
-        str,
-        typer.Option(
-            metavar="executed|chosen",
-            help="Logged actions: cut to the actuators' bounds, or as the behavior chose them.",
-        ),
-    ] = "executed",
-    seed: Seed = 0,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick",
-            help="A glance in minutes: HalfCheetah with noise 0.9 and pendulum with noise 1, 20,000 rows, small networks.",
-        ),
-    ] = False,
-    actors: Actors = None,
-    data: Annotated[
-        Path, typer.Option(help="Folder that keeps the MuJoCo study's logs and truths; what it lacks is simulated.")
-    ] = _OUT / "mujoco_data",
-    out: Out = _OUT / "practice",
-    force: Force = False,
-    quiet: Quiet = False,
-    workers: Workers = 2,
-) -> None:
-    """What settings that see no truth give: closed forms, networks and fitted Q on the MuJoCo study's logs and a pendulum's."""
-
-    def settings(study: Any) -> Any:
-        return practice_settings(study, env, sigma, rows, seed, quick, _text(actors), actions)
-
-    _run("practice", settings, out, data=data, force=force, quiet=quiet, workers=workers)
-
-
-def practice_settings(
-    study: Any,
-    envs: list[str] | None,
-    sigmas: list[float] | None,
-    rows: int | None,
-    seed: int,
-    quick: bool,
-    actors: str,
-    actions: str = "executed",
-) -> Any:
-    """The practice study that the options ask for. Noise that an environment's own list lacks is new for MuJoCo, which has one
-    list for all; the pendulum has a list of its own, and takes part with those of its noises that are asked for, or with all
-    asked for where it is alone."""
-    size: dict[str, Any] = dict(study.QUICK) if quick else {}
-    if envs:
-        size["envs"] = tuple(envs)
-    if rows is not None:
-        size["rows"] = rows
-    if sigmas:
-        wanted = tuple(sorted(sigmas))
-        is_alone = set(size.get("envs", study.Config.envs)) == {study.PENDULUM}
-        size["sigmas"] = wanted
-        size["noises"] = wanted if is_alone else tuple(noise for noise in study.Config.noises if noise in wanted)
-    if len(set(sigmas or ())) < len(sigmas or ()):
-        raise InputError(f"--sigma must be given once per noise. Got {', '.join(f'{s:g}' for s in sigmas or ())}.")
-    return study.Config(seed=seed, actors=actors, actions=actions, **size)
-
-
-@app.command()
-def stall(
-    seeds: Annotated[int | None, typer.Option(help="Runs per problem and method.", show_default="2")] = None,
-    seed: Seed = 0,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A glance in seconds: one problem, 10,000 rows, 3,600 steps, 1 run.")
-    ] = False,
-    out: Out = _OUT / "stall",
-    force: Force = False,
-    quiet: Quiet = False,
-    workers: Workers = 2,
-) -> None:
-    """Why a network trained with Diff-GQ1 stays near the log's rate: slow, misled by noise, or free to fit any rate?"""
-
-    def settings(study: Any) -> Any:
-        return study.Config(seed=seed, **_size(study, quick, "seeds", seeds))
-
-    _run("stall", settings, out, force=force, quiet=quiet, workers=workers)
-
-
-@app.command()
-def assumption(
-    trials: Annotated[int | None, typer.Option(help="Random chains per table row.", show_default="10000")] = None,
-    seed: Seed = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="A glance in seconds: 300 trials.")] = False,
-    simplex: Annotated[
-        str,
-        typer.Option(help="How rows of P are drawn: stick-breaking, or uniform (the paper's wording, for contrast)."),
-    ] = "stick-breaking",
-    out: Out = _OUT / "assumption",
-    force: Force = False,
-    quiet: Quiet = False,
-    workers: Workers = 2,
-) -> None:
-    """Tables 1 and 2: how often the assumption that F is positive semidefinite holds on random chains."""
-
-    def settings(study: Any) -> Any:
-        return study.Config(seed=seed, simplex=simplex, **_size(study, quick, "trials", trials))
-
-    _run("assumption", settings, out, force=force, quiet=quiet, workers=workers)
-
-
-@app.command()
-def boyan(
-    runs: Annotated[int | None, typer.Option(help="Runs per setting.", show_default="30")] = None,
-    samples: Annotated[int | None, typer.Option(help="Samples per run.", show_default="5000")] = None,
-    seed: Seed = 0,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A glance in seconds: 7 panels, 10 step sizes, 10 runs, 1,000 samples.")
-    ] = False,
-    all_methods: Annotated[
-        bool, typer.Option("--all-methods", help="Also Diff-GQ3, Diff-GQ4 and projected Diff-GQ1 and Diff-GQ2.")
-    ] = False,
-    misfit: Annotated[bool, typer.Option("--misfit", help="Features that cannot express the values.")] = False,
-    start: Annotated[
-        str, typer.Option(help="Where weights start: zero, or authors (random, as in their code).")
-    ] = "zero",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results.", show_default="out/boyan, or out/boyan_misfit")
-    ] = None,
-    force: Force = False,
-    quiet: Quiet = False,
-    workers: Workers = 2,
-) -> None:
-    """Figure 2: Boyan's chain, four methods with the whole grid of settings, in 13 panels."""
-
-    def settings(study: Any) -> Any:
-        given = {name: value for name, value in (("runs", runs), ("samples", samples)) if value is not None}
-        if quick and given:
-            raise InputError(f"--quick sets {' and '.join(given)} itself; give one of the two.")
-        methods = study.PAPER_METHODS + study.EXTRA_METHODS * all_methods
-        return study.Config(methods=methods, seed=seed, misfit=misfit, start=start, **(study.QUICK if quick else given))
-
-    out = _OUT / ("boyan_misfit" if misfit else "boyan") if out is None else out
-    _run("boyan", settings, out, force=force, quiet=quiet, workers=workers)
-
-
-@app.command()
-def counterexample(
-    runs: Annotated[int | None, typer.Option(help="Runs per method and step size.", show_default="400")] = None,
-    seed: Seed = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="A glance in seconds: 100 runs, 5 step sizes.")] = False,
-    out: Out = _OUT / "counterexample",
-    force: Force = False,
-    quiet: Quiet = False,
-    workers: Workers = 2,
-) -> None:
-    """Section 3's counterexample: Diff-SGQ diverges at every step size, Diff-GQ1 and Diff-GQ2 converge."""
-
-    def settings(study: Any) -> Any:
-        return study.Config(seed=seed, **_size(study, quick, "runs", runs))
-
-    _run("counterexample", settings, out, force=force, quiet=quiet, workers=workers)
-
-
-@app.command()
-def rates(
-    problems: Annotated[int | None, typer.Option(help="Random problems.", show_default="20")] = None,
-    runs: Annotated[
-        int | None, typer.Option(help="Runs per problem, method and number of samples.", show_default="40")
-    ] = None,
-    seed: Seed = 0,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A glance in seconds: 6 problems, 20 runs, up to 8,192 samples.")
-    ] = False,
-    out: Out = _OUT / "rates",
-    force: Force = False,
-    quiet: Quiet = False,
-    workers: Workers = 2,
-) -> None:
-    """The finite-sample analysis: how fast Projected Diff-GQ1 and Diff-GQ2 approach the TD fixed point."""
-
-    def settings(study: Any) -> Any:
-        given = {name: value for name, value in (("problems", problems), ("runs", runs)) if value is not None}
-        if quick and given:
-            sets = f"--problems {study.QUICK['problems']}, --runs {study.QUICK['runs']}"
-            raise InputError(f"--quick means {sets} and more; give --quick or those.")
-        return study.Config(seed=seed, **(study.QUICK if quick else given))
-
-    _run("rates", settings, out, force=force, quiet=quiet, workers=workers)
-
-
-@app.command()
-def coverage(
-    logs: Annotated[
-        int | None, typer.Option(help="Logs per chain and number of trajectories.", show_default="1000")
-    ] = None,
-    seed: Seed = 0,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A glance in seconds: 40 logs, up to 150 autocorrelation times.")
-    ] = False,
-    out: Out = _OUT / "coverage",
-    force: Force = False,
-    quiet: Quiet = False,
-    workers: Workers = 2,
-) -> None:
-    """How often intervals hold what they are for: logs of a fast and a sticky chain, features that fit and that do not."""
-
-    def settings(study: Any) -> Any:
-        return study.Config(seed=seed, **_size(study, quick, "logs", logs))
-
-    _run("coverage", settings, out, force=force, quiet=quiet, workers=workers)
-
-
-@app.command()
-def pendulum(
-    logs: Annotated[int | None, typer.Option(help="Logs per controller and noise.", show_default="5")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the first log; the next log has the next.")] = 100,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A glance in seconds: 1 controller, 1 log of 20,000 rows, smaller maps.")
-    ] = False,
-    out: Out = _OUT / "pendulum",
-    force: Force = False,
-    quiet: Quiet = False,
-    workers: Workers = 2,
-) -> None:
-    """Continuous logs: what several feature maps, ridges and the default make of a pendulum's controllers."""
-
-    def settings(study: Any) -> Any:
-        return study.Config(seed=seed, **_size(study, quick, "logs", logs))
-
-    _run("pendulum", settings, out, force=force, quiet=quiet, workers=workers)
-
-
-def _run(
-    name: str,
-    settings: Callable[[Any], Any],
-    out: Path,
-    *,
-    data: Path | None = None,
-    only_data: bool = False,
-    force: bool,
-    quiet: bool,
-    workers: int | None,
-) -> None:
-    """Run a study and print what came out.
-
-    Args:
-        name: of the study and its command.
-        settings: makes the study's `Config` from the study's package, or refuses the options.
-        data: folder of logs and truths, for the studies that keep some.
-        only_data: simulate what that folder lacks, and stop there.
-    """
-    with one_line_errors():
-        from cesaro.reproduce.repeat import STUDIES
-        from cesaro.reproduce.study import check_workers
-
-        with starting_jax():
-            study = import_module(STUDIES[name])
-        config = settings(study)
-        if workers is not None:
-            check_workers(workers)
-        make_own_folder(out)
-        if data is not None:
-            make_own_folder(data)
-        if only_data:
-            study.collect(config, data, workers=workers, quiet=quiet)
-            output.echo(f"Logs and truths: {data}")
-            return
-        folders = {} if data is None else {"data": data}
-        result = study.run(config, out, **folders, workers=workers, force=force, quiet=quiet)
-    _print(name, result, out)
-
-
-def _size(study: Any, is_quick: bool, option: str, value: int | None) -> dict[str, Any]:
-    """The size of a study that one option sets: what --quick stands for, the number that was given, or nothing."""
-    if not is_quick:
-        return {} if value is None else {option: value}
-    if value is not None:
-        means = f"--{option} {study.QUICK[option]}" + " and more" * (len(study.QUICK) > 1)
-        raise InputError(f"--quick means {means}; give one of the two. Got --{option} {value} as well.")
-    return dict(study.QUICK)
-
-
-def _print(name: str, result: Any, out: Path) -> None:
+def _print(about: About, result: Any, out: Path) -> None:
     """Tables, the verdict, and which files are where."""
-    from cesaro.reproduce.repeat import STUDIES
-
-    show = import_module(f"{STUDIES[name]}.show")
+    show = import_module(f"{about.package}.show")
     console = output.console()
     show.print_tables(result, console)
     for line in show.verdict(result):
@@ -445,5 +243,28 @@ def make_own_folder(folder: Path) -> None:
         _OUT.mkdir(exist_ok=True)
 
 
-def _text(folder: Path | None) -> str:
-    return "" if folder is None else str(folder)
+def run_alone(package: str) -> None:
+    """The command of a study that is not in this package, as `python -m PACKAGE`."""
+    os.environ["MPLBACKEND"] = "agg"  # as for the command `cesaro`
+    alone = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+    alone.command()(study_command(package, repeats=True))
+    with output.claimed():
+        alone(prog_name=f"python -m {package}")
+
+
+def _elsewhere(sentence: str) -> Callable[[], None]:
+    """The command of a study that is no longer here, whatever its options."""
+
+    def command() -> None:
+        with one_line_errors():
+            raise InputError(sentence)
+
+    command.__doc__ = sentence
+    return command
+
+
+for _name in ("mujoco", "assumption", "boyan", "counterexample", "rates", "coverage"):
+    app.command(_name)(study_command(STUDIES[_name]))
+for _name, _sentence in MOVED.items():
+    _any_options = {"ignore_unknown_options": True, "allow_extra_args": True}
+    app.command(_name, hidden=True, context_settings=_any_options)(_elsewhere(_sentence))

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import checks, documents
-from cesaro.checks import beyond, shortened
+from cesaro.checks import beyond
 from cesaro.errors import InputError
-from cesaro.text import Wording
+from cesaro.text import Wording, shortened
 
 OnTermination = Literal["restart", "keep", "drop"]
 OnTruncation = Literal["keep", "restart", "drop"]

@@ -5,7 +5,7 @@ NumPy and SciPy in float64. `n = |S||A|` pairs; `X [n, K]` features; `Y = [1, X]
 """
 
 from cesaro.linear.assumptions import Assumption, AssumptionReport
-from cesaro.linear.empirical import EmpiricalProblem
+from cesaro.linear.empirical import EmpiricalProblem, rate_force
 from cesaro.linear.error_bounds import ErrorBounds
 from cesaro.linear.fixed_point import FixedPoint
 from cesaro.linear.methods import METHODS
@@ -24,4 +24,5 @@ __all__ = [
     "LinearProblem",
     "LinearSystem",
     "Stability",
+    "rate_force",
 ]

@@ -1,4 +1,4 @@
-"""`EmpiricalProblem`: the rows of a log as a distribution of their own."""
+"""`EmpiricalProblem`: the rows of a log as a distribution of their own; `rate_force`: how firmly they hold a rate."""
 
 from functools import cached_property
 
@@ -68,3 +68,37 @@ class EmpiricalProblem(LinearSystem):
         if not self._d[rows].any():
             rows = np.sort(np.argsort(-self._d, kind="stable")[:most])
         return EmpiricalProblem(self._x[rows], self._rewards[rows], self._x_next[rows], self._d[rows])
+
+
+def rate_force(x: Array, x_next: Array, dual: Array | None = None) -> float:
+    """`min_w E[(1 − (x − x̄')ᵀw)²]`: how fast the best objective of Diff-GQ1 grows as r̂ leaves its optimum, per `(Δr̂)²`.
+
+    It is one minus the uncentered R² of a regression of 1 on x − x̄', with x̄' the *mean* next features given the pair. With one
+    feature per pair it is `1/E_d[ratio²]` for the density ratio of the target. At 0 every rate fits equally well.
+
+    Args:
+        x: features of the pairs, `[N, K]`.
+        x_next: features after the step, `[N, K]`: means, or single draws.
+        dual: features `[N, M]` of the pairs; x − x' is regressed on them and a constant to average over draws, as the dual of
+            Diff-GQ1 does. With one feature per pair, `dual=x` takes the means over each pair's rows. None: x' as it is, right
+            where it holds means or nothing is random; the noise of single draws would count as force.
+
+    Example:
+        >>> import numpy as np
+        >>> from cesaro.linear import rate_force
+        >>> x, x_next = np.zeros((2, 1)), np.array([[1.0], [-1.0]])
+        >>> rate_force(x, x_next)  # differences average out: r̂ alone moves the mean
+        1.0
+        >>> round(rate_force(x, np.abs(x_next)), 9)  # w can take the place of r̂
+        0.0
+        >>> round(rate_force(x, np.array([[3.0], [-1.0]])), 9)  # two draws after one pair seem to differ
+        0.8
+        >>> round(rate_force(x, np.array([[3.0], [-1.0]]), dual=x), 9)  # their mean is 1, as before
+        0.0
+    """
+    change = x - x_next
+    if dual is not None:
+        tests = np.column_stack([np.ones(len(dual)), dual])
+        change = tests @ np.linalg.lstsq(tests, change, rcond=1e-10)[0]
+    weights = np.linalg.lstsq(change, np.ones(len(change)), rcond=1e-10)[0]
+    return max(0.0, 1.0 - float((change @ weights).mean()))

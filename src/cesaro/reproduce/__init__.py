@@ -1,7 +1,7 @@
-"""The paper's figures and tables, one folder per study, all with the same names: `Config`, `QUICK`, `run`, `Result`, `plot`.
+"""The paper's figures and tables, one folder per study with the same modules: `config`, `run` and `show`.
 
-In a folder, `config` holds the settings, `result` what came out, `show` its files, tables, verdict and pictures, and `run`
-does the work. Imports go one way: `run` takes from `show`, both from `result`, all from `config`. Other modules are what is
+`config` holds the settings with their rules and options, `run` the work in pieces and the result that they make, `show` files,
+tables, the verdict and pictures. Imports go one way: `show` takes from `run`, and both from `config`. A further module is what is
 special about a study.
 
 | folder | what it repeats | command |
@@ -12,9 +12,21 @@ special about a study.
 | `rates` | the finite-sample analysis of the projected variants | `cesaro reproduce rates` |
 | `mujoco` | Figure 4 and the appendix's figure: MuJoCo tasks with networks | `cesaro reproduce mujoco` |
 | `coverage` | how often intervals hold what they are for | `cesaro reproduce coverage` |
-| `pendulum` | what feature maps and ridges give on a continuous system | `cesaro reproduce pendulum` |
-| `practice` | what settings that see no truth give on the MuJoCo logs | `cesaro reproduce practice` |
-| `stall` | why Diff-GQ1 with networks stays at the behavior's rate | `cesaro reproduce stall` |
 
-`study` holds what they share: a folder that resumes, a manifest, a progress bar. `repeat` runs a study again from its manifest.
+`study` runs any of them in a folder that resumes, leaves a manifest, and repeats what a manifest records. `settings` is what
+their configurations are made of, and `looks` what their pictures share. Studies that are not the paper's are in `research/`,
+outside of the package.
 """
+
+STUDIES = {
+    name: f"cesaro.reproduce.{name}"
+    for name in ("assumption", "boyan", "counterexample", "coverage", "mujoco", "rates")
+}
+# Studies that were here, with what to run instead.
+MOVED = {
+    "pendulum": "The pendulum study has ended: the pendulum is a system of the suite, see docs/suite.md; run: "
+    "cesaro suite --only pendulum.",
+    "practice": "The practice study is not a part of the package; run in a clone of the repository: "
+    "python -m research.practice.",
+    "stall": "The stall study is not a part of the package; run in a clone of the repository: python -m research.stall.",
+}

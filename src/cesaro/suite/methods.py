@@ -255,7 +255,7 @@ def _last_layer(log: Log, policy: Policy, seed: int) -> Answer:
 
 def _fitted_q(log: Log, policy: Policy, seed: int) -> Answer:
     from cesaro.approximators import MLP
-    from cesaro.reproduce.practice.fqe import fitted_q, inputs_of
+    from cesaro.suite.fitted_q import fitted_q, inputs_of
 
     found = fitted_q(
         inputs_of(log.load(), policy, seed),

@@ -182,8 +182,9 @@ def _run(
         pieces = study.compute(work, jobs, label=label, workers=workers, quiet=quiet, processes=True)
         board = Scoreboard.of(together(list(_rows(config, asked, pieces)), earlier))
         show.write(board, work)
-        manifest = study.manifest("suite", asdict(config), seed=config.seed, options={}, summary=board.summary())
-        work.finish({**manifest, "command": command(config)})
+        work.finish(
+            study.manifest("suite", asdict(config), command=command(config), seed=config.seed, summary=board.summary())
+        )
     return board
 
 

@@ -1,23 +1,27 @@
 """The settings of the assumption study."""
 
-import math
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Annotated, ClassVar
 
-from cesaro.reproduce import study
+from cesaro.reproduce.settings import (
+    SEED,
+    SIDES,
+    About,
+    Option,
+    StudyConfig,
+    at_least,
+    is_not_negative,
+    is_share,
+    one_of,
+    several,
+)
 
 # Noises of the published tables.
 PUBLISHED_SIGMAS = (0.0, 0.001, 0.01, 0.1, 1.0)
-# How rows of a transition matrix are drawn.
-SIMPLEX = ("stick-breaking", "uniform")
-QUICK: dict[str, Any] = {"trials": 300}
-
-_require = partial(study.require, "assumption")
 
 
 @dataclass(frozen=True)
-class Config:
+class AssumptionConfig(StudyConfig):
     """The settings of the study; the defaults are the full study.
 
     Attributes:
@@ -29,24 +33,15 @@ class Config:
         simplex: how rows of P are drawn, "stick-breaking" (what gives the published numbers) or "uniform".
     """
 
-    sizes: tuple[int, ...] = (5, 10, 50, 100)
-    sigmas: tuple[float, ...] = PUBLISHED_SIGMAS
-    xis: tuple[float, ...] = (0.9, 0.99)
-    trials: int = 10_000
-    seed: int = 0
-    simplex: str = "stick-breaking"
+    ABOUT: ClassVar = About(__package__, "A glance in seconds: 300 trials.", {"trials": 300})
 
-    def __post_init__(self) -> None:
-        study.require_sizes("assumption", self)
-        _require(bool(self.sizes) and min(self.sizes) >= 2, "sizes", "integers ≥ 2", self.sizes)
-        _require(
-            bool(self.sigmas) and all(0 <= sigma < math.inf for sigma in self.sigmas),
-            "sigmas",
-            "finite numbers ≥ 0",
-            self.sigmas,
-        )
-        _require(bool(self.xis) and all(0 < xi < 1 for xi in self.xis), "xis", "numbers between 0 and 1", self.xis)
-        _require(self.trials >= 1, "trials", "an integer ≥ 1", self.trials)
-        _require(self.seed >= 0, "seed", "an integer ≥ 0", self.seed)
-        names = " or ".join(repr(name) for name in SIMPLEX)
-        _require(self.simplex in SIMPLEX, "simplex", names, repr(self.simplex))
+    sizes: Annotated[tuple[int, ...], several("integers ≥ 2", lambda n: n >= 2, most=SIDES)] = (5, 10, 50, 100)
+    sigmas: Annotated[tuple[float, ...], several("finite numbers ≥ 0", is_not_negative)] = PUBLISHED_SIGMAS
+    xis: Annotated[tuple[float, ...], several("numbers between 0 and 1", is_share)] = (0.9, 0.99)
+    trials: Annotated[int, at_least(1), Option("Random chains per table row.")] = 10_000
+    seed: Annotated[int, at_least(0), SEED] = 0
+    simplex: Annotated[
+        str,
+        one_of("stick-breaking", "uniform"),
+        Option("How rows of P are drawn: stick-breaking, or uniform (the paper's wording, for contrast)."),
+    ] = "stick-breaking"

@@ -1,46 +1,145 @@
 """The assumption study: random chains, the norm of the projected operator on each, and the share that is small enough."""
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from cesaro.checks import Array
 from cesaro.files import Arrays
-from cesaro.reproduce import study
-from cesaro.reproduce.assumption import show
-from cesaro.reproduce.assumption.config import Config
-from cesaro.reproduce.assumption.result import Cell, Result
+from cesaro.reproduce.assumption.config import PUBLISHED_SIGMAS, AssumptionConfig
+from cesaro.reproduce.study import Jobs, Study
 
+# Zhang, Wan, Sutton, Whiteson, "Average-Reward Off-Policy Policy Evaluation with Function Approximation", ICML 2021,
+# appendix, Table 1 (ξ = 0.9) and Table 2 (ξ = 0.99): ξ -> number of pairs -> one probability per σ in PUBLISHED_SIGMAS.
+PUBLISHED: dict[float, dict[int, tuple[float, ...]]] = {
+    0.9: {
+        5: (0.70, 0.69, 0.70, 0.65, 0.52),
+        10: (0.64, 0.65, 0.63, 0.56, 0.42),
+        50: (0.55, 0.50, 0.44, 0.41, 0.36),
+        100: (0.52, 0.42, 0.43, 0.38, 0.35),
+    },
+    0.99: {
+        5: (0.92, 0.92, 0.91, 0.77, 0.58),
+        10: (0.92, 0.92, 0.84, 0.68, 0.50),
+        50: (0.93, 0.68, 0.53, 0.48, 0.42),
+        100: (0.93, 0.51, 0.49, 0.45, 0.42),
+    },
+}
+# What this package promises for the full study (stick-breaking, 10,000 trials or more).
+PROMISED_MAX, PROMISED_RMS = 0.03, 0.01
 # Trials per resumable piece: about a second of work at 100 pairs, 20 MB of transition matrices.
 _TRIALS_PER_PIECE = 250
 
 
-def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = False, quiet: bool = False) -> Result:
-    """Run the study, or what is left of it, and leave `assumption.csv`, `assumption.png` and `manifest.json` in `out`.
+@dataclass(frozen=True)
+class TableEntry:
+    """One entry of the tables: the share of `trials` in which F ⪰ 0, beside the published one (if there is one)."""
 
-    The results are the same for every number of workers, and after any interruption.
+    pairs: int
+    sigma: float
+    xi: float
+    probability: float
+    trials: int
 
-    Raises:
-        InputError: a setting breaks its rule, or `out` cannot be used.
-    """
-    study.check_workers(workers)
-    settings = {"study": "assumption", **asdict(config)}
-    with study.Folder(out, settings, force=force) as work:
-        pieces = study.compute(work, _jobs(config), label="assumption", workers=workers, quiet=quiet)
-        result = _result(config, pieces)
-        show.write_cells(result, work.file("assumption.csv"))
-        show.plot(result).savefig(work.file("assumption.png"), dpi=150, metadata={"Software": None})
-        options = {"trials": config.trials, "seed": config.seed, "simplex": config.simplex}
-        work.finish(
-            study.manifest("assumption", asdict(config), seed=config.seed, options=options, summary=result.summary())
+    @property
+    def standard_error(self) -> float:
+        return math.sqrt(self.probability * (1 - self.probability) / self.trials)
+
+    @property
+    def published(self) -> float | None:
+        row = PUBLISHED.get(self.xi, {}).get(self.pairs)
+        return row[PUBLISHED_SIGMAS.index(self.sigma)] if row and self.sigma in PUBLISHED_SIGMAS else None
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.published is None else self.probability - self.published
+
+
+@dataclass(frozen=True)
+class AssumptionResult:
+    """The tables: `cells` in the order ξ, size, σ."""
+
+    config: AssumptionConfig
+    cells: tuple[TableEntry, ...]
+
+    @property
+    def max_difference(self) -> float:
+        """The largest absolute difference from a published value; nan if no cell was published."""
+        return max(self._differences, default=math.nan)
+
+    @property
+    def rms_difference(self) -> float:
+        """The root mean square difference over the published cells; nan if there is none."""
+        differences = self._differences
+        return math.sqrt(sum(d * d for d in differences) / len(differences)) if differences else math.nan
+
+    @property
+    def is_full(self) -> bool:
+        """Whether this is the study that the promise is made for; any seed will do."""
+        full = AssumptionConfig(trials=self.config.trials, seed=self.config.seed)
+        return self.config == full and self.config.trials >= AssumptionConfig.trials
+
+    @property
+    def is_within_promise(self) -> bool:
+        return self.max_difference <= PROMISED_MAX and self.rms_difference <= PROMISED_RMS
+
+    def summary(self) -> dict[str, Any]:
+        """The comparison in JSON values: null for what does not apply."""
+        promise = {"max_difference": PROMISED_MAX, "rms_difference": PROMISED_RMS}
+        return {
+            "max_difference": round(self.max_difference, 6) if self._differences else None,
+            "rms_difference": round(self.rms_difference, 6) if self._differences else None,
+            "promise": promise if self.is_full else None,
+        }
+
+    @property
+    def _differences(self) -> list[float]:
+        return [abs(cell.difference) for cell in self.cells if cell.difference is not None]
+
+
+class AssumptionStudy(Study[AssumptionConfig, AssumptionResult]):
+    """Norms of the projected operator in blocks of trials, and the tables that they give."""
+
+    def jobs(self) -> Jobs:
+        # Largest first, so that no long piece is left to the end.
+        sizes = sorted(self.config.sizes, reverse=True)
+        return {
+            name: partial(_piece, self.config, pairs, trials)
+            for pairs in sizes
+            for name, trials in _blocks(self.config, pairs).items()
+        }
+
+    def result(self, pieces: Mapping[str, Arrays]) -> AssumptionResult:
+        config = self.config
+        found = {n: np.concatenate([pieces[name]["norms"] for name in _blocks(config, n)]) for n in config.sizes}
+        return AssumptionResult(
+            config,
+            tuple(
+                TableEntry(n, sigma, xi, float((found[n][:, column] <= xi).mean()), config.trials)
+                for xi in config.xis
+                for n in config.sizes
+                for column, sigma in enumerate(config.sigmas)
+            ),
         )
-    return result
 
 
-def norms(config: Config, pairs: int, trials: range) -> Array:
+STUDY = AssumptionStudy
+
+
+def _blocks(config: AssumptionConfig, pairs: int) -> dict[str, range]:
+    starts = range(0, config.trials, _TRIALS_PER_PIECE)
+    return {f"{pairs}-{start}": range(start, min(start + _TRIALS_PER_PIECE, config.trials)) for start in starts}
+
+
+def _piece(config: AssumptionConfig, pairs: int, trials: range) -> Arrays:
+    return {"norms": norms(config, pairs, trials)}
+
+
+def norms(config: AssumptionConfig, pairs: int, trials: range) -> Array:
     """The projected operator's norm in these trials, for every σ: [trials, sigmas]; F ⪰ 0 where it is at most ξ.
 
     A trial's P, K, X and d_π serve all σ. Trials with the same K are one batch, since their arrays have one shape.
@@ -94,7 +193,7 @@ class _Trial:
     noise: Array  # standard normal, [sigmas, n]
 
 
-def _draw(config: Config, pairs: int, trial: int) -> _Trial:
+def _draw(config: AssumptionConfig, pairs: int, trial: int) -> _Trial:
     random = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(pairs, trial)))
     return _Trial(
         transitions=_SIMPLEX[config.simplex](random, pairs),
@@ -140,30 +239,3 @@ def _sampling_distributions(stationary: Array, noise: Array, sigmas: Array) -> A
     softmax = np.exp(noisy - noisy.max(axis=-1, keepdims=True))
     softmax /= softmax.sum(axis=-1, keepdims=True)
     return np.where(outside, softmax, noisy)
-
-
-def _pieces(config: Config, pairs: int) -> dict[str, range]:
-    starts = range(0, config.trials, _TRIALS_PER_PIECE)
-    return {f"{pairs}-{start}": range(start, min(start + _TRIALS_PER_PIECE, config.trials)) for start in starts}
-
-
-def _jobs(config: Config) -> dict[str, Callable[[], Arrays]]:
-    def piece(pairs: int, trials: range) -> Arrays:
-        return {"norms": norms(config, pairs, trials)}
-
-    # Largest first, so that no long piece is left to the end.
-    sizes = sorted(config.sizes, reverse=True)
-    return {name: partial(piece, n, trials) for n in sizes for name, trials in _pieces(config, n).items()}
-
-
-def _result(config: Config, pieces: Mapping[str, Arrays]) -> Result:
-    found = {n: np.concatenate([pieces[name]["norms"] for name in _pieces(config, n)]) for n in config.sizes}
-    return Result(
-        config,
-        tuple(
-            Cell(n, sigma, xi, float((found[n][:, column] <= xi).mean()), config.trials)
-            for xi in config.xis
-            for n in config.sizes
-            for column, sigma in enumerate(config.sigmas)
-        ),
-    )

@@ -1,66 +1,66 @@
 """Tables 1 and 2 beside the published ones: a CSV file, what is printed, the verdict, and a picture."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cesaro.reproduce import study
+from cesaro.reproduce import looks, study
+from cesaro.reproduce.assumption.config import AssumptionConfig
+from cesaro.reproduce.assumption.run import PROMISED_MAX, PROMISED_RMS, AssumptionResult, TableEntry
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
-from cesaro.reproduce.assumption.config import Config
-from cesaro.reproduce.assumption.result import PROMISED_MAX, PROMISED_RMS, Result
 
 
-def files(result: Result) -> tuple[str, ...]:
-    """The names of the files that hold the results, but for the manifest."""
-    return ("assumption.csv", "assumption.png")
+def files(result: AssumptionResult) -> study.Files:
+    """The writers of the files that hold the results, but for the manifest."""
+    return {"assumption.csv": partial(write_cells, result), "assumption.png": study.picture(plot, result)}
 
 
-def write_cells(result: Result, file: Path) -> None:
+def write_cells(result: AssumptionResult, file: Path) -> None:
     """A row per entry of the tables."""
     columns = ("pairs", "sigma", "xi", "probability", "standard_error", "published", "difference", "trials")
     study.write_csv(file, columns, ((getattr(cell, column) for column in columns) for cell in result.cells))
 
 
-def print_tables(result: Result, console: "Console") -> None:
+def print_tables(result: AssumptionResult, console: "Console") -> None:
     """Our shares beside the published ones."""
     config = result.config
     for xi in config.xis:
         title = f"Share of trials with F positive semidefinite, xi = {xi:g}: ours (paper)"
         # Fits in 80 columns; where there are fewer, numbers go to a second line rather than lose digits.
-        table = study.plain_table(title)
-        table.add_column("n", justify="right", no_wrap=True)
+        table = study.plain_table(title, right=["n"])
         for sigma in config.sigmas:
             table.add_column(f"sigma {sigma:g}", justify="right", overflow="fold")
         for size in config.sizes:
             cells = [cell for cell in result.cells if (cell.xi, cell.pairs) == (xi, size)]
-            table.add_row(str(size), *(f"{cell.probability:.3f} ({cell.published:.2f})" for cell in cells))
+            table.add_row(str(size), *map(_share, cells))
         console.print(table, "")
 
 
-def verdict(result: Result) -> list[str]:
+def _share(cell: TableEntry) -> str:
+    ours = f"{cell.probability:.3f}"
+    return ours if cell.published is None else f"{ours} ({cell.published:.2f})"
+
+
+def verdict(result: AssumptionResult) -> list[str]:
     """Whether the published tables were met."""
     found = f"largest difference {result.max_difference:.3f}, RMS {result.rms_difference:.4f}"
     promise = f"promised: at most {PROMISED_MAX} and {PROMISED_RMS}"
     if result.is_full:
         said = "Reproduced" if result.is_within_promise else "NOT reproduced"
         return [f"{said}: {found} ({promise})."]
-    full = f"only for stick-breaking rows and at least {Config.trials:,} trials"
+    full = f"only for stick-breaking rows and at least {AssumptionConfig.trials:,} trials"
     return [f"No verdict: {found} ({promise}, but {full})."]
 
 
-def plot(result: Result) -> "Figure":
+def plot(result: AssumptionResult) -> "Figure":
     """A heat map per ξ: a row per size, a column per σ, ours above the published value in every cell."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     config = result.config
-    figure = Figure(figsize=(0.9 + 0.95 * len(config.sigmas) * len(config.xis), 1.7 + 0.75 * len(config.sizes)))
-    FigureCanvasAgg(figure)
-    figure.set_layout_engine("constrained")
+    figure = looks.blank(0.9 + 0.95 * len(config.sigmas) * len(config.xis), 1.7 + 0.75 * len(config.sizes))
     panels = figure.subplots(1, len(config.xis), squeeze=False, sharey=True)[0]
     shares = np.array([cell.probability for cell in result.cells])
     shares = shares.reshape(len(config.xis), len(config.sizes), len(config.sigmas))

@@ -1,4 +1,4 @@
-"""Figure 2: Boyan's chain with linear features, four methods, the whole grid of settings.
+"""Figure 2: Boyan's chain, four methods with the whole grid of settings, in 13 panels.
 
 Panels: π(a0) = π0 in {.1, .3, .5, .7, .9} by sampling with μ0 = π0, ½ and 1 − π0. Every setting of every method learns from 30
 streams of 5,000 samples; what counts is |r_π − mean of the last 100 r̂|, and each method shows its best setting, by the truth.
@@ -7,24 +7,14 @@ The paper's features contain q_π, so that there is no representation error. `mi
 `misfit_features` says which and why.
 """
 
-from cesaro.reproduce.boyan.config import BASELINE, EXTRA_METHODS, PAPER_METHODS, QUICK, Config, misfit_features
-from cesaro.reproduce.boyan.result import LABELS, Cell, Panel, Result
-from cesaro.reproduce.boyan.run import learn, run
-from cesaro.reproduce.boyan.show import plot, plot_step_sizes
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "BASELINE",
-    "EXTRA_METHODS",
-    "LABELS",
-    "PAPER_METHODS",
-    "QUICK",
-    "Cell",
-    "Config",
-    "Panel",
-    "Result",
-    "learn",
-    "misfit_features",
-    "plot",
-    "plot_step_sizes",
-    "run",
-]
+from cesaro.lazy import lazily
+from cesaro.reproduce.boyan.config import BoyanConfig as Config
+
+if TYPE_CHECKING:
+    from cesaro.reproduce.boyan.run import learn as learn
+
+__all__ = ["Config", "learn"]
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+    __getattr__, __dir__ = lazily(__name__, {"learn": "cesaro.reproduce.boyan.run"})

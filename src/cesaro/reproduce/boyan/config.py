@@ -1,39 +1,51 @@
 """The settings of the study of Boyan's chain: methods, panels, grids and features."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import numpy as np
+import cesaro
+from cesaro.reproduce.settings import (
+    POSITIVE,
+    POSITIVES,
+    RUNS,
+    SEED,
+    About,
+    Option,
+    Requirement,
+    StudyConfig,
+    at_least,
+    is_not_negative,
+    is_share,
+    minibatches,
+    one_of,
+    several,
+)
 
-from cesaro import problems
-from cesaro.checks import Array
-from cesaro.learning import grid
-from cesaro.learning.settings import Setting
-from cesaro.linear import LinearProblem
-from cesaro.reproduce import study
+if TYPE_CHECKING:
+    from cesaro.checks import Array
+    from cesaro.learning.settings import Setting
+    from cesaro.linear import LinearProblem
 
 BASELINE = "gradient-dice"
 PAPER_METHODS = ("diff-sgq", "diff-gq1", "diff-gq2", BASELINE)
 EXTRA_METHODS = ("diff-gq3", "diff-gq4", "projected-diff-gq1", "projected-diff-gq2")
+KNOWN_METHODS = PAPER_METHODS + EXTRA_METHODS
 PROJECTED = "projected-"
 STARTS = {"zero": "linear", "authors": "linear-random"}
 # Samples between records, and the r̂ that a record averages.
 WINDOW = 100
-QUICK: dict[str, Any] = {
-    "pi0s": (0.1, 0.5, 0.9),
-    "step_sizes": tuple(2.0**-k for k in range(10, 0, -1)),
-    "runs": 10,
-    "samples": 1_000,
-}
 
-_require = partial(study.require, "boyan")
+_METHODS = several(f"different names of {', '.join(KNOWN_METHODS)}", KNOWN_METHODS.__contains__, different=True)
+_SHARES = several("different numbers between 0 and 1", is_share, different=True)
+_NOT_NEGATIVE = several("different finite numbers ≥ 0", is_not_negative, different=True)
+_SAMPLES = Requirement(
+    f"a positive multiple of {WINDOW} below 2³¹", lambda count: count % WINDOW == 0 and 0 < count < 2**31
+)
 
 
 @dataclass(frozen=True)
-class Config:
+class BoyanConfig(StudyConfig):
     """The settings of the study; the defaults are the full study.
 
     Attributes:
@@ -50,37 +62,39 @@ class Config:
         misfit: take features that q_π is not in the span of.
     """
 
-    methods: tuple[str, ...] = PAPER_METHODS
-    pi0s: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.9)
-    step_sizes: tuple[float, ...] = tuple(2.0**-k for k in range(20, 0, -1))
-    ridges: tuple[float, ...] = (0.0, 0.01, 0.1)
-    lams: tuple[float, ...] = (0.0, 0.1, 1.0, 10.0)
-    runs: int = 30
-    samples: int = 5_000
-    radius: float = 5.0
-    seed: int = 0
-    start: str = "zero"
-    misfit: bool = False
+    ABOUT: ClassVar = About(
+        __package__,
+        "A glance in seconds: 7 panels, 10 step sizes, 10 runs, 1,000 samples.",
+        {
+            "pi0s": (0.1, 0.5, 0.9),
+            "step_sizes": tuple(2.0**-k for k in range(10, 0, -1)),
+            "runs": 10,
+            "samples": 1_000,
+        },
+    )
 
-    def __post_init__(self) -> None:
-        study.require_sizes("boyan", self)
-        known = PAPER_METHODS + EXTRA_METHODS
-        _require(
-            _are(self.methods, known.__contains__), "methods", f"different names of {', '.join(known)}", self.methods
-        )
-        _require(_are(self.pi0s, lambda p: 0 < p < 1), "pi0s", "different numbers between 0 and 1", self.pi0s)
-        wanted = "different finite numbers > 0"
-        _require(_are(self.step_sizes, lambda a: 0 < a < math.inf), "step_sizes", wanted, self.step_sizes)
-        for name in ("ridges", "lams"):
-            values = getattr(self, name)
-            _require(_are(values, lambda v: 0 <= v < math.inf), name, "different finite numbers ≥ 0", values)
-        _require(self.runs >= 2, "runs", "an integer ≥ 2", self.runs)
-        rule = f"a positive multiple of {WINDOW} below 2³¹"
-        _require(self.samples % WINDOW == 0 and 0 < self.samples < 2**31, "samples", rule, self.samples)
-        _require(0 < self.radius < math.inf, "radius", "a finite number > 0", self.radius)
-        most = 2**32 // self.runs - 1
-        _require(0 <= self.seed <= most, "seed", f"an integer from 0 to {most}", self.seed)
-        _require(self.start in STARTS, "start", " or ".join(map(repr, STARTS)), repr(self.start))
+    methods: Annotated[
+        tuple[str, ...],
+        _METHODS,
+        Option("Also Diff-GQ3, Diff-GQ4 and projected Diff-GQ1 and Diff-GQ2.", "all_methods", flag=KNOWN_METHODS),
+    ] = PAPER_METHODS
+    pi0s: Annotated[tuple[float, ...], _SHARES] = (0.1, 0.3, 0.5, 0.7, 0.9)
+    step_sizes: Annotated[tuple[float, ...], POSITIVES] = tuple(2.0**-k for k in range(20, 0, -1))
+    ridges: Annotated[tuple[float, ...], _NOT_NEGATIVE] = (0.0, 0.01, 0.1)
+    lams: Annotated[tuple[float, ...], _NOT_NEGATIVE] = (0.0, 0.1, 1.0, 10.0)
+    runs: Annotated[int, at_least(2, most=RUNS), Option("Runs per setting.")] = 30
+    samples: Annotated[int, _SAMPLES, Option("Samples per run.")] = 5_000
+    radius: Annotated[float, POSITIVE] = 5.0
+    seed: Annotated[int, SEED] = 0
+    start: Annotated[
+        str, one_of(*STARTS), Option("Where weights start: zero, or authors (random, as in their code).")
+    ] = "zero"
+    misfit: Annotated[bool, Option("Features that cannot express the values.", flag=True, folder="boyan_misfit")] = (
+        False
+    )
+
+    def check(self) -> None:
+        self.check_streams(self.seed, self.runs)
 
     @property
     def rows(self) -> tuple[tuple[tuple[float, float], ...], ...]:
@@ -93,13 +107,13 @@ class Config:
         """The distinct ones, in the figure's order."""
         return tuple(dict.fromkeys(panel for row in self.rows for panel in row))
 
-    def settings(self, method: str) -> list[Setting]:
+    def settings(self, method: str) -> "list[Setting]":
         """The grid of a method."""
         if method == BASELINE:
-            return grid(step_size=self.step_sizes, ridge=self.ridges, lam=self.lams)
+            return cesaro.grid(step_size=self.step_sizes, ridge=self.ridges, lam=self.lams)
         if method == "diff-sgq" or method.startswith(PROJECTED):
-            return grid(step_size=self.step_sizes)
-        return grid(step_size=self.step_sizes, ridge=self.ridges)
+            return cesaro.grid(step_size=self.step_sizes)
+        return cesaro.grid(step_size=self.step_sizes, ridge=self.ridges)
 
     @property
     def run_steps(self) -> int:
@@ -107,55 +121,18 @@ class Config:
         per_panel = sum(len(self.settings(method)) * self.samples // minibatches(method) for method in self.methods)
         return len(self.panels) * self.runs * per_panel
 
-    def problem(self, pi0: float, mu0: float) -> LinearProblem:
+    def problem(self, pi0: float, mu0: float) -> "LinearProblem":
         """The problem of a panel."""
-        return problems.boyan_chain(pi0, mu0, features=misfit_features() if self.misfit else None)
+        return cesaro.problems.boyan_chain(pi0, mu0, features=misfit_features() if self.misfit else None)
 
 
-def misfit_features() -> Array:
+def misfit_features() -> "Array":
     """Features that misfit, `[13, 2, 5]`: Boyan's four of the state, and "action 1 is taken" in `s_0 … s_6` only.
 
     q_π = r(a) − r_π depends on the action alone, everywhere: half of it cannot be expressed. The columns are independent and the
     constant is in their span, as GradientDICE needs; the density ratio fits about as well as with the paper's features, so
     that what changes is the representation error of q_π.
     """
-    default = problems.boyan_chain().features
-    seen = default[:, :, -1:] * (np.arange(13) <= 6)[:, None, None]
-    return np.concatenate([default[:, :, :4], seen], axis=2)
-
-
-def check_radius(config: Config) -> None:
-    """The balls must hold the solutions `u = [r̂, w]`, or the projected variants cannot reach them."""
-    if not any(method.startswith(PROJECTED) for method in config.methods):
-        return
-    largest = 0.0
-    for panel in config.panels:
-        point = config.problem(*panel).td_fixed_point()
-        largest = max(largest, float(np.hypot(point.reward_rate or 0.0, np.linalg.norm(point.weights))))  # type: ignore[arg-type]
-    rule = f"at least {largest:.3g}, the norm of the largest solution"
-    _require(config.radius >= largest, "radius", rule, config.radius)
-
-
-def minibatches(method: str) -> int:
-    return 2 if method.removeprefix(PROJECTED) == "diff-gq2" else 1
-
-
-def command(config: Config) -> str:
-    """A command that gives these settings; where no options do, the manifest itself does."""
-    words, same = ["cesaro reproduce boyan"], ("seed", "start", "misfit")
-    is_all = config.methods == PAPER_METHODS + EXTRA_METHODS
-    given = {name: getattr(config, name) for name in same} | ({"methods": config.methods} if is_all else {})
-    if config == Config(**given, **QUICK):
-        words.append("--quick")
-    elif config == Config(**given, runs=config.runs, samples=config.samples):
-        words.append(f"--runs {config.runs} --samples {config.samples}")
-    else:
-        return "cesaro reproduce --from manifest.json"
-    words += (
-        [f"--seed {config.seed} --start {config.start}"] + ["--misfit"] * config.misfit + ["--all-methods"] * is_all
-    )
-    return " ".join(words)
-
-
-def _are(values: tuple[Any, ...], is_right: Callable[[Any], bool]) -> bool:
-    return bool(values) and len(set(values)) == len(values) and all(is_right(value) for value in values)
+    features = cesaro.problems.boyan_chain().features[:, :, [0, 1, 2, 3, 5]]
+    features[7:, :, 4] = 0.0
+    return features

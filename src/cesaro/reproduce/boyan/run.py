@@ -1,32 +1,32 @@
-"""The study of Boyan's chain: every setting of every method in every panel."""
+"""The study of Boyan's chain: every setting of every method in every panel, and the comparison that the paper makes."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cesaro import exact
+from cesaro.checks import Array
 from cesaro.files import Arrays
 from cesaro.learning import Sweep, sweep
+from cesaro.learning.settings import Setting
 from cesaro.linear import LinearProblem
-from cesaro.reproduce import study
-from cesaro.reproduce.boyan import show
 from cesaro.reproduce.boyan.config import (
     BASELINE,
+    PAPER_METHODS,
     PROJECTED,
     STARTS,
     WINDOW,
-    Config,
-    check_radius,
-    command,
-    minibatches,
+    BoyanConfig,
 )
-from cesaro.reproduce.boyan.result import Cell, Panel, Result
+from cesaro.reproduce.settings import minibatches
+from cesaro.reproduce.study import Jobs, Study, paired
 
+# A margin counts as clear from this many standard errors on.
+CLEAR = 2.0
 # The order of work: most expensive first, so that no long piece is left to the end, and next to each other what shares least.
 _ORDER = (
     BASELINE,
@@ -40,29 +40,193 @@ _ORDER = (
 )
 
 
-def run(config: Config, out: str | Path, *, workers: int = 2, force: bool = False, quiet: bool = False) -> Result:
-    """Run the study, or what is left of it, and leave tables, figures and `manifest.json` in `out`.
+@dataclass(frozen=True)
+class Panel:
+    """The exact fit of the features in a panel.
 
-    The results are the same for every number of workers, and after any interruption.
-
-    Raises:
-        InputError: a setting breaks its rule, or `out` cannot be used.
+    Attributes:
+        value_error: `inf_c ‖Π_X q − q‖_D` over `q = q_π + c`.
+        ratio_error: `‖Π_X ρ − ρ‖_D` of the density ratio `ρ`.
+        rate_gap: `r_TD − r_π`, the error of the limit: of the value-based methods without ridge, and of GradientDICE too.
     """
-    study.check_workers(workers)
-    check_radius(config)
-    with study.Folder(out, {"study": "boyan", **asdict(config)}, force=force) as work:
-        pieces = study.compute(work, _jobs(config), label="boyan", workers=workers, quiet=quiet)
-        result = _result(config, pieces)
-        show.write_settings(result, work.file("boyan.csv"))
-        show.write_best(result, work.file("best.csv"))
-        for name, plot in (("boyan", show.plot), ("step_size", show.plot_step_sizes)):
-            plot(result).savefig(work.file(f"{name}.png"), dpi=150, metadata={"Software": None})
-        manifest = study.manifest("boyan", asdict(config), seed=config.seed, options={}, summary=result.summary())
-        work.finish({**manifest, "command": command(config)})
-    return result
+
+    pi0: float
+    mu0: float
+    truth: float
+    value_error: float
+    ratio_error: float
+    rate_gap: float
 
 
-def learn(config: Config, panel: tuple[float, float], method: str) -> Sweep:
+@dataclass(frozen=True)
+class MethodRuns:
+    """A method in a panel: every setting's final error, and the best setting's curve.
+
+    Attributes:
+        mean: mean final error over runs, `[settings]`; infinite where a run diverged.
+        std: its standard deviation over runs; infinite where a run diverged.
+        diverged: how many runs diverged, `[settings]`.
+        first_divergence: the first sample at which one did; −1 where none did.
+        best: number of the best setting; None if each had a diverged run.
+        final: final errors of its runs, `[runs]`.
+        samples, curve, band: samples, mean error and its standard deviation over runs at every record.
+        max_step_expected, max_step_sampled: step limits of the expected update and in mean square at the best ridge and lam.
+        time_constant: of its expected update, in samples; infinite where that diverges. These three are nan for projected
+            variants, which a ball keeps from diverging, and nan limits mean none.
+    """
+
+    method: str
+    settings: list[Setting]
+    mean: Array
+    std: Array
+    diverged: Array
+    first_divergence: Array
+    best: int | None
+    final: Array
+    samples: Array
+    curve: Array
+    band: Array
+    max_step_expected: float
+    max_step_sampled: float
+    time_constant: float
+
+    @property
+    def error(self) -> float:
+        return math.inf if self.best is None else float(self.mean[self.best])
+
+    @property
+    def has_theory(self) -> bool:
+        return not math.isnan(self.time_constant)
+
+    @property
+    def spread(self) -> float:
+        return math.inf if self.best is None else float(self.std[self.best])
+
+
+@dataclass(frozen=True)
+class PanelTally:
+    """Wins and losses of a method against GradientDICE over all panels; margins are GradientDICE's error minus its own."""
+
+    method: str
+    wins: int
+    clear_wins: int
+    clear_losses: int
+    smallest: float
+    largest: float
+
+
+@dataclass(frozen=True)
+class BoyanResult:
+    """Everything the tables and figures show."""
+
+    config: BoyanConfig
+    panels: dict[tuple[float, float], Panel]
+    cells: dict[tuple[tuple[float, float], str], MethodRuns]
+
+    def margin(self, panel: tuple[float, float], method: str) -> tuple[float, float] | None:
+        """GradientDICE's final error minus the method's, and the standard error of this mean of paired differences."""
+        own, other = self.cells[panel, method], self.cells.get((panel, BASELINE))
+        if method == BASELINE or other is None or own.best is None or other.best is None:
+            return None
+        return paired(other.final, own.final)
+
+    @property
+    def tallies(self) -> list[PanelTally]:
+        """One per method that GradientDICE can be compared with."""
+        found = []
+        for method in self.config.methods:
+            margins = [m for panel in self.panels if (m := self.margin(panel, method)) is not None]
+            if margins:
+                means = [mean for mean, _ in margins]
+                found.append(
+                    PanelTally(
+                        method,
+                        wins=sum(mean > 0 for mean in means),
+                        clear_wins=sum(mean > CLEAR * error for mean, error in margins),
+                        clear_losses=sum(mean < -CLEAR * error for mean, error in margins),
+                        smallest=min(means),
+                        largest=max(means),
+                    )
+                )
+        return found
+
+    @property
+    def claim_holds(self) -> bool | None:
+        """Whether the paper's value-based methods all beat GradientDICE in all panels; None if they were not all run."""
+        tallies = [tally for tally in self.tallies if tally.method in PAPER_METHODS]
+        return all(tally.wins == len(self.panels) for tally in tallies) if len(tallies) == 3 else None
+
+    def summary(self) -> dict[str, Any]:
+        """The comparison in JSON values."""
+        tallies = {tally.method: tally for tally in self.tallies}
+        methods = {}
+        for method in self.config.methods:
+            cells = [self.cells[panel, method] for panel in self.panels]
+            entry: dict[str, Any] = {
+                "mean_final_error": _rounded(float(np.mean([cell.error for cell in cells]))),
+                "settings_with_divergence": int(sum((cell.diverged > 0).sum() for cell in cells)),
+            }
+            if tally := tallies.get(method):
+                entry |= {name: getattr(tally, name) for name in ("wins", "clear_wins", "clear_losses")}
+            methods[method] = entry
+        gaps = [abs(panel.rate_gap) for panel in self.panels.values()]
+        return {
+            "panels": len(self.panels),
+            "claim_holds": self.claim_holds,
+            "methods": methods,
+            "largest_error_of_the_td_fixed_point": round(max(gaps), 6),
+        }
+
+
+def _rounded(value: float) -> float | None:
+    return round(value, 6) if math.isfinite(value) else None
+
+
+class BoyanStudy(Study[BoyanConfig, BoyanResult]):
+    """All runs of a method in a panel are a piece."""
+
+    def jobs(self) -> Jobs:
+        _check_radius(self.config)
+        order = [method for method in _ORDER if method in self.config.methods]
+        # The first panel of every method first: that is when it compiles, and different methods compile side by side.
+        first, *others = self.config.panels
+        pairs = [(first, method) for method in order] + [(panel, method) for method in order for panel in others]
+        return {_name(panel, method): partial(_piece, self.config, panel, method) for panel, method in pairs}
+
+    def result(self, pieces: Mapping[str, Arrays]) -> BoyanResult:
+        cells = {}
+        for panel in self.config.panels:
+            for method in self.config.methods:
+                piece: dict[str, Any] = dict(pieces[_name(panel, method)])
+                best = int(piece.pop("best"))
+                scalars = {name: float(value) for name, value in piece.items() if value.ndim == 0}
+                settings = self.config.settings(method)
+                cells[panel, method] = MethodRuns(
+                    method, settings, best=None if best < 0 else best, **{**piece, **scalars}
+                )
+        return BoyanResult(self.config, {panel: _panel(self.config, panel) for panel in self.config.panels}, cells)
+
+
+STUDY = BoyanStudy
+
+
+def _check_radius(config: BoyanConfig) -> None:
+    """Refuse balls that do not hold the solutions `u = [r̂, w]`, which the projected variants could not reach."""
+    if not any(method.startswith(PROJECTED) for method in config.methods):
+        return
+    largest = 0.0
+    for panel in config.panels:
+        point = config.problem(*panel).td_fixed_point()
+        largest = max(largest, float(np.hypot(point.reward_rate or 0.0, np.linalg.norm(point.weights))))  # type: ignore[arg-type]
+    rule = f"at least {largest:.3g}, the norm of the largest solution"
+    config.require("radius", config.radius >= largest, rule)
+
+
+def _name(panel: tuple[float, float], method: str) -> str:
+    return f"{method}_{panel[0]!r}_{panel[1]!r}"
+
+
+def learn(config: BoyanConfig, panel: tuple[float, float], method: str) -> Sweep:
     """All runs of a method in a panel."""
     return sweep(
         method.removeprefix(PROJECTED),
@@ -79,7 +243,7 @@ def learn(config: Config, panel: tuple[float, float], method: str) -> Sweep:
     )
 
 
-def _piece(config: Config, panel: tuple[float, float], method: str) -> Arrays:
+def _piece(config: BoyanConfig, panel: tuple[float, float], method: str) -> Arrays:
     found = learn(config, panel, method)
     problem = config.problem(*panel)
     truth = problem.exact.reward_rate
@@ -111,32 +275,7 @@ def _limits(problem: LinearProblem | None, method: str = "", setting: Mapping[st
     return {name: np.array(np.nan if value is None else value) for name, value in found.items()}
 
 
-def _jobs(config: Config) -> dict[str, Callable[[], Arrays]]:
-    order = [method for method in _ORDER if method in config.methods]
-    # The first panel of every method first: that is when it compiles, and different methods compile side by side.
-    pairs = [(config.panels[0], method) for method in order]
-    pairs += [(panel, method) for method in order for panel in config.panels[1:]]
-    return {_name(panel, method): partial(_piece, config, panel, method) for panel, method in pairs}
-
-
-def _name(panel: tuple[float, float], method: str) -> str:
-    return f"{method}_{panel[0]!r}_{panel[1]!r}"
-
-
-def _result(config: Config, pieces: Mapping[str, Arrays]) -> Result:
-    cells = {}
-    for panel in config.panels:
-        for method in config.methods:
-            piece: dict[str, Any] = dict(pieces[_name(panel, method)])
-            best = int(piece.pop("best"))
-            scalars = {name: float(value) for name, value in piece.items() if value.ndim == 0}
-            cells[panel, method] = Cell(
-                method, config.settings(method), best=None if best < 0 else best, **{**piece, **scalars}
-            )
-    return Result(config, {panel: _panel(config, panel) for panel in config.panels}, cells)
-
-
-def _panel(config: Config, panel: tuple[float, float]) -> Panel:
+def _panel(config: BoyanConfig, panel: tuple[float, float]) -> Panel:
     problem = config.problem(*panel)
     truth, rate = problem.exact.reward_rate, problem.td_fixed_point().reward_rate
     assert rate is not None  # there is a fixed point in every panel, with either features

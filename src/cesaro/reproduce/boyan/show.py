@@ -1,68 +1,61 @@
 """Figure 2 in numbers and in the paper's layout: CSV files, tables for the terminal, the verdict in plain words, and pictures."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cesaro.reproduce import study
+from cesaro.reproduce import looks, study
+from cesaro.reproduce.boyan.config import BASELINE, PAPER_METHODS
+from cesaro.reproduce.boyan.run import CLEAR, BoyanResult, MethodRuns
+from cesaro.reproduce.looks import LABELS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
     from rich.table import Table
-from cesaro.learning.settings import Setting
-from cesaro.reproduce.boyan.config import BASELINE, PAPER_METHODS, Config
-from cesaro.reproduce.boyan.result import CLEAR, LABELS, Cell, Result
 
-# Methods side by side in one table: 80 columns.
-_ABREAST = 4
-# Okabe and Ito's colors, which color-blind readers can tell apart; line styles tell them apart in print.
-_LOOKS: dict[str, tuple[str, Any]] = {
-    "diff-sgq": ("#0072B2", "-"),
-    "diff-gq1": ("#E69F00", (0, (5, 1.5))),
-    "diff-gq2": ("#009E73", (0, (1.2, 1.2))),
-    "gradient-dice": ("#D55E00", (0, (6, 1.5, 1.2, 1.5))),
-    "diff-gq3": ("#CC79A7", "-"),
-    "diff-gq4": ("#56B4E9", (0, (5, 1.5))),
-    "projected-diff-gq1": ("#000000", (0, (1.2, 1.2))),
-    "projected-diff-gq2": ("#7F7F7F", (0, (6, 1.5, 1.2, 1.5))),
-}
+# Columns that name a panel, and methods side by side in one table: 80 characters.
+_PANEL, _ABREAST = ("pi0", "mu0"), 4
 _LIMIT: dict[str, Any] = {"color": "#333333", "linewidth": 1, "linestyle": (0, (1, 2))}
 _LOWEST = 1e-3  # of the error axes
 
 
-def files(result: Result) -> tuple[str, ...]:
-    """The names of the files that hold the results, but for the manifest."""
-    return ("boyan.csv", "best.csv", "boyan.png", "step_size.png")
+def files(result: BoyanResult) -> study.Files:
+    """The writers of the files that hold the results, but for the manifest."""
+    return {
+        "boyan.csv": partial(write_settings, result),
+        "best.csv": partial(write_best, result),
+        "boyan.png": study.picture(plot, result),
+        "step_size.png": study.picture(plot_step_sizes, result),
+    }
 
 
-def write_settings(result: Result, file: Path) -> None:
+def write_settings(result: BoyanResult, file: Path) -> None:
     """A row per panel, method and setting."""
-    _write_csv(
-        file,
-        (
-            {
-                **_where(panel, method, setting),
-                "mean_final_error": float(cell.mean[i]),
-                "std_final_error": float(cell.std[i]),
-                "diverged_runs": int(cell.diverged[i]),
-                "first_divergence": int(cell.first_divergence[i]) if cell.diverged[i] else None,
-            }
-            for (panel, method), cell in result.cells.items()
-            for i, setting in enumerate(cell.settings)
-        ),
-    )
+    rows = [
+        {
+            **_where(panel, method, setting),
+            "mean_final_error": float(cell.mean[i]),
+            "std_final_error": float(cell.std[i]),
+            "diverged_runs": int(cell.diverged[i]),
+            "first_divergence": int(cell.first_divergence[i]) if cell.diverged[i] else None,
+        }
+        for (panel, method), cell in result.cells.items()
+        for i, setting in enumerate(cell.settings)
+    ]
+    study.write_rows([_rounded(row) for row in rows], file)
 
 
-def write_best(result: Result, file: Path) -> None:
+def write_best(result: BoyanResult, file: Path) -> None:
     """A row per panel and method: its best setting, the claim, and what theory says there."""
-    _write_csv(file, (_best_row(result, panel, method) for panel, method in result.cells))
+    study.write_rows([_rounded(_best_row(result, panel, method)) for panel, method in result.cells], file)
 
 
-def _best_row(result: Result, panel: tuple[float, float], method: str) -> dict[str, Any]:
+def _best_row(result: BoyanResult, panel: tuple[float, float], method: str) -> dict[str, Any]:
     cell, facts, margin = result.cells[panel, method], result.panels[panel], result.margin(panel, method)
     return {
         **_where(panel, method, {} if cell.best is None else cell.settings[cell.best]),
@@ -84,38 +77,34 @@ def _where(panel: tuple[float, float], method: str, setting: Mapping[str, float]
     return {"pi0": panel[0], "mu0": panel[1], "method": method, **numbers}
 
 
-def _write_csv(file: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    table = list(rows)
-    study.write_csv(file, table[0], (map(_rounded, row.values()) for row in table))
-
-
-def _rounded(value: Any) -> Any:
+def _rounded(row: Mapping[str, Any]) -> dict[str, Any]:
     """Zero for what is zero to rounding."""
-    return 0.0 if isinstance(value, float) and abs(value) < 1e-12 else value
+    return {name: 0.0 if isinstance(value, float) and abs(value) < 1e-12 else value for name, value in row.items()}
 
 
-def print_tables(result: Result, console: "Console") -> None:
+def print_tables(result: BoyanResult, console: "Console") -> None:
     """Final errors and best settings; with features that misfit, also what they cannot express."""
     if result.config.misfit:
         console.print(_fit_table(result), "")
     methods = result.config.methods
     for first in range(0, len(methods), _ABREAST):
         group = methods[first : first + _ABREAST]
-        table = _table("Final error of the best setting: mean over runs (standard deviation)")
-        settings = _table("Best setting: step size, ridge, lambda")
+        table = study.plain_table("Final error of the best setting: mean over runs (standard deviation)", right=_PANEL)
+        settings = study.plain_table("Best setting: step size, ridge, lambda", right=_PANEL)
         for target in (table, settings):
             for method in group:
                 target.add_column(LABELS[method], justify="right", overflow="fold")
         for panel in result.panels:
             cells = [result.cells[panel, method] for method in group]
             lowest = min(result.cells[panel, method].error for method in methods)
-            table.add_row(*_names(panel), *(_final(cell, cell.error == lowest) for cell in cells))
+            table.add_row(*_names(panel), *(looks.final_error(cell, cell.error == lowest) for cell in cells))
             settings.add_row(*_names(panel), *(setting_text(cell) for cell in cells))
         console.print(table, "", settings, "")
 
 
-def _fit_table(result: Result) -> "Table":
-    table = _table("What the features cannot express, and the error of the limit without ridge")
+def _fit_table(result: BoyanResult) -> "Table":
+    title = "What the features cannot express, and the error of the limit without ridge"
+    table = study.plain_table(title, right=_PANEL)
     for name in ("of the values", "of the density ratio", "r_TD - r_pi"):
         table.add_column(name, justify="right")
     for panel, facts in result.panels.items():
@@ -123,35 +112,21 @@ def _fit_table(result: Result) -> "Table":
     return table
 
 
-def _table(title: str) -> "Table":
-    table = study.plain_table(title)
-    for name in ("pi0", "mu0"):
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
 def _names(panel: tuple[float, float]) -> tuple[str, str]:
     return f"{panel[0]:g}", f"{panel[1]:g}"
 
 
-def _final(cell: Cell, is_lowest: bool) -> str:
-    if cell.best is None:
-        return "all diverged"
-    text = f"{cell.error:.4f} ({cell.spread:.4f})"
-    return f"[bold]{text}[/bold]" if is_lowest else text
-
-
-def setting_text(cell: Cell) -> str:
+def setting_text(cell: MethodRuns) -> str:
     """`2^-9, 0.01, 10`."""
     if cell.best is None:
         return "-"
-    setting: Setting = cell.settings[cell.best]
-    power = math.log2(setting["step_size"])
-    step = f"2^{power:.0f}" if power.is_integer() else f"{setting['step_size']:g}"
-    return ", ".join([step, *(f"{value:g}" for name, value in setting.items() if name != "step_size")])
+    setting = cell.settings[cell.best]
+    return ", ".join(
+        [looks.power(setting["step_size"]), *(f"{value:g}" for name, value in setting.items() if name != "step_size")]
+    )
 
 
-def verdict(result: Result) -> list[str]:
+def verdict(result: BoyanResult) -> list[str]:
     """The claim of the paper against these numbers, one paragraph per line."""
     panels, lines = len(result.panels), []
     if tallies := result.tallies:
@@ -184,17 +159,18 @@ def verdict(result: Result) -> list[str]:
             "measured while still on their way."
         )
     lines.append(_about_fit(result))
-    if _is_reduced(result.config):
+    is_reduced = result.config.lacks("pi0s", "step_sizes", "ridges", "lams", "runs", "samples")
+    if is_reduced or BASELINE not in result.config.methods:
         lines.append("This is not the full study: fewer runs, samples or settings than the paper's.")
     return lines
 
 
-def _is_lost(result: Result, panel: tuple[float, float], method: str) -> bool:
+def _is_lost(result: BoyanResult, panel: tuple[float, float], method: str) -> bool:
     margin = result.margin(panel, method)
     return margin is not None and margin[0] <= 0
 
 
-def _about_fit(result: Result) -> str:
+def _about_fit(result: BoyanResult) -> str:
     if not result.config.misfit:
         return (
             "There is no representation error here: the features contain q_pi, and r_TD = r_pi in every panel. "
@@ -210,14 +186,7 @@ def _about_fit(result: Result) -> str:
     )
 
 
-def _is_reduced(config: Config) -> bool:
-    full = Config()
-    fields = ("pi0s", "step_sizes", "ridges", "lams")
-    missing = any(set(getattr(full, name)) - set(getattr(config, name)) for name in fields)
-    return missing or config.runs < full.runs or config.samples < full.samples or BASELINE not in config.methods
-
-
-def plot(result: Result) -> "Figure":
+def plot(result: BoyanResult) -> "Figure":
     """Three rows of panels: mean error of each method's best setting over runs, with ± 1 standard deviation."""
     from matplotlib.lines import Line2D
 
@@ -227,7 +196,7 @@ def plot(result: Result) -> "Figure":
     for row, panels in zip(axes, rows):
         for axis, panel in zip(row, panels):
             for method in result.config.methods:
-                cell, (color, style) = result.cells[panel, method], _LOOKS[method]
+                cell, (_, color, style) = result.cells[panel, method], looks.METHODS[method]
                 if cell.best is not None:
                     low = np.maximum(cell.curve - cell.band, _LOWEST / 10)
                     axis.fill_between(cell.samples, low, cell.curve + cell.band, color=color, alpha=0.14, linewidth=0)
@@ -238,32 +207,30 @@ def plot(result: Result) -> "Figure":
     axes[0, 0].set_ylim(_LOWEST, 3)
     axes[0, 0].set_xlim(0, result.config.samples)
     axes[0, 0].xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
-    _name_axes(figure, "samples", "$|\\bar{\\hat{r}} - r_\\pi|$")
-    handles = [
-        Line2D([], [], color=_LOOKS[method][0], linestyle=_LOOKS[method][1], linewidth=1.8, label=LABELS[method])
-        for method in result.config.methods
-    ]
+    looks.name_all(figure, "samples", "$|\\bar{\\hat{r}} - r_\\pi|$", 0.12)
+    handles = [looks.line_of(method) for method in result.config.methods]
     features = "features that misfit" if result.config.misfit else "the paper's features"
     title = f"Boyan's chain, {features}: best setting of each method, {result.config.runs} runs, ± 1 standard deviation"
     if result.config.misfit:
         handles.append(Line2D([], [], **_LIMIT, label="limit without ridge"))
-    _legend(figure, handles, title, 5, 10)
+    looks.legend_above(figure, handles, title, 0.08, ncols=5, fontsize=10, title_fontsize=11)
     return figure
 
 
-def plot_step_sizes(result: Result) -> "Figure":
+def plot_step_sizes(result: BoyanResult) -> "Figure":
     """A row per method, a column per panel of interest: final error at every step size, and how far theory lets it go."""
     from matplotlib.lines import Line2D
 
     methods, panels = result.config.methods, _panels_of_interest(result)
     figure, axes = _grid(len(methods), len(panels), (3.1, 1.6), gap=0.2, legend_rows=2)
     powers = np.log2(result.config.step_sizes)
+    same_look: dict[str, Any] = {"color": "#555555", "linewidth": 0.9, "linestyle": (0, (1, 1.5))}
     for row, method in zip(axes, methods):
-        color = _LOOKS[method][0]
+        color = looks.COLORS[method]
         for axis, panel in zip(row, panels):
             cell = result.cells[panel, method]
             lowest, same = _by_step(result, cell)
-            axis.plot(powers, same, color="#555555", linewidth=0.9, linestyle=(0, (1, 1.5)), zorder=2)
+            axis.plot(powers, same, **same_look, zorder=2)
             axis.plot(powers, lowest, color=color, linewidth=1.6, marker="o", markersize=3, zorder=3)
             gone = ~np.isfinite(same)
             axis.plot(powers[gone], np.full(gone.sum(), 2.2), "x", color="#555555", markersize=4.5, zorder=2)
@@ -276,29 +243,22 @@ def plot_step_sizes(result: Result) -> "Figure":
     axes[0, 0].set_ylim(_LOWEST * 3, 3)
     axes[0, 0].set_xlim(powers.min() - 0.5, max(powers.max(), 0) + 1.5)
     axes[0, 0].xaxis.set_major_formatter(lambda value, _: f"$2^{{{value:.0f}}}$")
-    _name_axes(figure, "step size", "final error")
+    looks.name_all(figure, "step size", "final error", 0.12)
     limit_of = "step limit at the best cell's ridge and λ:"
     handles = [
         Line2D([], [], color="#0072B2", linewidth=1.6, marker="o", markersize=3, label="best over ridge and λ"),
-        Line2D(
-            [],
-            [],
-            color="#555555",
-            linewidth=0.9,
-            linestyle=(0, (1, 1.5)),
-            label="with the ridge and λ of the best cell",
-        ),
+        Line2D([], [], **same_look, label="with the ridge and λ of the best cell"),
         Line2D([], [], color="#555555", linestyle="", marker="x", markersize=4.5, label="… and some run diverged"),
         Line2D([], [], color="#333333", linewidth=1, label=f"{limit_of} mean square"),
         Line2D([], [], color="#333333", linewidth=1, linestyle=(0, (4, 2)), label="… expected update"),
     ]
     order = [0, 3, 1, 4, 2]  # filled by columns: curves left, limits right
     text = f"Step size against final error after {result.config.samples:,} samples"
-    _legend(figure, [handles[i] for i in order], text, 3, 8.5)
+    looks.legend_above(figure, [handles[i] for i in order], text, 0.08, ncols=3, fontsize=8.5, title_fontsize=11)
     return figure
 
 
-def _by_step(result: Result, cell: Cell) -> tuple[Any, Any]:
+def _by_step(result: BoyanResult, cell: MethodRuns) -> tuple[Any, Any]:
     """Final error by step size: the lowest over the other settings, and that at the other settings of the best cell."""
     steps = np.array([setting["step_size"] for setting in cell.settings])
     chosen = {} if cell.best is None else cell.settings[cell.best]
@@ -308,66 +268,20 @@ def _by_step(result: Result, cell: Cell) -> tuple[Any, Any]:
     return np.array([math.nan if math.isinf(v) else v for v in lowest]), np.array(same)
 
 
-def _panels_of_interest(result: Result) -> list[tuple[float, float]]:
-    """From nearly on-policy to far off-policy: (½, ½), and the first column's second and third panel."""
+def _panels_of_interest(result: BoyanResult) -> list[tuple[float, float]]:
+    """Panels from nearly on-policy to far off-policy: (½, ½), and the first column's second and third panel."""
     rows = result.config.rows
     middle = rows[0][len(rows[0]) // 2]
     return list(dict.fromkeys([middle, rows[1][0], rows[2][0]]))
 
 
 def _grid(rows: int, columns: int, size: tuple[float, float], gap: float, legend_rows: int) -> tuple["Figure", Any]:
-    """Panels of a size in inches with shared axes, an error axis in powers of ten, and room for names and a legend.
+    """Panels with shared axes, errors in powers of ten without minor ticks, and room for names and a legend."""
+    from matplotlib.ticker import MaxNLocator, NullLocator
 
-    Placed by hand and without minor ticks, since looking for a layout takes longer than all learning of a quick run.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import NullLocator
-
-    left, right, bottom, top, aside = 0.9, 0.2, 0.6, 0.55 + 0.2 * legend_rows, 0.22
-    width, height = left + right + size[0] * columns, bottom + top + size[1] * rows
-    figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
-    places = {
-        "left": left / width,
-        "right": 1 - right / width,
-        "bottom": bottom / height,
-        "top": 1 - top / height,
-        "hspace": gap / (size[1] - gap),
-        "wspace": aside / (size[0] - aside),
-    }
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True, gridspec_kw=places)
+    margins = (0.9, 0.2, 0.6, 0.55 + 0.2 * legend_rows)
+    figure, axes = looks.grid(rows, columns, size, margins, (gap, 0.22), sharex=True, sharey=True)
     axes[0, 0].set_yscale("log")
     axes[0, 0].yaxis.set_minor_locator(NullLocator())
-    axes[0, 0].xaxis.set_major_locator(_few_ticks())
-    for axis in axes.flat:
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.grid(color="#E5E5E5", linewidth=0.6)
-        axis.set_axisbelow(True)
-        axis.tick_params(labelsize=8)
+    axes[0, 0].xaxis.set_major_locator(MaxNLocator(5, integer=True))
     return figure, axes
-
-
-def _name_axes(figure: "Figure", x: str, y: str) -> None:
-    figure.supxlabel(x, fontsize=11, y=0.12 / figure.get_figheight(), va="bottom")
-    figure.supylabel(y, fontsize=12, x=0.12 / figure.get_figwidth(), ha="left")
-
-
-def _legend(figure: "Figure", handles: list[Any], title: str, columns: int, size: float) -> None:
-    figure.legend(
-        handles=handles,
-        loc="upper center",
-        bbox_to_anchor=(0.5, 1 - 0.08 / figure.get_figheight()),
-        borderaxespad=0,
-        ncols=columns,
-        frameon=False,
-        fontsize=size,
-        title=title,
-        title_fontsize=11,
-    )
-
-
-def _few_ticks() -> Any:
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator(5, integer=True)

@@ -1,4 +1,4 @@
-"""Section 3's counterexample: two states on which Diff-SGQ diverges at every constant step size, Diff-GQ1 and Diff-GQ2 converge.
+"""Section 3's counterexample: Diff-SGQ diverges at every step size, Diff-GQ1 and Diff-GQ2 converge.
 
 Rewards are zero, so that every update is linear, κ ← (I + αG_k) κ, and the solution is 0. A run is summed up by its Lyapunov
 exponent, the growth of log ‖(r̂, w)‖ per unit of `samples · α`: positive, it leaves every bound; negative, it goes to 0.
@@ -8,35 +8,6 @@ Diff-SGQ, expected: both eigenvalues λ of G = A have a positive real part, and 
 half of it; here that is `lower_bound`, positive for every α > 0 but those within 10⁻⁵ of 1, where one matrix is singular.
 """
 
-from cesaro.reproduce.counterexample.config import METHODS, QUICK, Config
-from cesaro.reproduce.counterexample.result import CLEAR, EXPECTED_STEPS, PROMISED_STEP, Cell, Result, Trajectories
-from cesaro.reproduce.counterexample.run import run
-from cesaro.reproduce.counterexample.show import plot
-from cesaro.reproduce.counterexample.updates import (
-    START,
-    expected_exponent,
-    expected_trajectory,
-    lower_bound,
-    spectral_radius,
-    trajectories,
-)
+from cesaro.reproduce.counterexample.config import CounterexampleConfig as Config
 
-__all__ = [
-    "CLEAR",
-    "EXPECTED_STEPS",
-    "METHODS",
-    "PROMISED_STEP",
-    "QUICK",
-    "START",
-    "Cell",
-    "Config",
-    "Result",
-    "Trajectories",
-    "expected_exponent",
-    "expected_trajectory",
-    "lower_bound",
-    "plot",
-    "run",
-    "spectral_radius",
-    "trajectories",
-]
+__all__ = ["Config"]

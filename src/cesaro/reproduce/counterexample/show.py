@@ -1,40 +1,49 @@
 """The counterexample in numbers and in a picture: CSV files, what is printed, the verdict, and the figure."""
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cesaro.checks import Array
-from cesaro.reproduce import study
+from cesaro.reproduce import looks, study
+from cesaro.reproduce.counterexample.config import METHODS
+from cesaro.reproduce.counterexample.run import (
+    CLEAR,
+    EXPECTED_STEPS,
+    PROMISED_STEP,
+    CounterexampleResult,
+    Growth,
+    expected_exponent,
+)
+from cesaro.reproduce.looks import COLORS, LABELS, power
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
-from cesaro.reproduce.counterexample.config import METHODS
-from cesaro.reproduce.counterexample.result import CLEAR, EXPECTED_STEPS, PROMISED_STEP, Cell, Result
-from cesaro.reproduce.counterexample.updates import expected_exponent
 
-LABELS = {"diff-sgq": "Diff-SGQ", "diff-gq1": "Diff-GQ1", "diff-gq2": "Diff-GQ2"}
-# Okabe and Ito's colors, which all kinds of color vision tell apart.
-_COLORS = {"diff-sgq": "#0072B2", "diff-gq1": "#E69F00", "diff-gq2": "#009E73"}
 _OFFSETS = {"diff-sgq": 10, "diff-gq1": 13, "diff-gq2": -15}
 _MARKERS = {"diff-sgq": "o", "diff-gq1": "s", "diff-gq2": "^"}
 
 
-def files(result: Result) -> tuple[str, ...]:
-    """The names of the files that hold the results, but for the manifest."""
-    return ("counterexample.csv", "trajectories.csv", "counterexample.png")
+def files(result: CounterexampleResult) -> study.Files:
+    """The writers of the files that hold the results, but for the manifest."""
+    return {
+        "counterexample.csv": partial(write_exponents, result),
+        "trajectories.csv": partial(write_trajectories, result),
+        "counterexample.png": study.picture(plot, result),
+    }
 
 
-def write_exponents(result: Result, file: Path) -> None:
-    """A row per method and step size, with the fields of `Cell`."""
-    names = list(Cell.__dataclass_fields__)
+def write_exponents(result: CounterexampleResult, file: Path) -> None:
+    """A row per method and step size, with the fields of `Growth`."""
+    names = list(Growth.__dataclass_fields__)
     study.write_csv(file, names, [[getattr(cell, name) for name in names] for cell in result.cells])
 
 
-def write_trajectories(result: Result, file: Path) -> None:
+def write_trajectories(result: CounterexampleResult, file: Path) -> None:
     """Natural logarithms of ‖(r̂, w)‖ at the shown step size: of the expected update, and quantiles over sampled runs."""
     rows: list[list[Any]] = []
     for found in result.trajectories:
@@ -44,13 +53,12 @@ def write_trajectories(result: Result, file: Path) -> None:
     study.write_csv(file, ["method", "step_size", "samples", "expected", "sampled_5", "sampled_50", "sampled_95"], rows)
 
 
-def print_tables(result: Result, console: "Console") -> None:
+def print_tables(result: CounterexampleResult, console: "Console") -> None:
     """Eigenvalues and step limits, then exponents."""
-    table = study.plain_table("Eigenvalues of G; largest constant step, expected update and mean square")
-    table.add_column("method", no_wrap=True)
+    table = study.plain_table("Eigenvalues of G; largest constant step, expected update and mean square", "method")
     table.add_column("eigenvalues", overflow="fold")
-    table.add_column("expected", justify="right", no_wrap=True)
-    table.add_column("sampled", justify="right", no_wrap=True)
+    for name in ("expected", "sampled"):
+        table.add_column(name, justify="right", no_wrap=True)
     for method, found in result.stability.items():
         limits = (
             "none" if step is None else f"{step:.4f}" for step in (found.max_step_expected, found.max_step_sampled)
@@ -58,11 +66,8 @@ def print_tables(result: Result, console: "Console") -> None:
         table.add_row(LABELS[method], ", ".join(map(_show, found.eigenvalues.tolist())), *limits)
     console.print(table, "")
     title = "Lyapunov exponents: sampled (standard error); log rho(I + step G) of the expected update"
-    table = study.plain_table(title)
-    table.add_column("step", justify="right", no_wrap=True)
-    for method in METHODS:
-        table.add_column(LABELS[method], justify="right", no_wrap=True)
-        table.add_column("log rho", justify="right", no_wrap=True)
+    names = [name for method in METHODS for name in (LABELS[method], "log rho")]
+    table = study.plain_table(title, right=["step", *names])
     for row in zip(*(result.of(method) for method in METHODS)):
         cells = (f"{cell.exponent:.3f} ({cell.standard_error:.3f})" for cell in row)
         expected = (f"{cell.expected:.3f}" for cell in row)
@@ -70,7 +75,7 @@ def print_tables(result: Result, console: "Console") -> None:
     console.print(table, "")
 
 
-def verdict(result: Result) -> list[str]:
+def verdict(result: CounterexampleResult) -> list[str]:
     """Sentences that say what holds."""
     sgq, steps = result.of("diff-sgq"), [cell.step_size for cell in result.of("diff-sgq")]
     weakest = min(sgq, key=lambda cell: cell.exponent / max(cell.standard_error, 1e-300))
@@ -93,13 +98,7 @@ def verdict(result: Result) -> list[str]:
     return [*lines, f"Diff-GQ1 and Diff-GQ2 {word} at all step sizes up to {power(PROMISED_STEP)}: {shown}."]
 
 
-def power(step_size: float) -> str:
-    """`2^-6` for a power of two."""
-    exponent = math.log2(step_size)
-    return f"2^{exponent:.0f}" if exponent == round(exponent) else f"{step_size:g}"
-
-
-def _ends(result: Result, method: str) -> str:
+def _ends(result: CounterexampleResult, method: str) -> str:
     cells = [cell for cell in result.of(method) if cell.step_size <= PROMISED_STEP]
     least = max(cell.exponent for cell in cells)
     closer = min(cell.closer for cell in cells)
@@ -112,28 +111,21 @@ def _show(value: complex) -> str:
     return f"{value.real:.4g}{value.imag:+.4g}i"
 
 
-def plot(result: Result) -> "Figure":
+def plot(result: CounterexampleResult) -> "Figure":
     """Left: trajectories at one step size, expected and sampled. Right: Lyapunov exponents against the step size."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4.6))
-    FigureCanvasAgg(figure)
-    figure.set_layout_engine("constrained")
+    figure = looks.blank(11, 4.6)
     left, right = figure.subplots(1, 2)
     _draw_trajectories(left, result)
     _draw_exponents(right, result)
     for panel in (left, right):
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.grid(which="major", color="0.9", linewidth=0.6)
-        panel.set_axisbelow(True)
+        looks.tidy(panel)
     return figure
 
 
-def _draw_trajectories(panel: Any, result: Result) -> None:
+def _draw_trajectories(panel: Any, result: CounterexampleResult) -> None:
     alpha = result.config.shown_step_size
     for found in result.trajectories:
-        color, time = _COLORS[found.method], found.samples * alpha
+        color, time = COLORS[found.method], found.samples * alpha
         low, high = np.quantile(found.sampled, [0.05, 0.95], axis=0)
         panel.fill_between(time, _exp(low), _exp(high), color=color, alpha=0.18, linewidth=0)
         for one in found.sampled[:5]:
@@ -155,12 +147,12 @@ def _draw_trajectories(panel: Any, result: Result) -> None:
     panel.legend(loc="upper right", frameon=False, fontsize=9)
 
 
-def _draw_exponents(panel: Any, result: Result) -> None:
+def _draw_exponents(panel: Any, result: CounterexampleResult) -> None:
     steps = sorted(result.config.step_sizes)
     steps_at, sampled = result.config.step_sizes.index(steps[0]), f"sampled, ±{CLEAR:g} std. errors"
     fine = np.geomspace(steps[0], steps[-1], 400) if len(steps) > 1 else np.array(steps)
     for method in METHODS:
-        color, cells, stability = _COLORS[method], result.of(method), result.stability[method]
+        color, cells, stability = COLORS[method], result.of(method), result.stability[method]
         panel.plot(fine, [expected_exponent(stability, step) for step in fine], color=color, linewidth=1.3)
         panel.errorbar(
             [cell.step_size for cell in cells],
@@ -192,7 +184,7 @@ def _draw_exponents(panel: Any, result: Result) -> None:
 
 def _label(panel: Any, method: str, point: tuple[float, float], offset: tuple[float, float]) -> None:
     panel.annotate(
-        LABELS[method], point, xytext=offset, textcoords="offset points", color=_COLORS[method], fontweight="bold"
+        LABELS[method], point, xytext=offset, textcoords="offset points", color=COLORS[method], fontweight="bold"
     )
 
 

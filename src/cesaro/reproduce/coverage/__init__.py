@@ -1,4 +1,4 @@
-"""How often the intervals of `DiffLSTD` hold what they are for: simulated logs of a known chain, and the exact limit.
+"""How often intervals hold what they are for: logs of a fast and a sticky chain, features that fit and that do not.
 
 An interval covers the limit of the estimator in its features under the law of the log, which the exact layer gives; what
 features cannot express is no part of it. With one-hot features the influence series is a martingale difference, so that any
@@ -6,20 +6,6 @@ formula covers; the study therefore has features that do not fit, and a chain th
 independent rows must fail.
 """
 
-from cesaro.reproduce.coverage.config import QUICK, Config, rows
-from cesaro.reproduce.coverage.result import RULES, Cell, Result
-from cesaro.reproduce.coverage.run import batch_means, intervals, run
-from cesaro.reproduce.coverage.show import plot
+from cesaro.reproduce.coverage.config import CoverageConfig as Config
 
-__all__ = [
-    "QUICK",
-    "RULES",
-    "Cell",
-    "Config",
-    "Result",
-    "batch_means",
-    "intervals",
-    "plot",
-    "rows",
-    "run",
-]
+__all__ = ["Config"]

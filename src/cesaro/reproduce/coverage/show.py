@@ -2,16 +2,12 @@
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cesaro.reproduce import study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from rich.console import Console
-from cesaro.reproduce.coverage import default as systems
-from cesaro.reproduce.coverage.chains import CHAINS, SERIES
+from cesaro.reproduce import looks, study
+from cesaro.reproduce.coverage import systems
 from cesaro.reproduce.coverage.config import (
     CONFIDENCE,
     PROMISED,
@@ -19,9 +15,13 @@ from cesaro.reproduce.coverage.config import (
     PROMISED_LIMIT,
     PROMISED_LOGS,
     PROMISED_TRUTH,
-    rows,
 )
-from cesaro.reproduce.coverage.result import CONTRAST, RULES, Cell, Result
+from cesaro.reproduce.coverage.run import CHAINS, CONTRAST, RULES, SERIES, CoverageCell, CoverageResult, rows
+from cesaro.reproduce.looks import BLUE, GREEN, RED
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console
 
 # Series in the order of the tables: what intervals are for.
 LABELS = {
@@ -46,18 +46,22 @@ METHOD_LABELS = {
     "doubled": "doubled dual",
     "polynomial": "polynomial:2",
 }
-# Okabe and Ito's colors, which color-blind readers can tell apart; markers tell them apart in print.
-_BLUE, _RED, _GREEN = "#0072B2", "#D55E00", "#009E73"
 # Open marks of the shorter logs.
 _SHORTER = ("D", "o", "s", "v")
 
 
-def files(result: Result) -> tuple[str, ...]:
-    """The names of the files that hold the results, but for the manifest."""
-    return ("coverage.csv", "series.csv", "systems.csv", "coverage.png", "systems.png")
+def files(result: CoverageResult) -> study.Files:
+    """The writers of the files that hold the results, but for the manifest."""
+    return {
+        "coverage.csv": partial(write_cells, result),
+        "series.csv": partial(write_series, result),
+        "systems.csv": partial(write_systems, result),
+        "coverage.png": study.picture(plot, result),
+        "systems.png": study.picture(plot_systems, result.systems),
+    }
 
 
-def write_cells(result: Result, file: Path) -> None:
+def write_cells(result: CoverageResult, file: Path) -> None:
     """A row per chain, number of trajectories, length and series: coverage, half widths, bias and spread."""
     names = ["chain", "trajectories", "length", "rows", "features", "quantity", "logs", "answered"]
     names += [f"coverage_{rule}" for rule in RULES] + [f"half_width_{rule}" for rule in RULES]
@@ -70,7 +74,7 @@ def write_cells(result: Result, file: Path) -> None:
     study.write_csv(file, names, rows)
 
 
-def write_series(result: Result, file: Path) -> None:
+def write_series(result: CoverageResult, file: Path) -> None:
     """A row per chain and series: what is known exactly."""
     names = [
         "chain",
@@ -92,28 +96,25 @@ def write_series(result: Result, file: Path) -> None:
     study.write_csv(file, names, rows)
 
 
-def write_systems(result: Result, file: Path) -> None:
+def write_systems(result: CoverageResult, file: Path) -> None:
     """A row per system, number of rows and method: coverage of limit and truth, bias, width, score and verdicts."""
-    study.write_csv(file, systems.Cell._fields, result.systems.cells)
+    study.write_csv(file, systems.SystemCell._fields, result.systems.cells)
 
 
-def print_tables(result: Result, console: "Console") -> None:
+def print_tables(result: CoverageResult, console: "Console") -> None:
     """Coverage of the longest logs by rule, then the range for every length."""
     config, last = result.config, result.config.lengths[-1]
     kinds = [(chain, trajectories) for chain in CHAINS for trajectories in config.trajectories]
+    heads = [f"{chain}\n{_trajectories(trajectories)}" for chain, trajectories in kinds]
     for rule in RULES:
-        table = study.plain_table(f"Coverage in %, nominal 95, {last} autocorrelation times: {RULE_LABELS[rule]}")
-        table.add_column("interval for", no_wrap=True)
-        for chain, trajectories in kinds:
-            table.add_column(f"{chain}\n{_trajectories(trajectories)}", justify="right", no_wrap=True)
+        title = f"Coverage in %, nominal 95, {last} autocorrelation times: {RULE_LABELS[rule]}"
+        table = study.plain_table(title, "interval for", right=heads)
         found = {cell[:2] + cell[4:6]: cell.coverage[rule] for cell in result.promised}
         for key, label in LABELS.items():
             table.add_row(label, *(f"{100 * found[(*kind, *key)]:.1f}" for kind in kinds))
         console.print(table, "", markup=False)
-    table = study.plain_table("Lowest and highest coverage in %, default rule, by autocorrelation times")
-    table.add_column("length", justify="right", no_wrap=True)
-    for chain, trajectories in kinds:
-        table.add_column(f"{chain}\n{_trajectories(trajectories)}", justify="right", no_wrap=True)
+    title = "Lowest and highest coverage in %, default rule, by autocorrelation times"
+    table = study.plain_table(title, right=["length", *heads])
     for length in config.lengths:
         by_kind = ([cell for cell in result.cells_at(length) if cell[:2] == kind] for kind in kinds)
         table.add_row(str(length), *(_span(cells, "default") for cells in by_kind))
@@ -121,12 +122,11 @@ def print_tables(result: Result, console: "Console") -> None:
     _print_systems(result.systems, console)
 
 
-def _print_systems(found: systems.Result, console: "Console") -> None:
-    """Over judged systems, by rows and method, then over those that the default was chosen on."""
+def _print_systems(found: systems.SystemsResult, console: "Console") -> None:
+    """Tables by rows and method, over judged systems and over those that the default was chosen on."""
     for is_judged in (True, False):
         kind = "judged systems" if is_judged else "systems of the choice"
-        table = study.plain_table(f"States with numbers, {kind}: coverage in %, the rest in gaps")
-        table.add_column("rows", justify="right", no_wrap=True)
+        table = study.plain_table(f"States with numbers, {kind}: coverage in %, the rest in gaps", right=["rows"])
         table.add_column("method", no_wrap=True)
         for name in ("limit", "truth", "fits", "bias", "half", "score", "ok", "ok, misses"):
             table.add_column(name, justify="right", no_wrap=True)
@@ -147,7 +147,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}" if math.isfinite(share) else ""
 
 
-def verdict(result: Result) -> list[str]:
+def verdict(result: CoverageResult) -> list[str]:
     """Sentences that say what holds."""
     config, last = result.config, result.config.lengths[-1]
     low, high = PROMISED
@@ -183,7 +183,7 @@ def verdict(result: Result) -> list[str]:
     return lines
 
 
-def _on_systems(found: systems.Result) -> str:
+def _on_systems(found: systems.SystemsResult) -> str:
     default, *others = (systems.over(found.over(method, is_judged=True)) for method in systems.METHODS)
     scores = ", ".join(
         f"{METHOD_LABELS[name]} {other['score']:.2f}" for name, other in zip(systems.METHODS[1:], others)
@@ -200,7 +200,7 @@ def _on_systems(found: systems.Result) -> str:
     return f"{'As promised' if found.is_as_promised else 'NOT as promised'}, {said} ({promise})."
 
 
-def _span(cells: Iterable[Cell], rule: str) -> str:
+def _span(cells: Iterable[CoverageCell], rule: str) -> str:
     shares = [100 * cell.coverage[rule] for cell in cells]
     return f"{min(shares):.1f}-{max(shares):.1f}"
 
@@ -209,19 +209,14 @@ def _trajectories(count: int) -> str:
     return "1 long" if count == 1 else f"{count} short"
 
 
-def _words(cell: Cell) -> str:
+def _words(cell: CoverageCell) -> str:
     return f"{LABELS[cell.features, cell.quantity]}, {cell.chain}, {_trajectories(cell.trajectories)}"
 
 
-def plot(result: Result) -> "Figure":
+def plot(result: CoverageResult) -> "Figure":
     """Coverage of every interval: a panel per chain and number of trajectories, a line per series."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     trajectories = result.config.trajectories
-    figure = Figure(figsize=(13, 7.6))
-    FigureCanvasAgg(figure)
-    figure.set_layout_engine("constrained")
+    figure = looks.blank(13, 7.6)
     panels = figure.subplots(len(CHAINS), len(trajectories), sharex=True, sharey=True, squeeze=False)
     for chain, row in zip(CHAINS, panels):
         for count, panel in zip(trajectories, row):
@@ -238,7 +233,7 @@ def plot(result: Result) -> "Figure":
     return figure
 
 
-def _draw(panel: Any, result: Result, chain: str, trajectories: int) -> None:
+def _draw(panel: Any, result: CoverageResult, chain: str, trajectories: int) -> None:
     config, low, high = result.config, *(100 * share for share in PROMISED)
     panel.axvspan(low, high, color="0.87", zorder=0, label=f"promised: {low:g} to {high:g} %")
     panel.axvline(100 * CONFIDENCE, color="0.5", linewidth=0.8, zorder=1)
@@ -253,42 +248,35 @@ def _draw(panel: Any, result: Result, chain: str, trajectories: int) -> None:
             heights,
             s=34 if is_last else 16,
             linewidths=0.8,
-            facecolors=_BLUE if is_last else "white",
-            edgecolors=_BLUE,
+            facecolors=BLUE if is_last else "white",
+            edgecolors=BLUE,
             marker="o" if is_last else _SHORTER[i % len(_SHORTER)],
             zorder=4 + i,
             label=f"default rule, {length} times",
         )
         if is_last:
-            for rule, color, marker in (("batches", _GREEN, "^"), ("independent", _RED, "x")):
+            for rule, color, marker in (("batches", GREEN, "^"), ("independent", RED, "x")):
                 shares = [100 * cell.coverage[rule] for cell in cells]
                 label = {"batches": "20 batch means", "independent": "independent rows"}[rule] + f", {length} times"
                 panel.scatter(shares, heights, color=color, marker=marker, s=26, zorder=3, label=label)
     longest = rows(config, result.problems[chain])[-1]
     kind = "one trajectory" if trajectories == 1 else f"{trajectories} trajectories"
     panel.set_title(f"{chain} chain, {kind} ({longest:,} rows)", fontsize=11)
-    panel.spines[["top", "right"]].set_visible(False)
-    panel.grid(axis="y", color="0.92", linewidth=0.6)
-    panel.set_axisbelow(True)
+    looks.tidy(panel, axis="y", color="0.92")
 
 
-def plot_systems(found: systems.Result) -> "Figure":
+def plot_systems(found: systems.SystemsResult) -> "Figure":
     """Coverage of the truth and interval scores: a panel each, a line per system, judged ones above."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13, 6.4))
-    FigureCanvasAgg(figure)
-    figure.set_layout_engine("constrained")
+    figure = looks.blank(13, 6.4)
     rows = found.config.rows
     panels = figure.subplots(2, len(rows), sharey=True, sharex="row", squeeze=False)
     names = [*systems.JUDGED, *(s.name for s in systems.SYSTEMS if s.name not in systems.JUDGED)]
-    looks = dict(zip(systems.METHODS, ((_BLUE, "o"), (_RED, "x"), (_GREEN, "^"))))
+    styles = dict(zip(systems.METHODS, ((BLUE, "o"), (RED, "x"), (GREEN, "^"))))
     for column, count in enumerate(rows):
         for (title, key, scale), panel in zip(
             (("truth covered, %", "covers", 100), ("interval score", "score", 1)), panels[:, column]
         ):
-            for method, (color, marker) in looks.items():
+            for method, (color, marker) in styles.items():
                 cells = {cell.system: cell for cell in found.cells if (cell.rows, cell.method) == (count, method)}
                 values = [scale * getattr(cells[name], key) for name in names]
                 panel.scatter(

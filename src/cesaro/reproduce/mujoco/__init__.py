@@ -1,4 +1,4 @@
-"""Figure 4 and the appendix's figure: MuJoCo tasks with networks, four methods, the whole grid of settings.
+"""Figure 4 and the appendix's figure: MuJoCo tasks with networks, four methods with the whole grid of settings.
 
 The target is the deterministic actor of an environment, the behavior the same with normal noise of standard deviation σ on its
 actions. Every setting of every method learns from 30 streams of 1,000 minibatches of 100 transitions; what counts is |r_π − mean
@@ -8,24 +8,6 @@ Beside r̂, every method has a second estimate from the networks it ends at, ove
 GradientDICE that of `τ(x) R`.
 """
 
-from cesaro.reproduce.mujoco.config import BASELINE, CLAIMED, ENVS, METHODS, QUICK, Config, Place
-from cesaro.reproduce.mujoco.result import Cell, Rate, Result
-from cesaro.reproduce.mujoco.run import collect, run
-from cesaro.reproduce.mujoco.show import plot, plot_rates
+from cesaro.reproduce.mujoco.config import MujocoConfig as Config
 
-__all__ = [
-    "BASELINE",
-    "CLAIMED",
-    "ENVS",
-    "METHODS",
-    "QUICK",
-    "Cell",
-    "Config",
-    "Place",
-    "Rate",
-    "Result",
-    "collect",
-    "plot",
-    "plot_rates",
-    "run",
-]
+__all__ = ["Config"]

@@ -25,6 +25,7 @@ from cesaro.files import chosen, holding, read_arrays, read_metadata, write_arra
 from cesaro.learning.source import source
 from cesaro.policies import policy
 from cesaro.progress import progress
+from cesaro.reproduce.mujoco.config import STREAMS, MujocoConfig, Place
 from cesaro.simulation import Job, actor_path, batch_means, plan, run_jobs
 
 SCHEMA = "cesaro-study-data/1"
@@ -36,7 +37,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Recording:
-    """What is to be simulated: a log, or without noise a truth.
+    """A simulation to be kept: a log, or without noise a truth.
 
     Attributes:
         actor: file of the target policy.
@@ -79,7 +80,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Stored:
-    """A file with a recording: what it says about itself.
+    """A file with a recording, as it describes itself.
 
     Attributes:
         content: checksum of its arrays.
@@ -93,7 +94,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Log:
+class LoadedLog:
     """A log in memory, ready for learning, and its mean reward with a standard error."""
 
     data: FeatureTransitions
@@ -105,19 +106,33 @@ class Logs:
 
     def __init__(self, files: Mapping[Any, Stored]) -> None:
         self._files, self._locks = files, {key: threading.Lock() for key in files}
-        self._used: weakref.WeakValueDictionary[Any, Log] = weakref.WeakValueDictionary()
-        self._last: Log | None = None
+        self._used: weakref.WeakValueDictionary[Any, LoadedLog] = weakref.WeakValueDictionary()
+        self._last: LoadedLog | None = None
 
-    def __getitem__(self, key: Any) -> Log:
+    def __getitem__(self, key: Any) -> LoadedLog:
         with self._locks[key]:
             log = self._used.get(key)
             if log is None:
                 self._last = None
                 arrays = load(self._files[key])
-                log = Log(transitions(arrays), rate(arrays))
+                log = LoadedLog(transitions(arrays), rate(arrays))
                 source(log.data, "float32")  # here, or every method that waits for the log sends it to the device again
                 self._last = self._used[key] = log
             return log
+
+
+def truth_of(config: MujocoConfig, env: str) -> Recording:
+    """The recording of the target itself in an environment."""
+    return _recording(config, env, None, config.truth_steps)
+
+
+def log_of(config: MujocoConfig, place: Place) -> Recording:
+    """The recording of the target with noise."""
+    return _recording(config, *place, config.transitions)
+
+
+def _recording(config: MujocoConfig, env: str, sigma: float | None, steps: int) -> Recording:
+    return Recording(env, actor_file(env, config.actors), sigma, steps, STREAMS, config.seed)
 
 
 def actor_file(env: str, folder: str) -> Path:
@@ -149,6 +164,16 @@ def find(recording: Recording, folder: Path) -> Stored | None:
             f"Got {', '.join(other.file.name for other in fitting)}; keep one of them."
         )
     return fitting[0] if fitting else None
+
+
+def needed(recording: Recording, folder: Path) -> Stored:
+    """The file of a recording, which was there when work began."""
+    found = find(recording, folder)
+    if found is None:
+        raise InputError(
+            f"'{folder}' must hold a file for {recording.stem}. Got none: it was taken away meanwhile; run again."
+        )
+    return found
 
 
 def collect(recordings: Sequence[Recording], folder: Path, *, workers: int | None = None, quiet: bool = False) -> None:
@@ -230,7 +255,7 @@ def transitions(arrays: Mapping[str, NDArray[Any]]) -> FeatureTransitions:
 
 
 def versions() -> dict[str, str]:
-    """Of the simulators; "none" where one is not installed."""
+    """Versions of the simulators; "none" where one is not installed."""
     return {name: _version(name) for name in SIMULATORS}
 
 
@@ -242,7 +267,7 @@ def checksum_of_file(file: Path) -> str:
 
 
 def _about(file: Path, wanted: Mapping[str, Any]) -> Stored:
-    """What a file says about itself, without its arrays; it must agree with its own name, and with what is wanted there."""
+    """A file as it describes itself, without its arrays; that must agree with its own name, and with what is wanted there."""
     try:
         meta = read_metadata(file, SCHEMA)
         settings, checksum, content = dict(meta["settings"]), str(meta["checksum"]), str(meta["content"])

@@ -2,38 +2,37 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cesaro.reproduce import study
+from cesaro.reproduce import looks, study
+from cesaro.reproduce.looks import LABELS
+from cesaro.reproduce.mujoco.config import CLAIMED, METHODS, MujocoConfig, Place
+from cesaro.reproduce.mujoco.run import CLEAR, MethodOnLog, MujocoResult, step_sizes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
     from rich.table import Table
-from cesaro.reproduce.mujoco.config import CLAIMED, METHODS, Config, Place
-from cesaro.reproduce.mujoco.learning import step_sizes
-from cesaro.reproduce.mujoco.result import CLEAR, LABELS, Cell, Result
 
-# Okabe and Ito's colors, which color-blind readers can tell apart; line styles tell them apart in print.
-_LOOKS: dict[str, tuple[str, Any]] = {
-    "diff-sgq": ("#0072B2", "-"),
-    "diff-gq1": ("#E69F00", (0, (5, 1.5))),
-    "diff-gq2": ("#009E73", (0, (1.2, 1.2))),
-    "gradient-dice": ("#D55E00", (0, (6, 1.5, 1.2, 1.5))),
-}
 _TRUTH: dict[str, Any] = {"color": "#222222", "linewidth": 1.1}
 _BEHAVIOR: dict[str, Any] = {"color": "#777777", "linewidth": 1.1, "linestyle": (0, (4, 2))}
 _TOP = 2.5  # of the error axes, in units of what an estimate of zero or the mean logged reward errs by
 MAIN_SIGMA = 0.9  # of Figure 4; the other noises are in the appendix
 
 
-def files(result: Result) -> tuple[str, ...]:
-    """The names of the files that hold the results, but for the manifest."""
-    return "mujoco.csv", "best.csv", "curves.csv", *(f"{name}.png" for name in figures_of(result.config))
+def files(result: MujocoResult) -> study.Files:
+    """The writers of the files that hold the results, but for the manifest."""
+    tables = {"mujoco.csv": write_settings, "best.csv": write_best, "curves.csv": write_curves}
+    pictures = {
+        f"{name}.png": study.picture(plot_rates, result) if name == "rates" else study.picture(plot, result, sigmas)
+        for name, sigmas in figures_of(result.config).items()
+    }
+    return {**{name: partial(write, result) for name, write in tables.items()}, **pictures}
 
 
-def write_settings(result: Result, file: Path) -> None:
+def write_settings(result: MujocoResult, file: Path) -> None:
     """A row per environment, noise, method and setting."""
     rows = [
         {
@@ -45,16 +44,16 @@ def write_settings(result: Result, file: Path) -> None:
         for (place, _), cell in result.cells.items()
         for i in range(len(cell.settings))
     ]
-    study.write_csv(file, rows[0], (row.values() for row in rows))
+    study.write_rows(rows, file)
 
 
-def write_best(result: Result, file: Path) -> None:
+def write_best(result: MujocoResult, file: Path) -> None:
     """A row per environment, noise and method: rates, the best setting, its errors and its second estimate."""
     rows = [_best_row(result, place, cell) for (place, _), cell in result.cells.items()]
-    study.write_csv(file, rows[0], (row.values() for row in rows))
+    study.write_rows(rows, file)
 
 
-def _best_row(result: Result, place: Place, cell: Cell) -> dict[str, Any]:
+def _best_row(result: MujocoResult, place: Place, cell: MethodOnLog) -> dict[str, Any]:
     truth, behavior = result.truths[place[0]], result.behaviors[place]
     margin = None if cell.method == CLAIMED else result.margin(place, cell.method)
     return {
@@ -77,7 +76,7 @@ def _best_row(result: Result, place: Place, cell: Cell) -> dict[str, Any]:
     }
 
 
-def write_curves(result: Result, file: Path) -> None:
+def write_curves(result: MujocoResult, file: Path) -> None:
     """A row per environment, noise, method and record: the curves of the figures."""
     rows = []
     for (place, method), cell in result.cells.items():
@@ -87,7 +86,7 @@ def write_curves(result: Result, file: Path) -> None:
     study.write_csv(file, ("env", "sigma", "method", "minibatches", "mean_error", "std_error"), rows)
 
 
-def _where(place: Place, cell: Cell, number: int | None) -> dict[str, Any]:
+def _where(place: Place, cell: MethodOnLog, number: int | None) -> dict[str, Any]:
     setting = {} if number is None else cell.settings[number]
     ours = step_sizes(cell.method, setting) if setting else {}
     # All digits, so that a row can be run again.
@@ -96,7 +95,7 @@ def _where(place: Place, cell: Cell, number: int | None) -> dict[str, Any]:
     return {"env": place[0], "sigma": place[1], "method": cell.method, **numbers}
 
 
-def print_tables(result: Result, console: "Console") -> None:
+def print_tables(result: MujocoResult, console: "Console") -> None:
     """Rates, final errors, best settings and second estimates."""
     rates = _table("Reward per step (standard error), and seconds of learning")
     for name in ("target", "behavior", "difference", "seconds"):
@@ -119,7 +118,7 @@ def print_tables(result: Result, console: "Console") -> None:
             f"{result.seconds(place):.1f}",
         )
         cells, lowest = [result.cells[place, method] for method in METHODS], result.lowest(place)
-        tables["final"].add_row(*_names(place), *(_final(cell, cell.method == lowest) for cell in cells))
+        tables["final"].add_row(*_names(place), *(looks.final_error(cell, cell.method == lowest) for cell in cells))
         tables["setting"].add_row(*_names(place), *map(_setting, cells))
         tables["second"].add_row(*_names(place), *map(_second, cells))
     for table in (rates, *tables.values()):
@@ -127,10 +126,7 @@ def print_tables(result: Result, console: "Console") -> None:
 
 
 def _table(title: str) -> "Table":
-    table = study.plain_table(title)
-    table.add_column("environment", no_wrap=True)
-    table.add_column("sigma", justify="right", no_wrap=True)
-    return table
+    return study.plain_table(title, "environment", right=["sigma"])
 
 
 def _names(place: Place) -> tuple[str, str]:
@@ -139,23 +135,20 @@ def _names(place: Place) -> tuple[str, str]:
     return escape(place[0]), f"{place[1]:g}"
 
 
-def _final(cell: Cell, is_lowest: bool) -> str:
-    if cell.best is None:
-        return "all diverged"
-    text = f"{cell.error:.4f} ({cell.spread:.4f})"
-    return f"[bold]{text}[/bold]" if is_lowest else text
-
-
-def _setting(cell: Cell) -> str:
+def _setting(cell: MethodOnLog) -> str:
     return "-" if cell.best is None else ", ".join(f"{value:g}" for value in cell.settings[cell.best].values())
 
 
-def _second(cell: Cell) -> str:
+def _second(cell: MethodOnLog) -> str:
     mean, std = cell.second_error
     return "-" if math.isnan(mean) else f"{mean:.4f} ({std:.4f})"
 
 
-def verdict(result: Result) -> list[str]:
+def _is_reduced(config: MujocoConfig) -> bool:
+    return config.lacks("envs", "sigmas", "lrs", "lams", "transitions", "truth_steps", "runs", "minibatches")
+
+
+def verdict(result: MujocoResult) -> list[str]:
     """The claim of the paper against these numbers, one paragraph per line."""
     claims, places = result.claims, len(result.claims)
     best = sum(claim.is_best for claim in claims.values())
@@ -201,36 +194,21 @@ def verdict(result: Result) -> list[str]:
     return lines
 
 
-def _is_reduced(config: Config) -> bool:
-    full = Config()
-    missing = any(set(getattr(full, name)) - set(getattr(config, name)) for name in ("envs", "sigmas", "lrs", "lams"))
-    names = ("transitions", "truth_steps", "runs", "minibatches")
-    return missing or any(getattr(config, name) < getattr(full, name) for name in names)
-
-
-def figures_of(config: Config) -> dict[str, tuple[float, ...]]:
+def figures_of(config: MujocoConfig) -> dict[str, tuple[float, ...]]:
     """The noises in each figure, by name of the file: main text, appendix where there are more noises, and the rates."""
     main = (MAIN_SIGMA,) if MAIN_SIGMA in config.sigmas else config.sigmas[-1:]
     others = tuple(sigma for sigma in config.sigmas if sigma not in main)
     return {"mujoco": main, **({"mujoco_appendix": others} if others else {}), "rates": config.sigmas}
 
 
-def figures(result: Result) -> dict[str, "Figure"]:
-    """By name of the file."""
-    return {
-        name: plot_rates(result) if name == "rates" else plot(result, sigmas)
-        for name, sigmas in figures_of(result.config).items()
-    }
-
-
-def plot(result: Result, sigmas: Sequence[float]) -> "Figure":
+def plot(result: MujocoResult, sigmas: Sequence[float]) -> "Figure":
     """A row per noise, a column per environment: mean error of each method's best setting, ± 1 standard deviation."""
     from matplotlib.lines import Line2D
 
     figure, axes = _grid(result, sigmas, (2.6, 2.1))
     for axis, place in _panels(result, sigmas, axes):
         for method in METHODS:
-            cell, (color, style) = result.cells[place, method], _LOOKS[method]
+            cell, (_, color, style) = result.cells[place, method], looks.METHODS[method]
             if cell.best is None:
                 continue
             curve, band = cell.curve
@@ -241,17 +219,14 @@ def plot(result: Result, sigmas: Sequence[float]) -> "Figure":
         most = _TOP * max(abs(result.truths[place[0]].value), result.behavior_error(place))
         axis.set_ylim(0, min(axis.get_ylim()[1], most))
         axis.set_xlim(0, result.config.minibatches)
-    handles = [
-        Line2D([], [], color=_LOOKS[method][0], linestyle=_LOOKS[method][1], linewidth=1.8, label=LABELS[method])
-        for method in METHODS
-    ]
+    handles = [looks.line_of(method) for method in METHODS]
     handles.append(Line2D([], [], **_BEHAVIOR, label="mean logged reward"))
     title = f"Networks: best setting of each method, {result.config.runs} runs, ± 1 standard deviation"
     _finish(figure, "minibatches", "$|\\bar{\\hat{r}} - r_\\pi|$", handles, title)
     return figure
 
 
-def plot_rates(result: Result) -> "Figure":
+def plot_rates(result: MujocoResult) -> "Figure":
     """A row per noise, a column per environment: what each method says at its best setting, beside the truth."""
     from matplotlib.lines import Line2D
 
@@ -261,7 +236,7 @@ def plot_rates(result: Result) -> "Figure":
         axis.axhline(truth.value, zorder=1, **_TRUTH)
         axis.axhline(behavior.value, zorder=1, **_BEHAVIOR)
         for number, method in enumerate(METHODS):
-            cell, color = result.cells[place, method], _LOOKS[method][0]
+            cell, color = result.cells[place, method], looks.COLORS[method]
             if cell.best is None:
                 continue
             for shift, values, filled in ((-0.15, cell.rates[:, -1], color), (0.15, cell.offline, "white")):
@@ -280,19 +255,19 @@ def plot_rates(result: Result) -> "Figure":
         axis.set_xticks(
             range(len(METHODS)), [LABELS[m].removeprefix("Diff-").replace("GradientDICE", "DICE") for m in METHODS]
         )
-    looks: dict[str, Any] = {"color": "#222222", "linestyle": "", "marker": "o", "markersize": 4.5}
+    dot: dict[str, Any] = {"color": "#222222", "linestyle": "", "marker": "o", "markersize": 4.5}
     handles = [
         Line2D([], [], **_TRUTH, label="target's rate"),
         Line2D([], [], **_BEHAVIOR, label="mean logged reward"),
-        Line2D([], [], **looks, label="$\\hat{r}$"),
-        Line2D([], [], **looks, markerfacecolor="white", label="second estimate, over all rows"),
+        Line2D([], [], **dot, label="$\\hat{r}$"),
+        Line2D([], [], **dot, markerfacecolor="white", label="second estimate, over all rows"),
     ]
     title = f"Rates at the best setting: mean over {result.config.runs} runs ± 1 standard deviation"
     _finish(figure, "", "reward per step", handles, title)
     return figure
 
 
-def _panels(result: Result, sigmas: Sequence[float], axes: Any) -> list[tuple[Any, Place]]:
+def _panels(result: MujocoResult, sigmas: Sequence[float], axes: Any) -> list[tuple[Any, Place]]:
     """Every panel with its place, named."""
     panels = []
     for row, sigma in zip(axes, sigmas):
@@ -302,44 +277,12 @@ def _panels(result: Result, sigmas: Sequence[float], axes: Any) -> list[tuple[An
     return panels
 
 
-def _grid(result: Result, sigmas: Sequence[float], size: tuple[float, float]) -> tuple["Figure", Any]:
-    """Panels of a size in inches, placed by hand: looking for a layout takes longer than drawing."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    rows, columns = len(sigmas), max(len(result.config.envs), 2)
-    left, right, bottom, top, gap, aside = 0.8, 0.2, 0.55, 0.95, 0.45, 0.45
-    width, height = left + right + size[0] * columns, bottom + top + size[1] * rows
-    figure = Figure(figsize=(width, height))
-    FigureCanvasAgg(figure)
-    places = {
-        "left": left / width,
-        "right": 1 - right / width,
-        "bottom": bottom / height,
-        "top": 1 - top / height,
-        "hspace": gap / (size[1] - gap),
-        "wspace": aside / (size[0] - aside),
-    }
-    axes = figure.subplots(rows, len(result.config.envs), squeeze=False, gridspec_kw=places)
-    for axis in axes.flat:
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.grid(color="#E5E5E5", linewidth=0.6)
-        axis.set_axisbelow(True)
-        axis.tick_params(labelsize=8)
-    return figure, axes
+def _grid(result: MujocoResult, sigmas: Sequence[float], size: tuple[float, float]) -> tuple["Figure", Any]:
+    margins, gaps = (0.8, 0.2, 0.55, 0.95), (0.45, 0.45)
+    return looks.grid(len(sigmas), len(result.config.envs), size, margins, gaps, least_columns=2)
 
 
 def _finish(figure: "Figure", x: str, y: str, handles: list[Any], title: str) -> None:
-    figure.supxlabel(x, fontsize=11, y=0.1 / figure.get_figheight(), va="bottom")
-    figure.supylabel(y, fontsize=12, x=0.1 / figure.get_figwidth(), ha="left")
-    figure.legend(
-        handles=handles,
-        loc="upper center",
-        bbox_to_anchor=(0.5, 1 - 0.06 / figure.get_figheight()),
-        borderaxespad=0,
-        ncols=min(len(handles), math.floor(figure.get_figwidth() / 1.6)),
-        frameon=False,
-        fontsize=9,
-        title=title,
-        title_fontsize=10,
-    )
+    looks.name_all(figure, x, y, 0.1)
+    columns = min(len(handles), math.floor(figure.get_figwidth() / 1.6))
+    looks.legend_above(figure, handles, title, 0.06, ncols=columns, fontsize=9, title_fontsize=10)

@@ -1,4 +1,4 @@
-"""The finite-sample analysis: how fast Projected Diff-GQ1 and Diff-GQ2 approach the TD fixed point on random problems.
+"""The finite-sample analysis: how fast Projected Diff-GQ1 and Diff-GQ2 approach the TD fixed point.
 
 The guarantee (appendix of the paper): with a constant step α ∝ N^{−½} for a run of N samples, iterates kept in balls that hold
 the solution, and averages reported, ‖ū − u_TD‖² ≤ K₀ √(5/N) (8 + 2 log(2/δ)) with probability at least 1 − δ (for Diff-GQ2 of the
@@ -10,19 +10,6 @@ What to expect: the update is affine, so that the average of N iterates errs by 
 and by noise of variance O(1/N). With α ∝ N^{−½} both squares are O(1/N): the bound is not tight here.
 """
 
-from cesaro.reproduce.rates.config import METHODS, QUICK, Config
-from cesaro.reproduce.rates.result import Chosen, Result, slope
-from cesaro.reproduce.rates.run import choose, run
-from cesaro.reproduce.rates.show import plot
+from cesaro.reproduce.rates.config import RatesConfig as Config
 
-__all__ = [
-    "METHODS",
-    "QUICK",
-    "Chosen",
-    "Config",
-    "Result",
-    "choose",
-    "plot",
-    "run",
-    "slope",
-]
+__all__ = ["Config"]

@@ -2,19 +2,25 @@
 
 import math
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from itertools import pairwise
+from typing import Annotated, ClassVar
 
-from cesaro.reproduce import study
+from cesaro.reproduce.settings import RUNS, SEED, SHARE, SIDES, About, Option, Requirement, StudyConfig, at_least
 
 METHODS = ("diff-gq1", "diff-gq2")
-QUICK: dict[str, Any] = {"problems": 6, "horizons": tuple(2**k for k in range(8, 14)), "runs": 20, "resamples": 300}
 
-_require = partial(study.require, "rates")
+
+def _are_horizons(horizons: tuple[int, ...]) -> bool:
+    first = horizons[0] if horizons else 0
+    right = len(horizons) >= 3 and first >= 2 and first % 2 == 0 and horizons[-1] < 2**31
+    return right and all(a < b and b % first == 0 for a, b in pairwise(horizons))
+
+
+_HORIZONS = Requirement("at least three increasing multiples of the first, which must be even", _are_horizons)
 
 
 @dataclass(frozen=True)
-class Config:
+class RatesConfig(StudyConfig):
     """The settings of the study; the defaults are the full study.
 
     Attributes:
@@ -33,47 +39,26 @@ class Config:
             `(seed · problems + j) · runs + i`.
     """
 
-    problems: int = 20
-    states: int = 7
-    actions: int = 3
-    features: int = 3
-    concentration: float = 0.1
-    off_policy: float = 0.2
-    xi: float = 0.99
-    horizons: tuple[int, ...] = tuple(2**k for k in range(8, 18))
-    runs: int = 40
-    step_share: float = 0.5
-    radius_factor: float = 3.0
-    rate_step_size: float = 0.1
-    resamples: int = 1_000
-    seed: int = 0
+    ABOUT: ClassVar = About(
+        __package__,
+        "A glance in seconds: 6 problems, 20 runs, up to 8,192 samples.",
+        {"problems": 6, "horizons": tuple(2**k for k in range(8, 14)), "runs": 20, "resamples": 300},
+    )
 
-    def __post_init__(self) -> None:
-        study.require_sizes("rates", self)
-        for name in ("problems", "states", "actions", "features"):
-            value = getattr(self, name)
-            _require(value >= 1, name, "an integer ≥ 1", value)
-        _require(self.concentration > 0, "concentration", "a number > 0", self.concentration)
-        _require(0 <= self.off_policy <= 1, "off_policy", "a number from 0 to 1", self.off_policy)
-        _require(0 < self.xi < 1, "xi", "a number between 0 and 1", self.xi)
-        first = self.horizons[0] if self.horizons else 0
-        right = len(self.horizons) >= 3 and first >= 2 and first % 2 == 0 and self.horizons[-1] < 2**31
-        right = right and all(a < b and b % first == 0 for a, b in zip(self.horizons, self.horizons[1:]))
-        rule = "at least three increasing multiples of the first, which must be even"
-        _require(right, "horizons", rule, self.horizons)
-        _require(self.runs >= 2, "runs", "an integer ≥ 2", self.runs)
-        _require(0 < self.step_share < 1, "step_share", "a number between 0 and 1", self.step_share)
-        _require(1 < self.radius_factor < math.inf, "radius_factor", "a finite number > 1", self.radius_factor)
-        _require(0 < self.rate_step_size <= 1, "rate_step_size", "a number > 0 and at most 1", self.rate_step_size)
-        _require(self.resamples >= 100, "resamples", "an integer ≥ 100", self.resamples)
-        last = 2**32 // (self.problems * self.runs) - 1
-        _require(0 <= self.seed <= last, "seed", f"an integer from 0 to {last}", self.seed)
+    problems: Annotated[int, at_least(1, most=RUNS), Option("Random problems.")] = 20
+    states: Annotated[int, at_least(1, most=SIDES)] = 7
+    actions: Annotated[int, at_least(1, most=SIDES)] = 3
+    features: Annotated[int, at_least(1, most=SIDES)] = 3
+    concentration: Annotated[float, Requirement("a number > 0", lambda value: value > 0)] = 0.1
+    off_policy: Annotated[float, Requirement("a number from 0 to 1", lambda share: 0 <= share <= 1)] = 0.2
+    xi: Annotated[float, SHARE] = 0.99
+    horizons: Annotated[tuple[int, ...], _HORIZONS] = tuple(2**k for k in range(8, 18))
+    runs: Annotated[int, at_least(2, most=RUNS), Option("Runs per problem, method and number of samples.")] = 40
+    step_share: Annotated[float, SHARE] = 0.5
+    radius_factor: Annotated[float, Requirement("a finite number > 1", lambda factor: 1 < factor < math.inf)] = 3.0
+    rate_step_size: Annotated[float, Requirement("a number > 0 and at most 1", lambda step: 0 < step <= 1)] = 0.1
+    resamples: Annotated[int, at_least(100, most=RUNS)] = 1_000
+    seed: Annotated[int, SEED] = 0
 
-
-def command(config: Config) -> str:
-    """A command that gives these settings; where no options do, the manifest itself does."""
-    if config == Config(**{**QUICK, "seed": config.seed}):
-        return f"cesaro reproduce rates --quick --seed {config.seed}"
-    if config == Config(problems=config.problems, runs=config.runs, seed=config.seed):
-        return f"cesaro reproduce rates --problems {config.problems} --runs {config.runs} --seed {config.seed}"
-    return "cesaro reproduce --from manifest.json"
+    def check(self) -> None:
+        self.check_streams(self.seed, self.problems * self.runs)

@@ -1,20 +1,21 @@
 """Convergence in numbers and in a picture: CSV files, what is printed, the verdict, and the figure."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cesaro.checks import Array
-from cesaro.reproduce import study
+from cesaro.reproduce import looks, study
+from cesaro.reproduce.rates.config import METHODS
+from cesaro.reproduce.rates.run import BOUNDED, DELTAS, EXPECTED, GUARANTEED, RatesResult, typical
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
-from cesaro.reproduce.rates.config import METHODS
-from cesaro.reproduce.rates.result import BOUNDED, DELTAS, EXPECTED, GUARANTEED, Result, typical
 
-LABELS = {"diff-gq1": "Projected Diff-GQ1", "diff-gq2": "Projected Diff-GQ2"}
+LABELS = {method: f"Projected {looks.LABELS[method]}" for method in METHODS}
 # Series in the order of the printed table: what they are.
 SERIES = {
     ("diff-gq1", "solution"): "GQ1: averaged rate and weights",
@@ -28,18 +29,20 @@ SERIES = {
     ("diff-gq2", "constant-last"): "GQ2: raw rate, constant beta",
 }
 _QUANTITIES = ("solution", "weights", "rate", "truth", "last", "constant", "constant-last")
-# Okabe and Ito's colors, which color-blind readers can tell apart; markers tell them apart in print.
-_LOOKS = {"diff-gq1": ("#E69F00", "s"), "diff-gq2": ("#009E73", "^")}
-_NAMES = {"diff-gq1": "Diff-GQ1", "diff-gq2": "Diff-GQ2"}
+_LOOKS = {"diff-gq1": (looks.ORANGE, "s"), "diff-gq2": (looks.GREEN, "^")}
 
 
-def files(result: Result) -> tuple[str, ...]:
-    """The names of the files that hold the results, but for the manifest."""
-    return ("rates.csv", "problems.csv", "rates.png")
+def files(result: RatesResult) -> study.Files:
+    """The writers of the files that hold the results, but for the manifest."""
+    return {
+        "rates.csv": partial(write_errors, result),
+        "problems.csv": partial(write_problems, result),
+        "rates.png": study.picture(plot, result),
+    }
 
 
-def write_errors(result: Result, file: Path) -> None:
-    """A row per method, problem and horizon: mean squared errors over runs, `Result.errors` says of what, and quantiles of
+def write_errors(result: RatesResult, file: Path) -> None:
+    """A row per method, problem and horizon: mean squared errors over runs, `RatesResult.errors` says of what, and quantiles of
     what the method's lemma bounds."""
     names = ["method", "problem", "horizon", "step_size", "runs", *_QUANTITIES, "solution_standard_error", "floor"]
     names += [f"quantile_{1 - delta:g}" for delta in DELTAS]
@@ -59,7 +62,7 @@ def write_errors(result: Result, file: Path) -> None:
     study.write_csv(file, names, rows)
 
 
-def write_problems(result: Result, file: Path) -> None:
+def write_problems(result: RatesResult, file: Path) -> None:
     """A row per problem: what is known of it exactly."""
     names = ["problem", "margin", "reward_rate", "td_reward_rate", "floor", "solution_norm", "radius", "rate_variance"]
     names += [f"{what}_{method}" for what in ("max_step", "time_constant") for method in METHODS]
@@ -72,28 +75,24 @@ def write_problems(result: Result, file: Path) -> None:
     study.write_csv(file, names, rows)
 
 
-def print_tables(result: Result, console: "Console") -> None:
+def print_tables(result: RatesResult, console: "Console") -> None:
     """Errors by horizon, then slopes, then what holds with which probability."""
-    table = study.plain_table("Typical squared error to the TD fixed point; RMS error to the true rate")
-    for name in ("samples", "GQ1 squared", "GQ2 squared", "GQ1 to truth", "GQ2 to truth"):
-        table.add_column(name, justify="right", no_wrap=True)
+    names = ("samples", "GQ1 squared", "GQ2 squared", "GQ1 to truth", "GQ2 to truth")
+    table = study.plain_table("Typical squared error to the TD fixed point; RMS error to the true rate", right=names)
     columns = [result.typical(method, "solution") for method in METHODS]
     columns += [result.root_mean_square(method, "truth") for method in METHODS]
     for j, horizon in enumerate(result.config.horizons):
         table.add_row(str(horizon), *(f"{column[j]:.3g}" for column in columns))
     table.add_row("floor", "", "", *[f"{result.floor:.3g}"] * 2)
     console.print(table, "")
-    table = study.plain_table("Slope of log squared error against log samples, with 95 % interval")
-    table.add_column("series", no_wrap=True)
-    table.add_column("all horizons", justify="right", no_wrap=True)
-    table.add_column("longer half", justify="right", no_wrap=True)
+    title = "Slope of log squared error against log samples, with 95 % interval"
+    table = study.plain_table(title, "series", right=("all horizons", "longer half"))
     for series, label in SERIES.items():
         found = (slopes[series] for slopes in (result.slopes, result.late_slopes))
         table.add_row(label, *(f"{s.value:.2f} [{s.low:.2f}, {s.high:.2f}]" for s in found))
     console.print(table, "", markup=False)
-    table = study.plain_table("With probability 1 - delta: slopes of quantiles over runs, largest needed K0")
-    for name in ("delta", "GQ1 slope", "GQ2 slope", "GQ1 K0", "GQ2 K0"):
-        table.add_column(name, justify="right", no_wrap=True)
+    title = "With probability 1 - delta: slopes of quantiles over runs, largest needed K0"
+    table = study.plain_table(title, right=("delta", "GQ1 slope", "GQ2 slope", "GQ1 K0", "GQ2 K0"))
     for delta in DELTAS:
         found = (result.quantile_slopes[method, delta] for method in METHODS)
         slopes_shown = [f"{s.value:.2f} [{s.low:.2f}, {s.high:.2f}]" for s in found]
@@ -102,7 +101,7 @@ def print_tables(result: Result, console: "Console") -> None:
     console.print(table, "", markup=False)
 
 
-def verdict(result: Result) -> list[str]:
+def verdict(result: RatesResult) -> list[str]:
     """Sentences that say what holds."""
     slopes = [(LABELS[method], result.slopes[method, "solution"]) for method in METHODS]
     found = ", ".join(f"{label} {s.value:.2f} [{s.low:.2f}, {s.high:.2f}]" for label, s in slopes)
@@ -126,8 +125,8 @@ def verdict(result: Result) -> list[str]:
     return lines
 
 
-def _probable(result: Result) -> str:
-    """What holds with probability 1 - delta."""
+def _probable(result: RatesResult) -> str:
+    """A sentence on what holds with probability 1 - delta."""
     (method, delta), worst = max(result.quantile_slopes.items(), key=lambda entry: entry[1].high)
     needed = {key: typical(result.constants(*key)) for key in result.quantile_slopes}
     falls = all(found[-1] < found[0] for found in needed.values())
@@ -142,15 +141,11 @@ def _probable(result: Result) -> str:
     )
 
 
-def plot(result: Result) -> "Figure":
+def plot(result: RatesResult) -> "Figure":
     """Squared error to the TD fixed point; error to the true rate with its floor; Diff-GQ2's rate, raw and averaged."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    figure = Figure(figsize=(13, 5.6))
-    FigureCanvasAgg(figure)
-    figure.set_layout_engine("constrained")
+    figure = looks.blank(13, 5.6)
     panels = figure.subplots(1, 3)
     for panel, fill in zip(panels, (_draw_solution, _draw_truth, _draw_rate)):
         fill(panel, result, np.array(result.config.horizons))
@@ -161,19 +156,19 @@ def plot(result: Result) -> "Figure":
     panels[1].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     for panel in panels:
         panel.set_xlabel("samples N (a run of its own for each N)")
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.grid(which="major", color="0.9", linewidth=0.6)
-        panel.set_axisbelow(True)
+        looks.tidy(panel)
         panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), frameon=False, fontsize=9)
     return figure
 
 
-def _draw_solution(panel: Any, result: Result, horizons: Any) -> None:
+def _draw_solution(panel: Any, result: RatesResult, horizons: Any) -> None:
     for method in METHODS:
         (color, marker), found = _LOOKS[method], result.slopes[method, "solution"]
         panel.plot(horizons, result.means(method, "solution").T, color=color, linewidth=0.5, alpha=0.4)
-        label = f"Projected {_NAMES[method]}: slope {found.value:.2f} [{found.low:.2f}, {found.high:.2f}]".replace(
-            " -", " −"
+        label = (
+            f"Projected {looks.LABELS[method]}: slope {found.value:.2f} [{found.low:.2f}, {found.high:.2f}]".replace(
+                " -", " −"
+            )
         )
         label = label.replace("[-", "[−")
         middle = result.typical(method, "solution")
@@ -191,12 +186,12 @@ def _draw_solution(panel: Any, result: Result, horizons: Any) -> None:
     panel.set_title("Averaged iterates approach the TD fixed point", fontsize=11)
 
 
-def _draw_truth(panel: Any, result: Result, horizons: Any) -> None:
+def _draw_truth(panel: Any, result: RatesResult, horizons: Any) -> None:
     for method in METHODS:
         color, marker = _LOOKS[method]
         truth, rate = (result.root_mean_square(method, quantity) for quantity in ("truth", "rate"))
         style = {"color": color, "marker": marker, "markersize": 5}
-        panel.plot(horizons, truth, linewidth=2, label=f"Projected {_NAMES[method]}, to r$_\\pi$", **style)
+        panel.plot(horizons, truth, linewidth=2, label=f"Projected {looks.LABELS[method]}, to r$_\\pi$", **style)
         panel.plot(horizons, rate, linewidth=1.2, linestyle=":", label="the same, to r$_{\\mathrm{TD}}$", **style)
     label = "floor |r$_{\\mathrm{TD}}$ − r$_\\pi$|, exact"
     panel.axhline(result.floor, color="black", linewidth=1.2, linestyle="--", label=label)
@@ -204,16 +199,16 @@ def _draw_truth(panel: Any, result: Result, horizons: Any) -> None:
     panel.set_title("The error to the true rate tends to its floor", fontsize=11)
 
 
-def _draw_rate(panel: Any, result: Result, horizons: Any) -> None:
+def _draw_rate(panel: Any, result: RatesResult, horizons: Any) -> None:
     beta = result.config.rate_step_size
     constant, own = f"constant β = {beta:g}", "β = α ∝ N$^{-1/2}$"
-    looks = {
-        "constant-last": ("#D55E00", "o", "-", f"raw r̂, {constant}"),
-        "last": ("#56B4E9", "D", "-", f"raw r̂, {own}"),
-        "constant": ("#D55E00", "o", ":", f"running average, {constant}"),
-        "rate": ("#56B4E9", "D", ":", f"running average, {own}"),
+    styles = {
+        "constant-last": (looks.RED, "o", "-", f"raw r̂, {constant}"),
+        "last": (looks.SKY, "D", "-", f"raw r̂, {own}"),
+        "constant": (looks.RED, "o", ":", f"running average, {constant}"),
+        "rate": (looks.SKY, "D", ":", f"running average, {own}"),
     }
-    for quantity, (color, marker, style, label) in looks.items():
+    for quantity, (color, marker, style, label) in styles.items():
         curve = result.typical("diff-gq2", quantity)
         panel.plot(
             horizons, curve, color=color, marker=marker, markersize=4.5, linestyle=style, linewidth=1.6, label=label
@@ -224,5 +219,5 @@ def _draw_rate(panel: Any, result: Result, horizons: Any) -> None:
     panel.set_title("Projected Diff-GQ2's rate: raw and averaged", fontsize=11)
 
 
-def _flat(result: Result, horizons: Any) -> Array:
+def _flat(result: RatesResult, horizons: Any) -> Array:
     return np.full(len(horizons), np.exp(np.log(result.predicted_variance).mean()))

@@ -1,0 +1,5 @@
+"""`python -m research.practice`: the command of the study."""
+
+from cesaro.commands.reproduce import run_alone
+
+run_alone("research.practice")

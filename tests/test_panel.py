@@ -125,6 +125,36 @@ def test_a_log_that_is_too_short_for_a_world_is_answered_by_closed_forms() -> No
     assert found.verdict == "caution"
 
 
+def test_a_long_log_is_answered_from_all_rows_and_compared_on_an_excerpt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside other features on all rows, those that are moved from an excerpt have the same values, up to its noise."""
+
+    def refuse() -> cs.World:
+        raise InputError("No world here.")
+
+    log, policy = _log(8_000), _gain(-0.3)
+    base, other = (DiffLSTD(quiet=True).fit(log, one) for one in (policy, _gain(-0.5)))
+    whole = panels.ask_panel(base, world=refuse, run=cs.Run(quiet=True))
+    monkeypatch.setattr(panels, "MOST_ROWS", 4_000)
+    part, beside = (panels.ask_panel(one, world=refuse, run=cs.Run(quiet=True)) for one in (base, other))
+    assert (whole.excerpt, part.excerpt) == (None, 4_000)
+    assert part.opinions[0].estimate == base.estimate_
+    for one, all_rows in zip(part.opinions[1:-1], whole.opinions[1:-1], strict=True):
+        assert one.estimate is not None
+        assert all_rows.estimate is not None
+        assert one.estimate.value == pytest.approx(all_rows.estimate.value, abs=4 * one.estimate.standard_error)
+        assert one.estimate.standard_error >= base.estimate_.standard_error
+        assert one.against_log is not None
+        assert one.against_log.value == pytest.approx(one.estimate.value - base.behavior_.value)
+        twin = next(entry for entry in beside.opinions if entry.name == one.name)
+        difference = one.minus(twin)
+        assert difference is not None
+        assert twin.estimate is not None
+        assert difference.value == pytest.approx(one.estimate.value - twin.estimate.value)
+        assert difference.standard_error < math.hypot(one.estimate.standard_error, twin.estimate.standard_error)
+    low, high = part.estimate.interval()
+    assert low < _truth(-0.3) < high
+
+
 def _discrete(rows: int = 400) -> cs.Transitions:
     """Three states; one of the two actions is rare."""
     rng = np.random.default_rng(1)

@@ -82,6 +82,10 @@ def test_candidates_suit_the_log() -> None:
     wide = cs.Transitions(rng.normal(size=(200, 30)), rng.integers(0, 3, 200), rng.normal(size=200))
     assert count_features("polynomial:2", wide) == 3 * 31 * 32 // 2
     assert [*closed_forms(wide)] == ["fourier:50", "fourier:200", "auto"]
+    labels = {"x": rng.normal(size=200), "city": rng.integers(0, 20, 200).astype(str)}
+    mixed = cs.Transitions(labels, rng.normal(size=200), rng.normal(size=200))
+    assert count_features("polynomial:2", mixed) == 24 * 23 // 2  # 20 cities, x and the action
+    assert [*closed_forms(mixed)] == ["polynomial:2", "fourier:50", "fourier:200", "auto"]
 
 
 def test_a_candidate_that_fails_is_not_eligible() -> None:

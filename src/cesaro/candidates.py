@@ -3,14 +3,13 @@
 import math
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cesaro.data import FeatureTransitions, Log, read
-from cesaro.data.values import Categories, Values
-from cesaro.errors import CesaroError, InputError
+from cesaro.data import Log
+from cesaro.data.values import Categories, Column
+from cesaro.errors import CesaroError
 from cesaro.estimators import DiffLSTD, registry
 
 # Maps of different families; one with more features than this, over all actions, takes minutes, and is left out.
@@ -23,25 +22,29 @@ Candidate: TypeAlias = Callable[[int], Any]
 
 def closed_forms(log: Log) -> dict[str, Candidate]:
     """Candidates for a log: the closed form in every map that suits it; one for a discrete log, which needs no map."""
-    if log.opened(quiet=True).states() is not None:
-        return {"auto": _closed("auto")}
-    return {name: _closed(name) for name in MAPS if name == "auto" or count_features(name, log) <= MOST_FEATURES}
+    maps = ["auto"] if log.opened(quiet=True).states() is not None else suitable_maps(log)
+    return {name: _closed(name) for name in maps}
+
+
+def suitable_maps(log: Log) -> list[str]:
+    """Those of `MAPS` that do not take minutes on a log that is not discrete; "auto", which sees to it itself, is the last."""
+    return [name for name in MAPS if name == "auto" or count_features(name, log) <= MOST_FEATURES]
 
 
 def count_features(features: str, log: Log) -> int:
-    """Features of a map over all actions, roughly."""
+    """Features over all actions of a map with a size, such as "polynomial:2"; "linear" has one per input."""
     block = log.part(np.arange(1))
-    inputs = sum(_width(values) for values in (block.observations, block.actions))
+    inputs = sum(map(_width, block.observations.columns))
+    if log.action_levels is None:
+        inputs += sum(map(_width, block.actions.columns))
     family, _, size = features.partition(":")
     sizes = {"linear": inputs, "fourier": int(size or 0), "polynomial": math.comb(inputs + int(size or 0), inputs)}
-    each = sizes.get(family, 0)  # splines choose their number themselves
-    return each * (1 if log.action_levels is None else len(log.action_levels))
+    return sizes.get(family, 0) * (1 if log.action_levels is None else len(log.action_levels))
 
 
-def _width(values: Values) -> int:
-    """Numbers among some columns."""
-    arrays = [np.asarray(column) for column in values.columns if not isinstance(column, Categories)]
-    return sum(array[0].size for array in arrays)
+def _width(column: Column) -> int:
+    """Inputs that a column gives: its numbers in a row, or one per label."""
+    return len(column.levels) if isinstance(column, Categories) else column[0].size
 
 
 def named(name: str) -> Candidate:
@@ -77,14 +80,3 @@ def ask(make: Candidate, log: Log, policy: Any, seed: int) -> Answered:
             return Answered(math.nan, math.nan, str(error))
         except Exception as error:  # of an estimator of one's own
             return Answered(math.nan, math.nan, f"{type(error).__name__}: {error}")
-
-
-def as_log(log: Any) -> Log:
-    """The log that a question is about: as it was read, or read from a path as it is."""
-    if isinstance(log, Log):
-        return log
-    if isinstance(log, FeatureTransitions):
-        raise InputError("evaluate needs a log; ready features go to an estimator: cesaro.DiffLSTD().fit(data).")
-    if isinstance(log, str | Path):
-        return read(log)
-    raise InputError(f"log must be a Log, Transitions or a path. Got {type(log).__name__}; see cesaro.read.")

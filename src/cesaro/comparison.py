@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cesaro import __version__
-from cesaro.candidates import as_log
+from cesaro.data import as_log
 from cesaro.errors import InputError
 from cesaro.estimators.run import Run
 from cesaro.evaluation import (
@@ -20,14 +20,14 @@ from cesaro.evaluation import (
     effort_of,
     evaluate,
     finding_rows,
-    learned_world,
     paired_difference,
     rates_row,
     reject_columns,
+    shared_world,
     target_series,
     to_frame,
     to_numbers,
-    trusted,
+    with_effort,
 )
 from cesaro.files import holding
 from cesaro.passes.standard_errors import Estimate
@@ -227,10 +227,10 @@ def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Compariso
                 asked = settings if file is None else {**settings, **own}
                 found[name] = evaluate(data, policy, name=name, effort="none", **asked)
         if effort != "none":
-            world = cache(partial(learned_world, found[names[0]], effort))
+            world = cache(partial(shared_world, found[names[0]], effort))
             for place, name in enumerate(names, 1):
                 with part(f"policy {place} of {len(names)}"):
-                    found[name] = trusted(found[name], effort, world)
+                    found[name] = with_effort(found[name], effort, world)
     return Comparison(found, {(a, b): _difference(found[a], found[b]) for a, b in combinations(found, 2)})
 
 

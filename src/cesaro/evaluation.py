@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 
 from cesaro import __version__
-from cesaro import panel as panels
-from cesaro.candidates import as_log
 from cesaro.checks import Array
-from cesaro.data import Log, read
+from cesaro.data import Log, as_log, read
 from cesaro.diagnostics import Diagnostic, widened, worst
-from cesaro.diagnostics import panel as findings
 from cesaro.diagnostics.maps import AGREEMENT_OF_FEATURES
+from cesaro.diagnostics.panel import panel_findings, rare_pairs, rehearsed
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import registry
 from cesaro.estimators.base import Estimator
@@ -26,17 +24,17 @@ from cesaro.files import plain
 from cesaro.inspection.evidence import are_costs, odd_labels
 from cesaro.lazy import pandas
 from cesaro.linear.methods import METHODS
-from cesaro.panel import CONFIDENCE, Opinion, Panel, ask_panel, rates_allowed
+from cesaro.panel import CONFIDENCE, Opinion, Panel, ask_panel, learned_world
 from cesaro.passes.projection import Projection
 from cesaro.passes.standard_errors import Estimate, check_confidence
 from cesaro.policies import Policy
 from cesaro.policies import policy as as_policy
-from cesaro.progress import stage
+from cesaro.progress import announce, stage
 from cesaro.rehearsal import Rehearsal, rehearse
 from cesaro.text import GIVE, Sentence, argument
 from cesaro.versions import run_info
 from cesaro.views import Views, views
-from cesaro.worlds import World
+from cesaro.worlds import World, posterior_rates
 
 SCHEMA = "cesaro-evaluation/2"
 
@@ -48,6 +46,8 @@ ASKED_AGAIN = 1_000
 # How much is asked beside the closed form, and processes of the world that is learned then.
 EFFORTS = {"none": 0, "quick": 10, "full": 20}
 DEFAULT_EFFORT = "quick"
+# Seconds on two cores, roughly: those of few rows, with so many per member, and rows that double them.
+SECONDS, SECONDS_PER_MEMBER, DOUBLING = 15.0, 2.5, 300_000
 
 COVERS = (
     "The interval covers the noise of the log, and the answers of other kinds of features where these differ by more than noise. "
@@ -297,7 +297,7 @@ def evaluate(
     reject_columns(settings)
     estimator = _estimator(method, features, random_state, quiet, settings)
     answer = _immediate(as_log(log), as_policy(policy, name=name, trust=trust), estimator, level, unit)
-    return answer if chosen == "none" else trusted(answer, chosen)
+    return answer if chosen == "none" else with_effort(answer, chosen)
 
 
 def effort_of(effort: str | None, method: Any = "auto", features: Any = "auto") -> str:
@@ -321,7 +321,7 @@ def effort_of(effort: str | None, method: Any = "auto", features: Any = "auto") 
     return effort
 
 
-def trusted(answer: Evaluation, effort: str, world: Callable[[], World] | None = None) -> Evaluation:
+def with_effort(answer: Evaluation, effort: str, world: Callable[[], World] | None = None) -> Evaluation:
     """An immediate answer with an interval that aims at the true rate.
 
     Args:
@@ -334,16 +334,17 @@ def trusted(answer: Evaluation, effort: str, world: Callable[[], World] | None =
         return told
     if isinstance(estimator.prepared_.map, OneHot):
         return _with_rare_pairs(told)
-    return _by_panel(told, cache(partial(learned_world, answer, effort) if world is None else world))
+    return _by_panel(told, cache(partial(shared_world, answer, effort) if world is None else world))
 
 
 def _with_rare_pairs(answer: Evaluation) -> Evaluation:
     """The answer on a discrete log, whose interval holds what pairs leave open that were seen rarely."""
     estimator: Any = answer.estimator
-    rates = rates_allowed(estimator, quiet=estimator._run().quiet)
+    log, target = estimator.prepared_.log, estimator.prepared_.policy
+    rates = posterior_rates(log, target, estimator.random_state, quiet=estimator._run().quiet)
     if rates is None:
         return answer
-    found = findings.rare_pairs(estimator.estimate_, rates, CONFIDENCE)
+    found = rare_pairs(estimator.estimate_, rates, CONFIDENCE)
     return replace(
         answer,
         target=widened(answer.target, [found]),
@@ -356,29 +357,43 @@ def _by_panel(answer: Evaluation, world: Callable[[], World]) -> Evaluation:
     """The answer of candidates of several kinds; the closed form's own stays its `limit`."""
     estimator: Any = answer.estimator
     run = estimator._run()
+    announce(f"asking answers of other kinds: {_duration(answer)} (effort none leaves them out)", quiet=run.quiet)
     panel = ask_panel(estimator, world=world, run=run)
     found = [entry for entry in answer.diagnostics if entry.name != AGREEMENT_OF_FEATURES.name]
-    found += findings.panel(panel.facts)
+    found += panel_findings(panel.facts)
     rehearsal: Rehearsal | None = None
     if answer.effort == "full" and panel.opinions[-1].estimate is not None:
         log, target = estimator.prepared_.log, estimator.prepared_.policy.given
         rehearsal = rehearse(log, target, worlds=world(), random_state=estimator.random_state, quiet=run.quiet)
         held = rehearsal.table[-1]["coverage_in_worlds"]
-        found.append(findings.rehearsed(len(rehearsal.truths), held, rehearsal.summary))
+        found.append(rehearsed(len(rehearsal.truths), held, rehearsal.summary))
     return replace(
         answer,
         panel=panel,
         rehearsal=rehearsal,
         target=panel.estimate,
         difference=panel.against_log,
+        settings=answer.settings if panel.excerpt is None else {**answer.settings, "excerpt": _excerpt(panel.excerpt)},
         diagnostics=ordered(found),
     )
 
 
-def learned_world(answer: Evaluation, effort: str) -> World:
+def _excerpt(rows: int) -> str:
+    return f"other features were compared with these on {rows:,} rows of whole trajectories"
+
+
+def _duration(answer: Evaluation) -> str:
+    """How long an answer of several kinds takes, in words; a rehearsal takes as long again."""
+    seconds = (SECONDS + SECONDS_PER_MEMBER * EFFORTS[answer.effort]) * (1 + answer.log["rows"] / DOUBLING)
+    seconds *= 2 if answer.effort == "full" else 1
+    about = f"{round(seconds, -1):.0f} seconds" if seconds < 100 else f"{seconds / 60:.0f} minutes"
+    return f"about {about} on two cores"
+
+
+def shared_world(answer: Evaluation, effort: str) -> World:
     """The world that an answer with this effort asks, for several policies."""
     estimator: Any = answer.estimator
-    return panels.learned_world(estimator.prepared_.log, estimator.random_state, EFFORTS[effort], estimator._run())
+    return learned_world(estimator.prepared_.log, estimator.random_state, EFFORTS[effort], estimator._run())
 
 
 def ordered(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cesaro.candidates import MAPS, MOST_FEATURES, count_features
+from cesaro.candidates import MAPS, suitable_maps
 from cesaro.checks import Array
-from cesaro.data import Log
+from cesaro.data import Log, Transitions, excerpt
 from cesaro.devices import starting_jax
 from cesaro.diagnostics.panel import PanelFacts
 from cesaro.diagnostics.worlds import WorldFacts
@@ -40,8 +40,9 @@ QUANTILE = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 CORRELATION = 0.5
 # A world whose simulated log misses what the log earned by more than noise, and by more than the interval, has no vote.
 NOISE = 2.0
-# Draws from the posterior of a discrete log's process, and states up to which they take seconds.
-DRAWS, MOST_STATES = 200, 1_000
+# Rows up to which every candidate is asked about all of them; of a longer log others than the first one are asked about an
+# excerpt, and what they differ by there is added to what the first one says of all rows.
+MOST_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,17 @@ class _Series(NamedTuple):
     sampling: Sampling | None = None
     influence: Projection | None = None
     members: Array | None = None
+    in_excerpt: "_Series | None" = None
 
     def minus(self, other: "_Series", one: Estimate, two: Estimate) -> Estimate:
         value = one.value - two.value
         if self.sampling is not None and self.influence is not None and other.influence is not None:
-            return self.sampling.over_time().estimate(value, self.influence.minus(other.influence))
+            found = self.sampling.over_time().estimate(value, self.influence.minus(other.influence))
+            if self.in_excerpt is None or other.in_excerpt is None:
+                return found
+            return _sum(
+                found, self.in_excerpt.minus(other.in_excerpt, Estimate(0.0, 0.0, 0.0), Estimate(0.0, 0.0, 0.0))
+            )
         assert self.members is not None
         assert other.members is not None
         return _by_members(value, self.members - other.members, one.below + two.below)
@@ -92,6 +99,11 @@ def _by_members(value: float, differences: Array, proven: float) -> Estimate:
     count = len(differences)
     error = float(differences.std(ddof=1)) * float(np.sqrt(1 + np.pi / 2 / count))
     return Estimate(value, error, count - 1.0, proven, proven)
+
+
+def _sum(one: Estimate, other: Estimate) -> Estimate:
+    """Two numbers whose errors have nothing to do with each other."""
+    return Estimate(one.value + other.value, float(np.hypot(equivalent(one), equivalent(other))), np.inf)
 
 
 class Parts(NamedTuple):
@@ -178,6 +190,7 @@ class Panel:
         parts: of the variance behind the interval: noise of the log, features that differ, kinds that differ; they add up to one.
         facts: for findings.
         rates: of the target in the learned world; None where there is none.
+        excerpt: rows that other closed forms than the first were asked about, where the log is too long for all; None: all rows.
     """
 
     opinions: tuple[Opinion, ...]
@@ -186,6 +199,7 @@ class Panel:
     parts: Parts
     facts: PanelFacts
     rates: "Rates | None" = field(default=None, repr=False)
+    excerpt: int | None = None
 
     @property
     def voting(self) -> list[Opinion]:
@@ -224,8 +238,15 @@ def ask_panel(base: DiffLSTD, *, world: Callable[[], World], run: Run) -> Panel:
     log, target = base.prepared_.log, base.prepared_.policy
     assert log is not None
     assert target is not None
-    maps = [name for name in MAPS if name != base.features and count_features(name, log) <= MOST_FEATURES]
-    opinions = [_closed(base), *(_in_features(base, name, run) for name in maps)]
+    maps = [name for name in suitable_maps(log) if name != base.features]
+    part: Transitions | None = None
+    if len(log) <= MOST_ROWS:
+        opinions = [_closed(base), *(_in_features(base, name, log, run) for name in maps)]
+    else:
+        with stage("taking an excerpt of the log", quiet=run.quiet):
+            part = excerpt(log.opened(), MOST_ROWS, base.random_state)
+        first, there = _closed(base), _in_features(base, str(base.features), part, run)
+        opinions = [first, *(_moved(first, there, _in_features(base, name, part, run)) for name in maps)]
     found: WorldAnswer | None = None
     try:
         with starting_jax():
@@ -237,7 +258,7 @@ def ask_panel(base: DiffLSTD, *, world: Callable[[], World], run: Run) -> Panel:
     except InputError as error:
         opinions.append(Opinion("world", "world", None, note=str(error)))
     panel = _together(opinions, base.behavior_, None if found is None else found.facts)
-    return panel if found is None else replace(panel, rates=found.rates)
+    return replace(panel, rates=None if found is None else found.rates, excerpt=None if part is None else len(part))
 
 
 def _together(opinions: list[Opinion], logged: Estimate, facts: WorldFacts | None) -> Panel:
@@ -296,8 +317,8 @@ def _closed(fitted: DiffLSTD) -> Opinion:
     )
 
 
-def _in_features(base: DiffLSTD, features: str, run: Run) -> Opinion:
-    """The closed form in other features, on the same rows."""
+def _in_features(base: DiffLSTD, features: str, log: Log, run: Run) -> Opinion:
+    """The closed form in these features, on all rows or an excerpt."""
     other = DiffLSTD(
         features,
         ridge=base.ridge,
@@ -310,9 +331,34 @@ def _in_features(base: DiffLSTD, features: str, run: Run) -> Opinion:
     with stage(f"the same in other features ({features})", quiet=run.quiet), warnings.catch_warnings():
         warnings.simplefilter("ignore", EvaluationWarning)  # the first one has said it
         try:
-            return _closed(other.fit(base.prepared_.log, base.prepared_.policy.given))
+            return _closed(other.fit(log, base.prepared_.policy.given))
         except InputError as error:
             return Opinion(features, "closed form", None, note=str(error))
+
+
+def _moved(first: Opinion, there: Opinion, other: Opinion) -> Opinion:
+    """What a candidate says of all rows, as far as an excerpt tells: what the first one does, and how they differ there."""
+    difference = other.minus(there)
+    if difference is None:
+        return replace(other, estimate=None, against_log=None, note=other.note or there.note)
+    assert first.estimate is not None
+    assert first.against_log is not None
+    assert first._series is not None
+    return replace(
+        other,
+        estimate=_sum(first.estimate, difference),
+        against_log=_sum(first.against_log, difference),
+        _series=first._series._replace(in_excerpt=_between(other._series, there._series)),
+    )
+
+
+def _between(one: _Series | None, other: _Series | None) -> _Series:
+    """The influence of rows on what two closed forms differ by."""
+    assert one is not None
+    assert other is not None
+    assert one.influence is not None
+    assert other.influence is not None
+    return _Series(one.sampling, one.influence.minus(other.influence))
 
 
 def learned_world(log: Log, seed: int, members: int, run: Run) -> World:
@@ -331,7 +377,7 @@ def _in_world(found: "WorldAnswer", world: World, logged: Estimate) -> Opinion:
 
 def progress_files(path: Path) -> list[Path]:
     """The files in which candidates keep their progress, beside that of the first one."""
-    return [_beside(path, name) for name in (*MAPS, "world") if name != "auto"]
+    return [_beside(path, name) for name in (*MAPS, "world")]
 
 
 def _beside(path: Path, name: str) -> Path:
@@ -341,21 +387,3 @@ def _beside(path: Path, name: str) -> Path:
 def _own(run: Run, name: str) -> Path | None:
     """The file of one candidate."""
     return None if run.checkpoint is None else _beside(Path(run.checkpoint), name)
-
-
-def rates_allowed(estimator: DiffLSTD, *, quiet: bool) -> Array | None:
-    """Rates in draws from the posterior of a discrete log's process, `[draws]`; None where there are too many states.
-
-    A pair of state and action that was seen once has no variance in the counts, and has one in the posterior.
-    """
-    log, target = estimator.prepared_.log, estimator.prepared_.policy
-    assert log is not None
-    assert target is not None
-    states = log.states()
-    if states is None or len(states) > MOST_STATES:
-        return None
-    try:
-        with stage("drawing processes that the log allows", quiet=quiet):
-            return World(DRAWS, random_state=estimator.random_state, quiet=True).fit(log).rate(target).by_member
-    except InputError:  # in some draws the target comes to pairs that no row has
-        return None

@@ -161,6 +161,12 @@ def stage(label: str, *, quiet: bool = False) -> Iterator[None]:
         spinner.stop()
 
 
+def announce(line: str, *, quiet: bool = False) -> None:
+    """A line that stays, before something long begins."""
+    if not quiet:
+        _say(_PART.get() + line)
+
+
 def _say(line: str) -> None:
     with suppress(OSError, ValueError):  # nobody reads it
         print(line, file=sys.stderr, flush=True)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import checks
-from cesaro.candidates import Candidate, as_log, ask, closed_forms, named
+from cesaro.candidates import Candidate, ask, closed_forms, named
 from cesaro.checks import Array
-from cesaro.data import Log
+from cesaro.data import Log, as_log
 from cesaro.diagnostics.worlds import Residual
 from cesaro.errors import InputError
 from cesaro.estimators import registry

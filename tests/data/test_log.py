@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cesaro.data import Block, Categories, Log, Transitions, Values, read
+from cesaro.data import Block, Categories, Log, Transitions, Values, excerpt, read
 from cesaro.data import blocks as block_module
 
 BLOCK = 16  # instead of 65,536
@@ -193,3 +193,38 @@ def test_take_and_plain() -> None:
     vector = Values("vector", ("v",), (np.ones((3, 2)),))
     assert vector.plain().shape == (3, 2)
     assert len(vector.take(slice(0, 2))) == 2
+
+
+def test_an_excerpt_has_whole_trajectories() -> None:
+    """Trajectories of 3 to 30 rows: of at most 400 rows those are taken whole that are not longer than a twentieth of them."""
+    rng = np.random.default_rng(0)
+    ids = np.repeat(np.arange(60), rng.integers(3, 31, 60))
+    rewards = np.arange(len(ids)) + 0.0
+    log = Transitions(rng.normal(size=(len(ids), 2)), rng.normal(size=len(ids)), rewards, trajectory=ids)
+    part = excerpt(log, 400, 0)
+    assert 350 < len(part) <= 400
+    assert excerpt(log, 400, 0).rewards.tolist() == part.rewards.tolist() != excerpt(log, 400, 1).rewards.tolist()
+    rows = np.searchsorted(log.rewards, part.rewards)
+    assert part.next_observations.plain() == pytest.approx(log.next_observations.plain()[rows])
+    assert part.actions.plain() == pytest.approx(log.actions.plain()[rows])
+    assert part.lengths is not None
+    assert log.lengths is not None
+    assert log.trajectory is not None
+    ends = np.cumsum(part.lengths)
+    for low, high in zip(ends - part.lengths, ends):
+        assert len(set(log.trajectory[rows[low:high]])) == 1
+        assert (
+            high - low == min(20, log.lengths[log.trajectory[rows[low]]]) or log.lengths[log.trajectory[rows[low]]] > 20
+        )
+    (block,) = part.blocks()
+    assert np.flatnonzero(~block.follows).tolist() == (ends - part.lengths).tolist()
+
+
+def test_an_excerpt_of_one_long_trajectory_has_stretches_of_it() -> None:
+    rng = np.random.default_rng(0)
+    log = Transitions(rng.normal(size=5_000), rng.normal(size=5_000), np.arange(5_000) + 0.0)
+    part = excerpt(log, 1_000, 0)
+    assert part.lengths is not None
+    assert set(part.lengths) <= {50, 49}
+    assert len(part.lengths) == 20
+    assert (np.diff(part.rewards) == 1).sum() >= 20 * 48

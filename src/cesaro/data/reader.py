@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from cesaro.checks import named_arguments
@@ -12,7 +13,7 @@ from cesaro.data.settings import GAP, carried_bounds, check_settings
 from cesaro.data.sources.files import FilesSource
 from cesaro.data.sources.formats import IN_PIECES, open_source
 from cesaro.data.streamed import Streamed
-from cesaro.data.transitions import Transitions, loaded
+from cesaro.data.transitions import FeatureTransitions, Transitions, loaded
 from cesaro.errors import InputError
 from cesaro.progress import stage
 from cesaro.text import Wording, argument, switch
@@ -232,3 +233,14 @@ class LogHandle(Log):
     def __repr__(self) -> str:
         rows = self._origin.source.num_rows
         return f"Log({self.name}{'' if rows is None else f', {rows} rows'})"
+
+
+def as_log(log: Any) -> Log:
+    """The log that a question is about: as it was read, or read from a path as it is."""
+    if isinstance(log, Log):
+        return log
+    if isinstance(log, FeatureTransitions):
+        raise InputError("evaluate needs a log; ready features go to an estimator: cesaro.DiffLSTD().fit(data).")
+    if isinstance(log, str | Path):
+        return read(log)
+    raise InputError(f"log must be a Log, Transitions or a path. Got {type(log).__name__}; see cesaro.read.")

@@ -39,6 +39,8 @@ from cesaro.data.windows import ColumnDigests, rows_digest
 from cesaro.errors import InputError
 
 _LARGE = 1 << 27  # bytes
+# Stretches of one long trajectory that an excerpt has.
+_STRETCHES = 20
 
 
 class Transitions(OpenedLog):
@@ -237,6 +239,37 @@ def simulated(observations: Values, actions: Values, rewards: Array, trajectory:
     roles = Roles(state, action, reward, trajectory=ids)
     made = Transitions.__new__(Transitions)
     made._read(Origin(ArraySource("Transitions", columns), roles, kinds, Settings(gap=None)))
+    return made
+
+
+def excerpt(log: OpenedLog, most: int, random_state: int) -> Transitions:
+    """At most so many transitions of a log, in memory: whole trajectories, chosen at random.
+
+    Of trajectories that are longer than a part of `most` it takes stretches, which are trajectories of their own then.
+    """
+    lengths = np.array([len(log)]) if log.lengths is None else log.lengths
+    longest, ends = most // _STRETCHES, np.cumsum(lengths)
+    pieces = [(low, min(low + longest, end)) for end, n in zip(ends, lengths) for low in range(end - n, end, longest)]
+    order = np.random.default_rng([random_state, 11]).permutation(len(pieces))
+    sizes = np.diff(np.array(pieces), axis=1)[:, 0]
+    chosen = np.sort(order[np.cumsum(sizes[order]) <= most])
+    block = log.part(np.concatenate([np.arange(*pieces[place]) for place in chosen]))
+    codes, count = np.repeat(np.arange(len(chosen)), sizes[chosen]), len(block)
+    made = Transitions.__new__(Transitions)
+    made.name, made._schema, made._layout = log.name, log.schema, BlockLayout((count,))
+    made._counts, made._notes = {}, ()
+    made._rows = AssembledRows(
+        block.observations,
+        block.next_observations,
+        block.actions,
+        block.rewards,
+        block.weights,
+        codes,
+        block.available,
+        restarts=np.empty(0, np.int64),
+        kept=np.arange(count),
+        follows=block.follows & (np.diff(codes, prepend=-1) == 0),
+    )
     return made
 
 

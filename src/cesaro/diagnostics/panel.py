@@ -74,7 +74,7 @@ class PanelFacts:
     about_world: WorldFacts | None
 
 
-def panel(facts: PanelFacts) -> Iterator[Diagnostic]:
+def panel_findings(facts: PanelFacts) -> Iterator[Diagnostic]:
     """Findings on the answer of a panel."""
     yield _width(facts)
     yield _kinds(facts)

@@ -31,6 +31,8 @@ MOST_ROWS, BLOCK = 1_000_000, 1_000
 ROWS_PER_INPUT = 50
 # Draws per state from a policy that gives no probabilities.
 DRAWS = 200
+# Draws from the posterior of a discrete log's process, and states up to which they take seconds.
+POSTERIOR, MOST_STATES = 200, 1_000
 
 
 class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
@@ -219,6 +221,21 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
             "jumps": float(process.is_jump.mean()),
             "notes": list(self.notes_),
         }
+
+
+def posterior_rates(log: Log, policy: Any, random_state: int, *, quiet: bool) -> Array | None:
+    """Rates in draws from the posterior of a discrete log's process, `[draws]`; None where there are too many states.
+
+    A pair of state and action that was seen once has no variance in the counts, and has one in the posterior.
+    """
+    states = log.states()
+    if states is None or len(states) > MOST_STATES:
+        return None
+    try:
+        with stage("drawing processes that the log allows", quiet=quiet):
+            return World(POSTERIOR, random_state=random_state, quiet=True).fit(log).rate(policy).by_member
+    except InputError:  # in some draws the target comes to pairs that no row has
+        return None
 
 
 def _rows(log: Log, seed: int) -> tuple[Block, NDArray[np.int64]]:

@@ -50,6 +50,20 @@ class MultichainError(InputError):
         return type(self), (self.message, self.classes)  # else a copy from another process would lack the classes
 
 
+class StartError(InputError):
+    """What a policy earns depends on where it starts, as far as rollouts tell, so that it has no single reward rate.
+
+    `remembered` is the correlation between what a rollout earns in one stretch and in the next, which is twice as long.
+    """
+
+    def __init__(self, message: str, remembered: float) -> None:
+        super().__init__(message)
+        self.remembered = remembered
+
+    def __reduce__(self) -> tuple[type["StartError"], tuple[str, float]]:
+        return type(self), (self.message, self.remembered)
+
+
 class ToleranceError(CesaroError, ArithmeticError):
     """No solver reached the accuracy that was asked for; a wrong number would have been the alternative."""
 

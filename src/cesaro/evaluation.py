@@ -14,8 +14,7 @@ from cesaro import __version__
 from cesaro.checks import Array
 from cesaro.data import Log, as_log, read
 from cesaro.diagnostics import Diagnostic, widened, worst
-from cesaro.diagnostics.maps import AGREEMENT_OF_FEATURES
-from cesaro.diagnostics.panel import panel_findings, rare_pairs, rehearsed
+from cesaro.diagnostics.panel import panel_findings, rare_pairs, rehearsed, table_findings
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import registry
 from cesaro.estimators.base import Estimator
@@ -344,13 +343,10 @@ def _with_rare_pairs(answer: Evaluation) -> Evaluation:
     rates = posterior_rates(log, target, estimator.random_state, quiet=estimator._run().quiet)
     if rates is None:
         return answer
-    found = rare_pairs(estimator.estimate_, rates, CONFIDENCE)
-    return replace(
-        answer,
-        target=widened(answer.target, [found]),
-        difference=widened(answer.difference, [found]),
-        diagnostics=ordered([*answer.diagnostics, found]),
-    )
+    rare = rare_pairs(estimator.estimate_, rates, CONFIDENCE)
+    target, difference = (widened(one, [rare]) for one in (answer.target, answer.difference))
+    found = table_findings(target, difference, answer.behavior, answer.diagnostics, rare)
+    return replace(answer, target=target, difference=difference, diagnostics=ordered(found))
 
 
 def _by_panel(answer: Evaluation, world: Callable[[], World]) -> Evaluation:
@@ -359,8 +355,7 @@ def _by_panel(answer: Evaluation, world: Callable[[], World]) -> Evaluation:
     run = estimator._run()
     announce(f"asking answers of other kinds: {_duration(answer)} (effort none leaves them out)", quiet=run.quiet)
     panel = ask_panel(estimator, world=world, run=run)
-    found = [entry for entry in answer.diagnostics if entry.name != AGREEMENT_OF_FEATURES.name]
-    found += panel_findings(panel.facts)
+    found = [*panel_findings(panel.facts, answer.diagnostics)]
     rehearsal: Rehearsal | None = None
     if answer.effort == "full" and panel.opinions[-1].estimate is not None:
         log, target = estimator.prepared_.log, estimator.prepared_.policy.given

@@ -20,7 +20,7 @@ from cesaro.data import Log, Transitions, excerpt
 from cesaro.devices import starting_jax
 from cesaro.diagnostics.panel import PanelFacts
 from cesaro.diagnostics.worlds import WorldFacts
-from cesaro.errors import EvaluationWarning, InputError
+from cesaro.errors import EvaluationWarning, InputError, StartError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.run import Run
 from cesaro.passes.projection import Projection
@@ -248,6 +248,7 @@ def ask_panel(base: DiffLSTD, *, world: Callable[[], World], run: Run) -> Panel:
         first, there = _closed(base), _in_features(base, str(base.features), part, run)
         opinions = [first, *(_moved(first, there, _in_features(base, name, part, run)) for name in maps)]
     found: WorldAnswer | None = None
+    remembered = 0.0
     try:
         with starting_jax():
             from cesaro.worlds.estimator import ask_world  # JAX takes a second to import
@@ -257,11 +258,12 @@ def ask_panel(base: DiffLSTD, *, world: Callable[[], World], run: Run) -> Panel:
         opinions.append(_in_world(found, learned, base.behavior_))
     except InputError as error:
         opinions.append(Opinion("world", "world", None, note=str(error)))
-    panel = _together(opinions, base.behavior_, None if found is None else found.facts)
+        remembered = error.remembered if isinstance(error, StartError) else 0.0
+    panel = _together(opinions, base.behavior_, None if found is None else found.facts, remembered)
     return replace(panel, rates=None if found is None else found.rates, excerpt=None if part is None else len(part))
 
 
-def _together(opinions: list[Opinion], logged: Estimate, facts: WorldFacts | None) -> Panel:
+def _together(opinions: list[Opinion], logged: Estimate, facts: WorldFacts | None, remembered: float = 0.0) -> Panel:
     """Pool those that have an answer; a world that does not resemble the log does not vote."""
     found = _weighed(opinions)
     if facts is not None and (reason := _unlike(facts, logged, QUANTILE * found.error)):
@@ -287,6 +289,7 @@ def _together(opinions: list[Opinion], logged: Estimate, facts: WorldFacts | Non
             world=next((one.estimate for one in opinions if one.kind == "world"), None),
             note=next((one.note for one in opinions if one.kind == "world"), ""),
             about_world=facts,
+            remembered=remembered,
         ),
     )
 

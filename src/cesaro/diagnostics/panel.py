@@ -1,23 +1,30 @@
 """What answers of several kinds say of the answer that they give together; and what a discrete log leaves open."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cesaro.checks import Array
-from cesaro.diagnostics.finding import Check, Diagnostic
+from cesaro.diagnostics.equations import ROWS_PER_PAIR
+from cesaro.diagnostics.finding import Check, Diagnostic, at_most
+from cesaro.diagnostics.maps import AGREEMENT_OF_FEATURES, LEARNED_METHODS, LEARNING_BY_METHOD
+from cesaro.diagnostics.rows import DRIFT, INFLUENTIAL_ROWS, MEMORY, REWARD_DRIFT
+from cesaro.diagnostics.support import EFFECTIVE_SAMPLE_SIZE, NEGATIVE_DENSITY_RATIO
 from cesaro.diagnostics.worlds import WorldFacts, edge, hidden_state
 from cesaro.passes.standard_errors import Estimate
 from cesaro.text import percent
 
 # The interval's half width as a part of the difference from the log, or of so many standard errors of the log's own rate if that
 # is more: a smaller difference is none.
-WIDTH, ERRORS = 0.15, 5.0
+WIDTH_CAUTION, WIDTH_BAD, ERRORS = 0.15, 1.0, 5.0
 # Standard errors of their difference that two kinds of answers may be apart.
 APART = 2.5
 # The part by which rare pairs widen an interval.
 WIDER = 0.25
+# The correlation of what a rollout earns in successive stretches, where starts are not forgotten in thousands of steps: slow
+# systems come to 0.7, and those that never leave a group of states to 1.
+START_CAUTION, START_BAD = 0.0, 0.9
 # Of 20 worlds, intervals that hold in 95 % of them hold in fewer than 16 once in 400 times.
 HELD = 0.8
 
@@ -26,8 +33,9 @@ WIDTH_OF_INTERVAL = Check(
     number=(
         f"half width, as a part of the difference from the log (or of {ERRORS:g} SE of the log's own rate, if that is more)"
     ),
-    caution=f"over {percent(WIDTH)}",
-    meaning="the log tells the difference only roughly, or not at all",
+    caution=f"over {percent(WIDTH_CAUTION)}",
+    bad=f"over {percent(WIDTH_BAD)}",
+    meaning="the log tells the difference only roughly; over 100 %: not at all",
     remedy="more rows, above all where the target does other things than the log",
 )
 AGREEMENT_OF_KINDS = Check(
@@ -51,7 +59,27 @@ REHEARSAL = Check(
     meaning="closed forms are often wrong on systems like this one",
     remedy="look at `cesaro rehearse`; more rows",
 )
-CHECKS = (WIDTH_OF_INTERVAL, AGREEMENT_OF_KINDS, RARE_PAIRS, REHEARSAL)
+START = Check(
+    "dependence on the start",
+    number="correlation of what a rollout in the learned process earns in successive stretches, where it never settles",
+    caution="wherever it does not settle",
+    bad=f"over {START_BAD:g}",
+    meaning="what the target earns may depend on where it starts, so that it has no single rate",
+    remedy="look for groups of states that never meet, and evaluate each on its own",
+)
+CHECKS = (WIDTH_OF_INTERVAL, AGREEMENT_OF_KINDS, START, RARE_PAIRS, REHEARSAL)
+# What these say of one closed form, its noise and what its features miss, the interval of a panel holds.
+HELD_BY_PANELS = frozenset(
+    check.name
+    for check in (
+        AGREEMENT_OF_FEATURES,
+        EFFECTIVE_SAMPLE_SIZE,
+        INFLUENTIAL_ROWS,
+        LEARNED_METHODS,
+        LEARNING_BY_METHOD,
+        NEGATIVE_DENSITY_RATIO,
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -63,6 +91,7 @@ class PanelFacts:
         closed_forms, world: what each kind says by itself; None where it says nothing.
         note: why the world has no vote.
         about_world: what the learned world says about itself; None where there is none.
+        remembered: the correlation by which a rollout depends on its start; zero where it forgets it.
     """
 
     target: Estimate
@@ -72,27 +101,67 @@ class PanelFacts:
     world: Estimate | None
     note: str
     about_world: WorldFacts | None
+    remembered: float = 0.0
 
 
-def panel_findings(facts: PanelFacts) -> Iterator[Diagnostic]:
-    """Findings on the answer of a panel."""
-    yield _width(facts)
+def panel_findings(facts: PanelFacts, of_closed_form: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """Findings on the answer of a panel, and of those on its first closed form what they say of the panel's answer."""
+    knows_memory = facts.about_world is not None and facts.about_world.residual is not None
+    left_out = HELD_BY_PANELS | ({MEMORY.name} if knows_memory else set())
+    low, high = facts.target.interval()
+    yield from _drifting((entry for entry in of_closed_form if entry.name not in left_out), (high - low) / 2)
+    yield width(facts.target, facts.difference, facts.logged)
     yield _kinds(facts)
+    if facts.remembered:
+        yield _start(facts.remembered)
     found = facts.about_world
     if found is not None and found.residual is not None:
         yield hidden_state(found.residual)
         yield edge(found)
 
 
-def _width(facts: PanelFacts) -> Diagnostic:
-    low, high = facts.target.interval()
-    difference = abs(facts.difference.value)
-    scale = max(difference, ERRORS * float(np.nan_to_num(facts.logged.standard_error)))
+def table_findings(
+    target: Estimate, difference: Estimate, logged: Estimate, of_closed_form: Iterable[Diagnostic], rare: Diagnostic
+) -> Iterator[Diagnostic]:
+    """Findings on a discrete log, whose interval holds what rare pairs leave open."""
+    low, high = target.interval()
+    held = (ROWS_PER_PAIR.name, INFLUENTIAL_ROWS.name)
+    yield from _drifting((entry for entry in of_closed_form if entry.name not in held), (high - low) / 2)
+    yield width(target, difference, logged)
+    yield rare
+
+
+def _drifting(found: Iterable[Diagnostic], half: float) -> Iterator[Diagnostic]:
+    """A change between halves of the log is bad where the interval does not hold it; rewards alone may change with actions."""
+    entries = list(found)
+    changes = any(entry.name == DRIFT.name and entry.verdict != "ok" for entry in entries)
+    for entry in entries:
+        if entry.name == DRIFT.name and changes and entry.value is not None and abs(entry.value) > half:
+            yield replace(entry, verdict="bad")
+        elif entry.name != REWARD_DRIFT.name or changes:
+            yield entry
+
+
+def _start(remembered: float) -> Diagnostic:
+    return START.found(
+        remembered,
+        at_most(remembered, START_CAUTION, START_BAD),
+        f"In the learned process what a rollout earns in one stretch tells what it earns in the next (correlation "
+        f"{remembered:.2f}): starts are not forgotten.",
+        "Look for groups of states that never meet, and evaluate each on its own, or for a state that the columns do not show.",
+    )
+
+
+def width(target: Estimate, of_difference: Estimate, logged: Estimate) -> Diagnostic:
+    """The interval beside what it is to tell: the difference from the log."""
+    low, high = target.interval()
+    difference = abs(of_difference.value)
+    scale = max(difference, ERRORS * float(np.nan_to_num(logged.standard_error)))
     part = (high - low) / 2 / scale if scale > 0 else np.inf
     against = f"the difference from the log is {difference:.3g}" if scale == difference else "the log differs by less"
     return WIDTH_OF_INTERVAL.found(
         part,
-        "ok" if part <= WIDTH else "caution",
+        at_most(part, WIDTH_CAUTION, WIDTH_BAD),
         f"The interval reaches {(high - low) / 2:.3g} to each side, and {against}.",
         "Collect more rows, above all where the target does other things than the log, or take the interval as it is.",
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.data.blocks import joined_values
 from cesaro.data.values import Values
-from cesaro.errors import InputError
+from cesaro.errors import StartError
 
 Act = Callable[[Values, np.random.Generator], NDArray[Any]]
 
@@ -137,7 +137,7 @@ def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Genera
     """Rates by rollouts, of the last and longest stretch, once starts are forgotten.
 
     Raises:
-        InputError: the rate depends on the start.
+        StartError: the rate depends on the start.
     """
     half, members = PARTICLES // 2, process.members
     rollout = Rollout(process, act, process.start(2 * half, rng, logged=half), rng)
@@ -168,12 +168,13 @@ def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Genera
             break
         if total + 2 * steps > MOST_STEPS:
             if apart > AGREE or remembered > REMEMBERED:
-                raise InputError(
+                raise StartError(
                     f"The rate of policy {name!r} must not depend on the start. In the world that was learned it does: after "
                     f"{total:,} steps, starts of trajectories and other logged states differ by {apart:.1f} standard errors, and "
                     f"what a rollout earns in one stretch tells what it earns in the next (correlation {remembered:.2f}); look "
                     "for groups of states that never meet, and evaluate each on its own, or for a state that the columns do not "
-                    "show."
+                    "show.",
+                    remembered,
                 )
             break
         before, steps = means, 2 * steps

@@ -11,7 +11,7 @@ from cesaro.diagnostics.finding import Check, Diagnostic, at_most
 from cesaro.diagnostics.maps import AGREEMENT_OF_FEATURES, LEARNED_METHODS, LEARNING_BY_METHOD
 from cesaro.diagnostics.rows import DRIFT, INFLUENTIAL_ROWS, MEMORY, REWARD_DRIFT
 from cesaro.diagnostics.support import EFFECTIVE_SAMPLE_SIZE, NEGATIVE_DENSITY_RATIO
-from cesaro.diagnostics.worlds import WorldFacts, edge, hidden_state
+from cesaro.diagnostics.worlds import WorldFacts, edge, hidden_state, over_time
 from cesaro.passes.standard_errors import Estimate
 from cesaro.text import percent
 
@@ -117,6 +117,7 @@ def panel_findings(facts: PanelFacts, of_closed_form: Iterable[Diagnostic]) -> I
     found = facts.about_world
     if found is not None and found.residual is not None:
         yield hidden_state(found.residual)
+        yield over_time(found.residual)
         yield edge(found)
 
 

@@ -23,7 +23,9 @@ SPREAD_CAUTION, SPREAD_BAD, ERRORS = 0.25, 1.0, 5.0
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.05, 0.3
 FAR_CAUTION, FAR_BAD = 0.01, 0.1
 # What the row before explains of a column beyond the world.
-MEMORY_CAUTION, MEMORY_BAD = 0.01, 0.05
+MEMORY_CAUTION, MEMORY_BAD = 0.01, 0.02
+# What the time of a row explains: by chance one over the number of rows.
+TREND_CAUTION, TREND_BAD = 0.004, 0.006
 # Ends in rollouts, as a multiple of those in the log.
 ENDS_CAUTION, ENDS_BAD = 1.5, 4.0
 
@@ -38,6 +40,7 @@ class Residual:
         rows: an effective number of rows behind it.
         outside: the share of the target's pairs that lie further out than all but a thousandth of the log's.
         memory: the share of a column's variance that the row before explains beyond the world, held out; the largest of all.
+        trend: the share of a column's variance that the time of a row explains beyond the world; the largest of all.
     """
 
     value: float
@@ -45,6 +48,7 @@ class Residual:
     rows: float
     outside: float
     memory: float
+    trend: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,14 @@ HIDDEN = Check(
     meaning="the columns do not show all of the state",
     remedy="add columns, or the last values of those that there are, to the observations",
 )
+TREND = Check(
+    "world over time",
+    number="share of a column's variance that the time of a row explains beyond the world, in the log or in its trajectory",
+    caution=f"over {percent(TREND_CAUTION)}",
+    bad=f"over {percent(TREND_BAD)}",
+    meaning="the system changed while the log was written, or changes as a trajectory goes on",
+    remedy="recent rows alone; add what changed, such as the time since the start, to the observations",
+)
 FIT = Check(
     "held-out fit",
     number="the least share of a column's variance that the world explains held out",
@@ -135,7 +147,7 @@ ENDS = Check(
     meaning="the target may end more often, or the world is wrong about ends",
     remedy="`--method auto`; compare with what is known of the system",
 )
-CHECKS = (CONTROL, RESIDUAL, MEMBERS, OUTSIDE, EDGE, HIDDEN, FIT, ENDS)
+CHECKS = (CONTROL, RESIDUAL, MEMBERS, OUTSIDE, EDGE, HIDDEN, TREND, FIT, ENDS)
 
 
 def world(subject: "Subject") -> Iterator[Diagnostic]:
@@ -206,6 +218,7 @@ def _held_out(found: Residual, half: float) -> Iterator[Diagnostic]:
         "Collect data there, or evaluate a policy closer to the log.",
     )
     yield hidden_state(found)
+    yield over_time(found)
 
 
 def hidden_state(found: Residual) -> Diagnostic:
@@ -215,6 +228,16 @@ def hidden_state(found: Residual) -> Diagnostic:
         at_most(found.memory, MEMORY_CAUTION, MEMORY_BAD),
         f"The row before explains {percent(max(0.0, found.memory))} of a column's variance beyond what the world knows.",
         "The columns may not show all of the state: add columns, or the last values of those that there are.",
+    )
+
+
+def over_time(found: Residual) -> Diagnostic:
+    """Whether the time of a row tells more of what comes next than its columns."""
+    return TREND.found(
+        found.trend,
+        at_most(found.trend, TREND_CAUTION, TREND_BAD),
+        f"The time of a row explains {percent(found.trend)} of a column's variance beyond what the world knows.",
+        "The system changes over time: evaluate recent rows alone, or add what changed to the observations.",
     )
 
 

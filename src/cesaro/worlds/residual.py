@@ -59,7 +59,7 @@ def residual(world: World, target: Attached, seed: int) -> Residual:
         expected += (done.rewards + worth(space.join(state))) / DRAWS
     value, error = _mean(ratio, found - expected, process.groups[rows])
     rows_behind = float(ratio.sum() ** 2 / (ratio**2).sum())
-    return Residual(value, error, rows_behind, _outside(inputs, theirs), _memory(process))
+    return Residual(value, error, rows_behind, _outside(inputs, theirs), _memory(process), _trend(process))
 
 
 def _worth(values: DiffLSTD, target: Attached, rng: np.random.Generator) -> Any:
@@ -153,4 +153,17 @@ def _memory(process: NetworkWorld) -> float:
         fitted = RidgeCV(np.logspace(-2, 4, 7)).fit(inputs[:half], left[:half, column])
         # As a part of all, and not of what is left: a good fit leaves the error of networks, which is alike in like states.
         best = max(best, float(fitted.score(inputs[half:], left[half:, column]) * np.square(left[:, column]).mean()))
+    return best
+
+
+def _trend(process: NetworkWorld) -> float:
+    """What the place of a row, in the log and in its trajectory, tells of its residual, by a straight line."""
+    model, count = process.model, len(process.rewards)
+    place = np.arange(count)
+    since = place - np.maximum.accumulate(np.where(process.follows, 0, place))
+    best = 0.0
+    for times in (place[model.rows], since[model.rows]):
+        if times.std() > 0:
+            line = (times - times.mean()) / times.std()
+            best = max(best, float(np.square(line @ model.residuals / len(line)).max()))
     return best

@@ -10,7 +10,7 @@ from cesaro.diagnostics.equations import ROWS_PER_PAIR
 from cesaro.diagnostics.finding import Check, Diagnostic, at_most
 from cesaro.diagnostics.maps import AGREEMENT_OF_FEATURES, LEARNED_METHODS, LEARNING_BY_METHOD
 from cesaro.diagnostics.rows import DRIFT, INFLUENTIAL_ROWS, MEMORY, REWARD_DRIFT
-from cesaro.diagnostics.support import EFFECTIVE_SAMPLE_SIZE, NEGATIVE_DENSITY_RATIO
+from cesaro.diagnostics.support import EFFECTIVE_SAMPLE_SIZE, NEGATIVE_DENSITY_RATIO, SUPPORT
 from cesaro.diagnostics.worlds import WorldFacts, edge, hidden_state, over_time
 from cesaro.passes.standard_errors import Estimate
 from cesaro.text import percent
@@ -20,6 +20,8 @@ from cesaro.text import percent
 WIDTH_CAUTION, WIDTH_BAD, ERRORS = 0.15, 1.0, 5.0
 # Standard errors of their difference that two kinds of answers may be apart.
 APART = 2.5
+# The share of the target's actions outside of the log from which a panel's answer suffers; its interval holds what fewer do.
+OUTSIDE = 0.03
 # The part by which rare pairs widen an interval.
 WIDER = 0.25
 # The correlation of what a rollout earns in successive stretches, where starts are not forgotten in thousands of steps: slow
@@ -109,7 +111,8 @@ def panel_findings(facts: PanelFacts, of_closed_form: Iterable[Diagnostic]) -> I
     knows_memory = facts.about_world is not None and facts.about_world.residual is not None
     left_out = HELD_BY_PANELS | ({MEMORY.name} if knows_memory else set())
     low, high = facts.target.interval()
-    yield from _drifting((entry for entry in of_closed_form if entry.name not in left_out), (high - low) / 2)
+    kept = (_supported(entry) for entry in of_closed_form if entry.name not in left_out)
+    yield from _drifting(kept, (high - low) / 2)
     yield width(facts.target, facts.difference, facts.logged)
     yield _kinds(facts)
     if facts.remembered:
@@ -141,6 +144,11 @@ def _drifting(found: Iterable[Diagnostic], half: float) -> Iterator[Diagnostic]:
             yield replace(entry, verdict="bad")
         elif entry.name != REWARD_DRIFT.name or changes:
             yield entry
+
+
+def _supported(entry: Diagnostic) -> Diagnostic:
+    is_held = entry.name == SUPPORT.name and entry.value is not None and entry.value <= OUTSIDE
+    return replace(entry, verdict="ok", remedy="") if is_held else entry
 
 
 def _start(remembered: float) -> Diagnostic:

@@ -75,6 +75,16 @@ def test_every_module_imports_from_above() -> None:
     assert wrong == ALLOWED
 
 
+def test_the_house_is_told_as_it_is() -> None:
+    """CONTRIBUTING.md lists what the package has, in the order of the layers; of one layer in any order."""
+    page = (ROOT.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    told = page.partition("src/cesaro/\n")[2].partition("```")[0]
+    names = [name.rstrip("/") for line in told.splitlines() for name in line[:38].split()]
+    assert sorted(["cesaro", *names]) == sorted(LEVEL)
+    levels = [LEVEL[name] for name in names]
+    assert levels == sorted(levels)
+
+
 def test_the_report_computes_nothing() -> None:
     """It takes answers and their views: no log, no policy, no features, no estimator."""
     used = {package_of(found.imported) for found in IMPORTS if package_of(found.importer) == "report"}

@@ -508,6 +508,8 @@ def _table(part: Scoreboard, side: str, cell: Cell) -> "Table":
 
 def picture(judged: Scoreboard, cell: Cell) -> Any:
     """Coverage and interval score of every contestant: a dot per system, a line for the mean; development and exam beside it."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
     methods = [*CONTESTANTS, "D kernel Bellman", FIXED, IMMEDIATE]
     with style.drawing():
         figure = style.figure(9, 0.8 + 0.36 * len(methods))
@@ -532,6 +534,9 @@ def picture(judged: Scoreboard, cell: Cell) -> Any:
         left.set(xlabel="share of intervals that hold the truth", xlim=(-0.03, 1.03), ylim=(len(methods) - 0.4, -0.7))
         left.set_yticks(range(len(methods)), methods, fontsize=9)
         right.set(xscale="log", xlabel="interval score, in scales: less is better")
+        right.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        right.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        right.xaxis.set_minor_formatter(NullFormatter())
         for axes in (left, right):
             style.clean(axes, grid="x")
         figure.legend(loc="outside upper center", ncols=2)

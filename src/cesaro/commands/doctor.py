@@ -35,7 +35,7 @@ _SLOW_ROWS, _SLOW_UPDATES, _LITTLE_MEMORY = 5e5, 2e5, 2 * 2**30
 
 
 class Finding(NamedTuple):
-    """What was looked at, what was found, and what to do where that looks wrong."""
+    """One thing that was looked at: what was found, and what to do where that looks wrong."""
 
     what: str
     found: str

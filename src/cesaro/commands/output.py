@@ -87,7 +87,7 @@ def keep_apart() -> None:
 
 
 def stream() -> TextIO:
-    """What leads to standard output."""
+    """The stream that leads to standard output."""
     return _STANDARD.kept or sys.stdout
 
 

@@ -252,7 +252,7 @@ class Answer:
 
 
 def answer(log: Log, policy: Policy, rows: Block, subject: Subject) -> Answer | None:
-    """Of a policy on some rows of a log; None where there is none."""
+    """The answer about a policy from some rows of a log; None where there is none."""
     try:
         prepared = Prepared(
             log,

@@ -300,7 +300,7 @@ def first_moments(subject: Subject, moments: Moments | None) -> tuple[Array, Arr
 
 
 def ridge(subject: Subject, one_hot: OneHot, solution: ClosedForm, moments: Moments) -> Diagnostic:
-    """What ten times the ridge would answer, and what none (or a thousandth, where there must be one)."""
+    """Compare the rate with those at ten times the ridge and at none (or a thousandth, where there must be one)."""
     more, what = 10 * solution.ridge, f"Ten times the ridge ({10 * solution.ridge:.2g})"
     move = tabular.solve(moments, more, one_hot.label).reward_rate - solution.reward_rate
     less, label = solution.bare, "No ridge"

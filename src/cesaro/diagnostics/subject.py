@@ -1,4 +1,4 @@
-"""What the diagnostics look at: a fitted estimator, and at most 100,000 of its rows as features."""
+"""The subject of diagnostics: a fitted estimator, and at most 100,000 of its rows as features."""
 
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -160,7 +160,7 @@ class Subject:
 
     @property
     def in_rewards(self) -> str:
-        """What is said behind a rate with a sign where the log holds costs, which have the other one."""
+        """Words behind a rate with a sign where the log holds costs, which have the other one; empty for rewards."""
         return " in rewards" if self.log is not None and self.log.schema.settings.cost else ""
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What every estimator shares: parameters, the answer, values, files."""
+"""The base of every estimator: parameters, the answer, values, files."""
 
 import os
 import warnings
@@ -159,7 +159,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
         stored.save(path, type(self).__name__, self.stored_content())
 
     def stored_content(self) -> dict[str, Any]:
-        """What a file keeps: parameters, and what was fitted."""
+        """The content of a file: parameters, and what was fitted."""
         self._fitted()
         self._diagnostics = self.diagnostics_
         fitted = {name: getattr(self, name) for name in self._STORED if hasattr(self, name)}
@@ -172,7 +172,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """What `save` wrote: rate, interval, diagnostics and `predict`; the series over rows are not kept."""
+        """Load what `save` wrote: rate, interval, diagnostics and `predict`; the series over rows are not kept."""
         result: Self = stored.restored(cls, stored.load(path, cls.__name__, cls._inside))
         return result
 
@@ -182,13 +182,13 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
         raise ValueError(f"an estimator {name!r} inside another")
 
     def summary_(self) -> dict[str, Any]:
-        """What was used, in words and numbers."""
+        """Settings and sizes of the fit, in words and numbers."""
         self._fitted()
         return dict(self._summary)
 
     @property
     def diagnostics_(self) -> tuple[Diagnostic, ...]:
-        """What could be wrong with the estimate, one finding each."""
+        """Findings on what could be wrong with the estimate."""
         self._fitted()
         if self._diagnostics is None:
             self._diagnostics = diagnose(self.subject_)
@@ -196,7 +196,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
 
     @property
     def subject_(self) -> Subject:
-        """What diagnostics and views look at."""
+        """The subject of diagnostics and views."""
         self._fitted()
         return Subject(
             prepared=self.prepared_,
@@ -223,7 +223,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
 
     @property
     def influence_(self) -> Array:
-        """Of every row on the rate, `[n]`, with mean zero; NaN for a method that has none."""
+        """The influence of every row on the rate, `[n]`, with mean zero; NaN for a method that has none."""
         totals = self._kept("influence of rows")
         if self.prepared_.is_logged:
             return self.behavior_influence_
@@ -233,7 +233,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
 
     @property
     def behavior_influence_(self) -> Array:
-        """Of every row on the mean logged reward, `[n]`, with mean zero."""
+        """The influence of every row on the mean logged reward, `[n]`, with mean zero."""
         self._kept("influence of rows")
         parts = []
         for block in self.prepared_.data.blocks():

@@ -39,7 +39,7 @@ class Fit(NamedTuple):
 
 
 class Fits(NamedTuple):
-    """Of all seeds: their rates, NaN where there is none, and the fit with the median rate (the lower of two)."""
+    """The fits of all seeds: their rates, NaN where there is none, and the fit with the median rate (the lower of two)."""
 
     rates: Array
     spread: float
@@ -89,7 +89,7 @@ class GivesFeatures(ABC):
     @property
     @abstractmethod
     def label(self) -> str:
-        """What answers call its method."""
+        """The name of its method in answers."""
 
     @abstractmethod
     def hidden_maps(self) -> list[FeatureMap | None]:

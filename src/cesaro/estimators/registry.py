@@ -39,7 +39,7 @@ class Method:
 
     @property
     def estimator(self) -> Any:
-        """What makes an estimator, from its settings."""
+        """A function that makes an estimator, from its settings."""
         module, name = self.place
         with starting_jax():
             made = getattr(import_module(module), name)

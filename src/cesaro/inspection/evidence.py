@@ -574,7 +574,7 @@ def _may_be_context(table: pa.Table, name: str) -> bool:
 
 
 def contexts(errors: Array, sample: Contiguous, columns: Mapping[str, Column]) -> list[Context]:
-    """What each unused column explains of the errors, best first: known on the row before, and no more by the row itself."""
+    """Unused columns that explain errors, best first: known on the row before, and no more by the row itself."""
     at = sample.pairs
     if len(at) < ENOUGH or not float(errors[at].std()) > 0:
         return []
@@ -593,7 +593,7 @@ def contexts(errors: Array, sample: Contiguous, columns: Mapping[str, Column]) -
 
 
 def made_by_action(sample: Contiguous, place: int) -> float | None:
-    """What the action of a row predicts of a column of the observation in the same row; None: it is no result of the action."""
+    """How well a row's action predicts a column of its own observation; None: the column is no result of the action."""
     rows, at = sample.rows, sample.pairs
     seen, column = rows.observations, rows.observations.columns[place]
     if len(at) < ENOUGH or not (isinstance(column, Categories) or column.ndim == 1):

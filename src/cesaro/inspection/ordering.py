@@ -103,7 +103,7 @@ class Orderings:
         return seen is not None and not evidence.follow_better(seen, order.after, order.log, 0, moving)
 
     def _best(self, ids: Sequence[str], times: Sequence[str], without: str | None) -> Ordering | None:
-        """Of all ways to order rows the one that predicts next states best; `without`: a column that is no observation then."""
+        """The ordering of rows that predicts next states best; `without`: a column that is no observation then."""
         roles = self.found.as_roles()
         if without is not None:
             kept = tuple(name for name in roles.observation.columns if name != without)

@@ -1,4 +1,4 @@
-"""What a log is taken to be before anybody described it: roles, kinds and settings with reasons, and what is in doubt."""
+"""A proposal of how a log is read before anybody described it: roles, kinds and settings with reasons, and what is in doubt."""
 
 from dataclasses import dataclass, field
 

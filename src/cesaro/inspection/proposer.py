@@ -195,7 +195,7 @@ class _Proposer:
         return self.found
 
     def _possible(self, role: str, columns: Callable[[pa.Table, Sequence[str]], list[str]]) -> list[str]:
-        """What may have a role: what was given, or else what columns look like it."""
+        """Columns that may have a role: those given, or else those that look like it."""
         if role in self.denied:
             return []
         return list(self.given.get(role) or columns(self.table, self.free))
@@ -397,7 +397,7 @@ class _Proposer:
         ]
 
     def _trial(self, action: str, seen: Sequence[str]) -> CesaroError | None:
-        """What is wrong with the policy if it sees some columns of complete rows and acts by one; None: nothing."""
+        """The error of the policy if it sees some columns of complete rows and acts by one; None: it works."""
         if self._tried_policy is None:
             return None
         if not seen:

@@ -50,7 +50,7 @@ class Expectations:
 
     @property
     def samples(self) -> Samples:
-        """What single updates are made of."""
+        """Rows and weights that single updates are made of."""
         raise NotImplementedError
 
     @property

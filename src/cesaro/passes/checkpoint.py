@@ -90,7 +90,7 @@ class PassCheckpoint:
                 )
 
     def begin(self) -> dict[str, Any] | None:
-        """What is known of the next pass; None: nothing."""
+        """Turn to the next pass and return what is known of it; None: nothing."""
         self._number += 1
         return self._passes[self._number] if self._number < len(self._passes) else None
 
@@ -116,7 +116,7 @@ class PassCheckpoint:
 
 
 def identity(prepared: Prepared, settings: dict[str, Any]) -> dict[str, str]:
-    """What the passes of a fit depend on beside the rows: version, settings, what opening the log told, policy and features."""
+    """All that passes depend on beside the rows: version, settings, what opening the log told, policy and features."""
     rows, log = prepared.sample.rows, prepared.log
     opened: dict[str, Any] = {"stretches": prepared.data.stretches, "lengths": prepared.data.lengths}
     name = "ready features"

@@ -32,7 +32,7 @@ Pieces = list[tuple["Series | None", float]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What the second pass has to know of the whole log.
+    """Numbers of the whole log that the second pass has to know.
 
     Attributes:
         facts: of the first pass.
@@ -203,13 +203,13 @@ class Totals:
 
     @staticmethod
     def zero(plan: Plan, has_target: bool) -> "Totals":
-        """Of no rows yet."""
+        """The totals of no rows yet."""
         target = Threefold.zero(plan.sampling) if has_target else None
         return Totals(plan, target, Threefold.zero(plan.over_time), over_time=np.zeros((3, len(plan.edges) - 1)))
 
     @staticmethod
     def of(plan: Plan, block: Block | ReadyBlock, series: Series | None, level: float = 0.0) -> "Totals":
-        """Of one block; `level`: the sum over its rows of weight times ratio times value."""
+        """The totals of one block; `level`: the sum over its rows of weight times ratio times value."""
         facts, start = plan.facts, block.start
         rows = slice(start, start + len(block))
         rewards, weights = block.rewards, block.weights
@@ -320,7 +320,7 @@ class Totals:
 
     @staticmethod
     def of_state(plan: Plan, state: dict[str, Any]) -> "Totals":
-        """What `state` gave."""
+        """The totals whose `state` this is."""
         target = None if state["target"] is None else Threefold.of_state(plan.sampling, state["target"])
         behavior = Threefold.of_state(plan.over_time, state["behavior"])
         kept = [Series(*part) for part in state["kept"]]
@@ -333,7 +333,7 @@ class Totals:
         return self.target.whole.centered()
 
     def halves(self, series: Threefold) -> tuple[Projection, Projection]:
-        """Of the earlier and the later half, as deviations from a mean over that half's weights."""
+        """The projections of the earlier and the later half, as deviations from a mean over that half's weights."""
         facts, parts = self.plan.facts, (series.first, series.second)
         if not self.half_weights.any():
             return parts
@@ -351,13 +351,13 @@ class Totals:
 
     @property
     def at_sample(self) -> Series:
-        """Of the sampled rows, centered like the whole."""
+        """The series of the sampled rows, centered like the whole."""
         influence, ratio, errors = np.concatenate(self.sampled, axis=1)
         return Series(influence - self.correction, ratio, errors)
 
 
 def _pair_sums(first: Array, second: Array, count: int) -> dict[str, float]:
-    """Of successive errors."""
+    """Sums over pairs of successive errors."""
     product = first * second
     return {
         "pairs": float(count),

@@ -54,7 +54,7 @@ class Moments:
 
     @staticmethod
     def of_state(state: dict[str, Any]) -> "Moments":
-        """What `state` gave."""
+        """The moments whose `state` this is."""
         result = Moments()
         result.rows, result.precision, result.same = state["rows"], state["precision"], state["same"]
         result._sums = {
@@ -73,7 +73,7 @@ class Moments:
         return self._sums[name] / self.weight
 
     def with_features(self, chosen: NDArray[np.intp]) -> "Moments":
-        """What the accumulator would hold with these primal features alone, which stay their own dual if they were."""
+        """The moments of these primal features alone, which stay their own dual if they were."""
         part = Moments()
         part.rows, part.precision, part.same = self.rows, self.precision, self.same
         part._sums = dict(self._sums)
@@ -140,7 +140,7 @@ def _sums(rows: Rows) -> dict[str, Any]:
 
 @dataclass
 class Facts:
-    """Of the rows counted so far.
+    """Counts, sums and bounds of the rows so far.
 
     Attributes:
         rows: how many.
@@ -164,7 +164,7 @@ class Facts:
 
     @staticmethod
     def of(block: Block | ReadyBlock, look: bool, num_rows: int) -> "Facts":
-        """Of one block; `look`: whether rows follow each other is asked; `num_rows`: of the whole log."""
+        """The facts of one block; `look`: whether rows follow each other is asked; `num_rows`: of the whole log."""
         rewards, weights = block.rewards, block.weights
         same = pairs = 0
         if look and isinstance(block, Block) and len(block) > 1:
@@ -197,7 +197,7 @@ class Facts:
 
     @staticmethod
     def of_state(state: dict[str, Any]) -> "Facts":
-        """What `state` gave."""
+        """The facts whose `state` this is."""
         return Facts(**{**state, "repeats": Repeats(**state["repeats"])})
 
     @property
@@ -223,7 +223,7 @@ class Facts:
 
 @dataclass
 class Gathered:
-    """What the first pass adds up; moments stay empty where there are no features."""
+    """The sums of the first pass; moments stay empty where there are no features."""
 
     moments: Moments
     facts: Facts

@@ -175,7 +175,7 @@ class Prepared:
 
     @property
     def piece_rows(self) -> int:
-        """Of a piece, at most."""
+        """The most rows of a piece."""
         if isinstance(self.map, OneHot) or (self.map is None and self.log is not None):
             return blocks.BLOCK_ROWS
         return max(PIECE_ROWS, PIECE // max(self.num_features, 1 if self.dual is None else self.dual.size, 1))

@@ -76,7 +76,7 @@ class ReadyLog(Excerpt):
         return {"rows": rows_digest(self._rows)}
 
     def changed_since(self, before: ColumnDigests, *, reread: bool, quiet: bool = True) -> str | None:
-        """What to call them where they are not those of the digests; None: they are."""
+        """A name for the rows where they are not those of the digests; None: they are."""
         return None if np.array_equal(before["rows"], self.digests()["rows"]) else "the ready features"
 
     def sample(self, random_state: int) -> Sample:

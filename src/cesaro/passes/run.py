@@ -35,7 +35,7 @@ P = TypeVar("P", bound="Partial", covariant=True)
 
 
 class Partial(Protocol):
-    """What rows add up to."""
+    """The sums of some rows."""
 
     def add(self, other: Any) -> None:
         """Count in the rows that follow."""
@@ -47,7 +47,7 @@ class Partial(Protocol):
 
 
 class Work(Protocol[P]):
-    """What a pass does; it travels to other processes."""
+    """The work of a pass; it travels to other processes."""
 
     @property
     def label(self) -> str: ...
@@ -135,7 +135,7 @@ def _local(work: Work[Any], prepared: Prepared, stretches: list[Stretch], runnin
 
 
 def _from(stretches: tuple[Stretch, ...], at: tuple[int, int]) -> list[Stretch]:
-    """What is left to do."""
+    """The stretches that are left to do."""
     left = [stretch for stretch in stretches if stretch.number >= at[0]]
     if left and at[1]:
         left[0] = left[0]._replace(blocks=left[0].blocks[at[1] :])
@@ -261,7 +261,7 @@ def _distributed(work: Work[Any], prepared: Prepared, stretches: list[Stretch], 
 
 
 def of_stretch(work: Work[Any], prepared: Prepared, stretch: Stretch) -> tuple[dict[str, Any], int, ColumnDigests]:
-    """What one stretch adds up to, as a state, its rows, and the digests of what was read: by one thread, as a worker does it."""
+    """The sums of one stretch, as a state, its rows, and the digests of what was read: by one thread, as a worker does it."""
     total, rows = work.zero(), 0
     for step in _blocks(work, prepared, [stretch], 1):
         if step.partial is not None:

@@ -170,7 +170,7 @@ class MinariSink(Sink):
         self.rename()
 
     def _make_namespace(self) -> None:
-        """What `minari.create_namespace` writes, whole or not at all."""
+        """Write what `minari.create_namespace` would, whole or not at all."""
         from minari.namespace import NAMESPACE_METADATA_FILENAME
 
         folder = self.out.parent

@@ -19,7 +19,7 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """What is varied in it."""
+        """The changes from the base cell, in words."""
         base = Cell()
         changes = [
             f"{self.shift} shift" if self.shift != base.shift else "",
@@ -79,7 +79,7 @@ _TOGETHER = 50_000
 
 
 def parts(kind: type[System], quick: bool) -> tuple[Part, ...]:
-    """What a kind of system is asked; a faulty one the base questions alone, where its fault is sure to matter."""
+    """The questions for a kind of system; for a faulty one the base questions alone, where its fault is sure to matter."""
     if kind.kind == "robot":
         return ROBOTS[:1] if quick else ROBOTS
     whole = QUICK if quick else WHOLE

@@ -1,4 +1,4 @@
-"""What is scored on the suite: every candidate of today, each as a user would run it, none of which sees a truth."""
+"""The methods that the suite scores: every candidate of today, each as a user would run it, none of which sees a truth."""
 
 import copy
 import hashlib
@@ -35,7 +35,7 @@ WIDTHS, STEPS, BATCH, STEP_SIZE, TRACKING, DISCOUNT = (64, 64), 20_000, 256, 1e-
 
 
 class Answer(NamedTuple):
-    """What a method says about a log and a target.
+    """The answer of a method about a log and a target.
 
     Attributes:
         rate: nan where there is no answer.
@@ -180,7 +180,7 @@ def _fitted(estimator: Any) -> Answer:
 
 
 def _default(log: Log, policy: Policy, seed: int) -> Answer:
-    """What users get who choose nothing."""
+    """The answer that users get who choose nothing."""
     return _answer(evaluate(log, policy, effort="quick", random_state=seed, quiet=True))
 
 

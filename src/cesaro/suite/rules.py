@@ -1,4 +1,4 @@
-"""What the policies of systems are made of: rules of the observations that can be sent to other processes."""
+"""Policies of the systems, by rules of the observations that can be sent to other processes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -33,7 +33,7 @@ FIELDS = ("rate", "low", "high", "standard_error", "verdict", "seconds", "megaby
 
 @dataclass(frozen=True)
 class Config:
-    """What a scoreboard depends on.
+    """The settings that a scoreboard depends on.
 
     Attributes:
         systems: names.
@@ -91,7 +91,7 @@ def score(
 
 
 def _earlier(folder: Path, config: Config) -> list[Row]:
-    """What other methods answered about the same logs, from a finished folder."""
+    """The answers of other methods about the same logs, from a finished folder."""
     try:
         settings: Any = documents.read(folder / "manifest.json")["settings"]
         board = Scoreboard.read(folder)
@@ -198,7 +198,7 @@ def _code() -> str:
 
 
 def command(config: Config) -> str:
-    """What to type for the same again."""
+    """The command that does the same again."""
     words = ["cesaro", "suite", *(word for name in config.systems for word in ("--only", name))]
     words += [word for name in config.methods for word in ("--method", name)]
     words += ["--exam"] if any(kind_of(name).side == "exam" for name in config.systems) else []
@@ -240,7 +240,7 @@ def logs_of(system: System, cell: Cell, first: int, seed: int) -> list[Transitio
 
 
 def seed_of(name: str, cell: Cell, log: int, seed: int) -> int:
-    """What a method's own random numbers come from, on a log."""
+    """The seed of a method's own random numbers on a log."""
     return zlib.crc32(f"{seed} {name} {cell.key} {log}".encode())
 
 
@@ -307,7 +307,7 @@ def _rows(config: Config, asked: Mapping[str, Method], pieces: Mapping[str, Arra
 
 
 def about(kind: type[System], cell: Cell, target: str, release: str) -> dict[str, Any]:
-    """What a row holds of its system, its log and the truth."""
+    """The entries of a row on its system, its log and the truth."""
     place = {"system": kind.name, "side": kind.side, "kind": kind.kind, "fault": bool(kind.fault)}
     place |= {"cell": cell, "target": target}
     if kind.fault:

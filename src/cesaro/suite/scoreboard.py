@@ -1,4 +1,4 @@
-"""What came of scoring: a row per answer, and what they say about each method, system by system and over systems."""
+"""The scoreboard: a row per answer, and what they say about each method, system by system and over systems."""
 
 import csv
 import gzip
@@ -92,7 +92,7 @@ class Row:
 
 
 class Score(NamedTuple):
-    """What a method did on a set of logs.
+    """The score of a method on a set of logs.
 
     Attributes:
         answered: share of logs with an answer.
@@ -248,7 +248,7 @@ class Scoreboard:
         return found
 
     def score(self, method: str, system: str, cell: Cell = BASE) -> Score | None:
-        """Of a method on a system, for its main target; None: it was not asked, or the target is too close to the log."""
+        """A method's score on a system, for its main target; None: it was not asked, or the target is too close to the log."""
         rows = [row for row in self._groups.get((method, system, cell, "main"), ()) if row.is_apart]
         return self._score(method, rows) if rows else None
 
@@ -333,7 +333,7 @@ class Scoreboard:
         return found
 
     def judged(self, method: str, verdict: str) -> Judged | None:
-        """What a verdict is worth, over all logs of systems with a right answer; None: it was never said."""
+        """How often a verdict was wrong, over all logs of systems with a right answer; None: it was never said."""
         rows = self.verdicts(method).get(verdict)
         if not rows:
             return None
@@ -402,7 +402,7 @@ def _bounds(hits: int, logs: int) -> tuple[float, float]:
 
 
 def _over(values: Iterable[float], mean: Callable[[list[float]], float]) -> float:
-    """Of what there is; what is infinite counts."""
+    """The mean of the values that are not nan; what is infinite counts."""
     found = [value for value in values if not math.isnan(value)]
     return mean(found) if found else math.nan
 

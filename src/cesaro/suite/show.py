@@ -267,7 +267,7 @@ def _error(board: Scoreboard, method: str, system: str, cell: Cell) -> float:
 
 
 def verdicts(board: Scoreboard) -> "Figure | None":
-    """Of the answers of each verdict, how many are close."""
+    """How many of the answers of each verdict are close."""
     methods = [method for method in board.methods if board.verdicts(method)]
     if not methods:
         return None

@@ -125,7 +125,7 @@ class Simulated(System):
 
     @abstractmethod
     def observe(self, state: State) -> Observations:
-        """What a log holds of a state, and all that policies see."""
+        """The observations of a state: what a log holds of it, and all that policies see."""
 
     @abstractmethod
     def step(self, state: State, actions: NDArray[Any], rng: np.random.Generator) -> tuple[State, Array]:
@@ -179,7 +179,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Acting:
-    """What the particles do: particle k has policy `k mod len(policies)`; at `change_at` each goes on to the next one.
+    """The policies of the particles: particle k has policy `k mod len(policies)`; at `change_at` each goes on to the next one.
 
     Attributes:
         stickiness: how often the last action is repeated instead.

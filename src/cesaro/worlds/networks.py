@@ -114,7 +114,7 @@ class NetworkWorld:
         return bool(self.is_jump.any())
 
     def inputs(self, state: State, actions: NDArray[Any]) -> Float32:
-        """Of networks, `[n, d]`."""
+        """The inputs of networks, `[n, d]`."""
         return joined([*self.space.inputs(state), self.actions.inputs(actions)])
 
     def start(self, count: int, rng: np.random.Generator, *, logged: int) -> State:
@@ -162,7 +162,7 @@ class NetworkWorld:
         return Step(State(following, codes), numbers[:, -1], is_far, is_jump)
 
     def behave(self, observations: Values, rng: np.random.Generator) -> NDArray[Any]:
-        """What the log would have done, drawn from its likeness."""
+        """Actions as the log would have taken them, drawn from its likeness."""
         inputs = joined(self.space.inputs(self.space.columns.split(observations)))
         outputs = self.clone.outputs(inputs[None])[0]
         if self.actions.columns.levels:
@@ -340,7 +340,7 @@ def _lead_somewhere(space: Space, now: State, following: State, is_jump: NDArray
 def _clone(
     taken: NDArray[Any], actions: Actions, states: Float32, bag: Bags, weights: Array, training: Training, kept: Kept
 ) -> Ensemble:
-    """What the log does where: one network."""
+    """A likeness of the log's own behavior: one network."""
     levels = actions.columns.levels
     if levels:
         numbers, labels, sizes = np.zeros((len(taken), 0)), taken[:, None], (len(levels[0]),)

@@ -29,7 +29,7 @@ SEEN = 20_000
 
 
 class Step(NamedTuple):
-    """What a step of all particles did.
+    """A step of all particles.
 
     Attributes:
         is_far: which of them had to be held back near the log.
@@ -59,10 +59,10 @@ class Process(Protocol):
         """States of `count` particles per member: where trajectories begin, and the last `logged` of them anywhere in the log."""
 
     def observe(self, state: Any) -> Values:
-        """What a policy sees, as the log has it."""
+        """The observations that a policy sees, in the form of the log."""
 
     def step(self, state: Any, actions: Any, rng: np.random.Generator) -> Step:
-        """What every particle does next."""
+        """Let every particle take its next step."""
 
     def state_of(self, observations: Values) -> Any:
         """Particles that see this: as many for every member, in the order of particles."""
@@ -71,7 +71,7 @@ class Process(Protocol):
         """Logged actions as policies on a log give them."""
 
     def behave(self, observations: Values, rng: np.random.Generator) -> NDArray[Any]:
-        """What the log would have done."""
+        """Actions as the log would have taken them."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Rates:
-    """What a policy earns in a world.
+    """The rates of a policy in a world, one for each member.
 
     Attributes:
         by_member: `[members]`.
@@ -182,7 +182,7 @@ def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Genera
 
 
 def _differ(one: Array, other: Array) -> float:
-    """Of means over particles, `[members, particles]`: the root mean square over members, in standard errors."""
+    """How far means over particles, `[members, particles]`, are apart: root mean square over members, in standard errors."""
     error = np.sqrt(one.var(axis=1, ddof=1) / one.shape[1] + other.var(axis=1, ddof=1) / other.shape[1])
     difference = one.mean(axis=1) - other.mean(axis=1)
     noise = np.maximum(error, 1e-9 * np.maximum(np.abs(one).max(), 1e-300))

@@ -31,7 +31,7 @@ LARGEST_RATIO = 50.0
 
 
 def residual(world: World, target: Attached, seed: int) -> Residual:
-    """Of networks; the empirical MDP has none."""
+    """The residual of a world of networks; the empirical MDP has none."""
     process: Any = world.process_
     assert isinstance(process, NetworkWorld)
     rng = np.random.default_rng([seed, 15])
@@ -129,7 +129,7 @@ def _outside(logged: NDArray[np.float32], target: NDArray[np.float32]) -> float:
 
 
 def _memory(process: NetworkWorld) -> float:
-    """What a row's inputs and residual tell of the next row's residual, beyond that row's own inputs."""
+    """How much of the next row's residual a row's inputs and residual explain, beyond that row's own inputs."""
     from sklearn.linear_model import RidgeCV
 
     model = process.model

@@ -54,7 +54,7 @@ class Columns:
 
     @property
     def levels(self) -> list[NDArray[np.generic]]:
-        """Of the columns of labels."""
+        """The levels of the columns of labels."""
         return [kind for kind in self.kinds if not isinstance(kind, int)]
 
     @property

@@ -77,7 +77,7 @@ class TabularWorld:
 
     @cached_property
     def drawn(self) -> list[tuple[sp.csr_array, Array]]:
-        """Of each member, `p(s' | s, a)` as `[S · A, S]`, zero where there are no data, and mean rewards `[S · A]`."""
+        """A draw for each member: `p(s' | s, a)` as `[S · A, S]`, zero where there are no data, and mean rewards `[S · A]`."""
         states, actions = self.shape
         rng = np.random.default_rng([self.seed, 12])
         of_state = sp.csr_array(sp.kron(sp.eye_array(states), np.ones((1, actions)))) @ self.counts
@@ -154,7 +154,7 @@ class TabularWorld:
 
     @cached_property
     def _weight(self) -> Array:
-        """Of all rows of each pair, `[S · A]`."""
+        """The weight of all rows of each pair, `[S · A]`."""
         return np.asarray(np.bincount(self.pairs, self.weights, len(self.logged)))
 
     @cached_property
@@ -165,7 +165,7 @@ class TabularWorld:
 
     @cached_property
     def _sums(self) -> list[Array]:
-        """Of each member, its probabilities added up, from zero on."""
+        """The probabilities of each member added up, from zero on."""
         return [np.concatenate([[0.0], np.cumsum(chances.data)]) for chances, _ in self.drawn]
 
     def _check(self, pairs: Codes, where: str) -> None:
@@ -181,7 +181,7 @@ class TabularWorld:
             )
 
     def behave(self, observations: Values, rng: np.random.Generator) -> Codes:
-        """What the log would have done: the action of a logged row of the same state."""
+        """Actions as the log would have taken them: that of a logged row of the same state."""
         place = self.state_of(observations).state
         states, actions = self.shape
         counts = self._weight.reshape(states, actions)[place]

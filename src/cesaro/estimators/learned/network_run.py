@@ -49,7 +49,7 @@ UNBOUNDED = 1e6
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkEnds:
-    """What the seeds ended at; rates in units of rewards, NaN where a run diverged.
+    """The ends of the runs of all seeds; rates in units of rewards, NaN where a run diverged.
 
     Attributes:
         rates: mean over the last quarter of each run, `[seeds]`.
@@ -163,7 +163,7 @@ def _rows(prepared: Prepared, data: Any, facts: Facts, dtype: str) -> tuple[Feat
 
 
 def _other_target(est: LearnedBase) -> str:
-    """What else than a smaller step keeps a method together that bootstraps."""
+    """A remedy beside a smaller step, for a method that bootstraps."""
     if isinstance(est.target, str):
         return f" or a slower target (target=tracked({MIXING / 5:g}), say)"
     return (
@@ -285,7 +285,7 @@ def _size(state: Any) -> Any:
 
 
 def _at_rows(members: Members, rows: FeatureTransitions, is_ratio: bool, scale: float) -> tuple[Array, Array, Array]:
-    """Of each member: its rate over all rows, its level, and the root mean square of its function, `[seeds]` each."""
+    """The rate of each member over all rows, its level, and the root mean square of its function, `[seeds]` each."""
     shares = _shares(rows)
     over_rows, levels, sizes = np.full((3, len(members)), np.nan)
     for seed in np.flatnonzero(members.are_finite):

@@ -95,7 +95,7 @@ class Dosing(Simulated):
         return Chosen(ACTIONS, rule, f"behavior {degree:g}")
 
     def exact(self, policy: Policy, stickiness: float = 0.0) -> float | None:
-        """Of messages that do not depend on the state: E[a B] = p² + p (1 − p) (1 − λ) s / (1 − λ s) at stickiness s."""
+        """Messages that do not depend on the state have E[a B] = p² + p (1 − p) (1 − λ) s / (1 − λ s) at stickiness s."""
         assert isinstance(policy, Chosen)
         if not isinstance(policy.rule, Always):
             return None

@@ -26,7 +26,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_module, "BLOCK_ROWS", 16)
     monkeypatch.setattr(sorting, "PART_BYTES", 2000)
     monkeypatch.setattr(sorting, "_GROUP_BYTES", 3000)
-    monkeypatch.setattr(sorting, "_GATHERED", 8)
+    monkeypatch.setattr(sorting, "_IDS_BEFORE_UNION", 8)
 
 
 def shuffled(seed: int = 0, *, text: bool = False) -> pa.Table:

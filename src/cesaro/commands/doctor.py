@@ -173,11 +173,11 @@ def _moments_speed() -> Finding:
     import numpy as np
 
     from cesaro.passes.moments import Moments
-    from cesaro.passes.prepare import Rows
+    from cesaro.passes.prepare import FeatureRows
 
     rng = np.random.default_rng(0)
     x = rng.standard_normal((_ROWS, _FEATURES), dtype=np.float32)
-    rows = Rows(x, rng.standard_normal(_ROWS), np.roll(x, 1, axis=0), x, None)
+    rows = FeatureRows(x, rng.standard_normal(_ROWS), np.roll(x, 1, axis=0), x, None)
     moments, best = Moments(), np.inf
     end = time.monotonic() + 0.7
     while time.monotonic() < end:

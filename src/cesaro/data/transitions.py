@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cesaro import checks
 from cesaro.data.assemble import Assembly, Outline
-from cesaro.data.blocks import Array, AssembledRows, BlockLayout, Rows, narrowed, taken
+from cesaro.data.blocks import Array, AssembledRows, BlockLayout, Integers, narrowed, taken
 from cesaro.data.columns import is_list, unwrapped, vectors
 from cesaro.data.continuing import (
     DisorderError,
@@ -191,7 +191,7 @@ class Transitions(OpenedLog):
         return np.diff(np.flatnonzero(codes[1:] != codes[:-1]) + 1, prepend=0, append=len(codes))
 
     @cached_property
-    def _before(self) -> Rows:
+    def _before(self) -> Integers:
         return np.searchsorted(self._rows.kept, self._layout.starts)
 
     def _assembled(self, blocks: Sequence[int]) -> Iterator[tuple[Sequence[int], int, AssembledRows]]:
@@ -227,7 +227,7 @@ def loaded(origin: Origin) -> Transitions:
     return made
 
 
-def simulated(observations: Values, actions: Values, rewards: Array, trajectory: Rows) -> Transitions:
+def simulated(observations: Values, actions: Values, rewards: Array, trajectory: Integers) -> Transitions:
     """Rows that have the names and kinds of columns of another log; `trajectory` has ids, `[n]`."""
     columns: dict[str, Any] = {}
     kinds: dict[str, str] = {}
@@ -354,7 +354,7 @@ class _WholeAssembly(Assembly):
 
     def _first_of_equals(
         self, codes: NDArray[Any] | None, time: NDArray[Any], ended: NDArray[np.bool_] | None
-    ) -> Rows | None:
+    ) -> Integers | None:
         """All rows but those that agree with an earlier one in trajectory, time and every column in use; None: no row does."""
         order = sorting(codes, time)
         same = time[order[1:]] == time[order[:-1]]
@@ -403,7 +403,7 @@ class _WholeAssembly(Assembly):
             return np.isnan(vectors(column, place, missing=True)).any(axis=1)
         return pc.is_null(column, nan_is_null=True).to_numpy()
 
-    def _leave_out(self, gaps: Mapping[str, Mask], order: Rows | None) -> tuple[Mask, Mask]:
+    def _leave_out(self, gaps: Mapping[str, Mask], order: Integers | None) -> tuple[Mask, Mask]:
         """Leave out the rows that have gaps.
 
         A reward that is logged a row late belongs to the row before, so that its own row stays where only it is missing.
@@ -431,7 +431,7 @@ def _order_key(roles: Roles) -> str:
     return "trajectory" if roles.time is None else "time" if roles.trajectory is None else "(trajectory, time)"
 
 
-def _codes(column: pa.ChunkedArray, at: Rows) -> NDArray[np.int64]:
+def _codes(column: pa.ChunkedArray, at: Integers) -> NDArray[np.int64]:
     """Equal numbers for equal entries, of some rows; what Arrow cannot compare counts as different."""
     try:
         part = column.take(at)

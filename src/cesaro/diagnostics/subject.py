@@ -15,8 +15,8 @@ from cesaro.diagnostics.worlds import WorldFacts
 from cesaro.features import OneHot, sample_rows
 from cesaro.features.networks import Members
 from cesaro.passes.influence import ClosedForm, Series, Totals, influence
-from cesaro.passes.moments import Facts, Moments, MomentsPass
-from cesaro.passes.prepare import Prepared, Rows, gather
+from cesaro.passes.moments import Moments, MomentsPass, RowFacts
+from cesaro.passes.prepare import FeatureRows, Prepared, joined_rows
 from cesaro.passes.run import Running, run_pass
 from cesaro.passes.standard_errors import Estimate, Sampling, autocorrelation_time
 
@@ -127,7 +127,7 @@ class Subject:
     sampling: Sampling
     estimate: Estimate
     behavior: Estimate
-    facts: Facts
+    facts: RowFacts
     totals: Totals
     features: object
     solution: ClosedForm | None
@@ -182,9 +182,9 @@ class Subject:
         return sample_rows(len(self.prepared.sample.index), self.prepared.random_state, size)
 
     @cached_property
-    def sample(self) -> Rows:
+    def sample(self) -> FeatureRows:
         """The sampled rows as dense features."""
-        return gather(excerpt(self.prepared, self.sampled).rows())
+        return joined_rows(excerpt(self.prepared, self.sampled).rows())
 
 
 def excerpt(prepared: Prepared, chosen: NDArray[np.int64]) -> Prepared:
@@ -199,12 +199,12 @@ def solved(prepared: Prepared, per_weight: float, relative_ridge: float = 0.0) -
         solution = tabular.solve(moments, 0.0, prepared.map.label)
     else:
         solution = dense.solve(moments, relative_ridge * float(np.mean(moments.mean("xx"))))
-    parts = [
-        influence(prepared, solution, part, number, per_weight)[0]
+    series = [
+        influence(prepared, solution, piece, number, per_weight)[0]
         for block in prepared.data.blocks()
-        for number, part in enumerate(prepared.parts(block))
+        for number, piece in enumerate(prepared.pieces(block))
     ]
-    return solution, Series.joined(parts)
+    return solution, Series.joined(series)
 
 
 def spectrum(matrix: Array) -> tuple[Array, Array, Array]:

@@ -15,12 +15,12 @@ from cesaro.diagnostics import Diagnostic, Subject, diagnose
 from cesaro.engines import check_engine
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import stored
-from cesaro.estimators.inputs import Inputs
+from cesaro.estimators.pairs import Inputs
 from cesaro.estimators.registry import Kind
 from cesaro.estimators.run import Run
 from cesaro.features import FeatureMap
 from cesaro.passes.influence import InfluencePass, Plan, Series, Totals
-from cesaro.passes.moments import Facts, MomentsPass
+from cesaro.passes.moments import MomentsPass, RowFacts
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.run import Running, run_pass
 from cesaro.passes.standard_errors import Estimate, Sampling
@@ -47,7 +47,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
     address: str | None
     quiet: bool
     prepared_: Prepared
-    facts_: Facts
+    facts_: RowFacts
     totals_: Totals
     estimate_: Estimate
     behavior_: Estimate
@@ -104,7 +104,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
     def _sampling_words(self) -> str:
         return f"{self.sampling_.rule} ({self.sampling_.reason})"
 
-    def _begin(self, prepared: Prepared, facts: Facts | None = None) -> Plan:
+    def _begin(self, prepared: Prepared, facts: RowFacts | None = None) -> Plan:
         """Forget an earlier fit, and keep what is known from the start; `facts`: of the first pass, if there was one."""
         for name in set(vars(self)) - set(self.get_params(deep=False)):
             delattr(self, name)
@@ -235,11 +235,11 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
     def behavior_influence_(self) -> Array:
         """The influence of every row on the mean logged reward, `[n]`, with mean zero."""
         self._kept("influence of rows")
-        parts = []
+        influence = []
         for block in self.prepared_.data.blocks():
             weights = 1.0 if block.weights is None else block.weights * (self.facts_.rows / self.facts_.weight)
-            parts.append((block.rewards - self.behavior_.value) * weights)
-        return np.concatenate(parts)
+            influence.append((block.rewards - self.behavior_.value) * weights)
+        return np.concatenate(influence)
 
     @property
     def density_ratio_(self) -> Array:

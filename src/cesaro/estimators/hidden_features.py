@@ -14,10 +14,10 @@ from cesaro.closed_forms.tabular import NotIdentified
 from cesaro.data import FeatureTransitions, Log
 from cesaro.diagnostics.finding import nearly
 from cesaro.errors import InputError
-from cesaro.estimators.inputs import Inputs, Role
+from cesaro.estimators.pairs import Inputs, Role
 from cesaro.features import FeatureMap
 from cesaro.passes.influence import ClosedForm
-from cesaro.passes.moments import Facts, Moments
+from cesaro.passes.moments import Moments, RowFacts
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.row_hashes import distinct, overlap, row_hashes
 
@@ -33,7 +33,7 @@ class Fit(NamedTuple):
 
     prepared: Prepared
     moments: Moments
-    facts: Facts
+    facts: RowFacts
     solution: ClosedForm
     ridge: float
 

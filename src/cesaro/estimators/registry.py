@@ -17,7 +17,7 @@ DEFAULT = "auto"
 
 
 @dataclass(frozen=True)
-class Method:
+class MethodEntry:
     """A method of evaluation.
 
     Attributes:
@@ -53,21 +53,25 @@ class Method:
 
 _CLOSED = ("cesaro.estimators.diff_lstd", "DiffLSTD")
 _LEARNED = ("cesaro.estimators.learned", "Learned")
-METHODS: dict[str, Method] = {
+METHODS: dict[str, MethodEntry] = {
     method.name: method
     for method in (
-        Method(DEFAULT, _CLOSED, "closed form", True, True, "the closed form in features chosen for the log"),
-        Method(CLOSED_FORM, _CLOSED, "closed form", True, True, "the same by its name"),
+        MethodEntry(DEFAULT, _CLOSED, "closed form", True, True, "the closed form in features chosen for the log"),
+        MethodEntry(CLOSED_FORM, _CLOSED, "closed form", True, True, "the same by its name"),
         *(
-            Method(name, _LEARNED, "learned", True, not form.learns_ratio, "learned step by step", {"method": name})
+            MethodEntry(
+                name, _LEARNED, "learned", True, not form.learns_ratio, "learned step by step", {"method": name}
+            )
             for name, form in FORMS.items()
         ),
-        Method("world", ("cesaro.worlds", "WorldRate"), "world", True, True, "the target run in a learned process"),
+        MethodEntry(
+            "world", ("cesaro.worlds", "WorldRate"), "world", True, True, "the target run in a learned process"
+        ),
     )
 }
 
 
-def method(given: Any) -> Method:
+def method(given: Any) -> MethodEntry:
     """By its name; or your own as in `Learned`: an objective, or `file.py:name`.
 
     Raises:
@@ -77,4 +81,4 @@ def method(given: Any) -> Method:
         return METHODS[given]
     if isinstance(given, str) and python_file.place(given) is None:
         raise InputError(f"method must be one of {', '.join(METHODS)}, or file.py:name. Got {given!r}.")
-    return Method(str(given), _LEARNED, "learned", False, True, "a method of your own", {"method": given})
+    return MethodEntry(str(given), _LEARNED, "learned", False, True, "a method of your own", {"method": given})

@@ -8,7 +8,7 @@ from typing import Any
 from cesaro import files
 from cesaro.diagnostics import Diagnostic
 from cesaro.errors import InputError
-from cesaro.estimators.inputs import Inputs, Role
+from cesaro.estimators.pairs import Inputs, Role
 from cesaro.estimators.run import Run
 from cesaro.features.base import Fourier, Linear, Polynomial, Smooth, Splines
 from cesaro.features.encoder import Encoder

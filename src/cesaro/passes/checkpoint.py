@@ -15,8 +15,8 @@ from cesaro.data.values import Categories
 from cesaro.data.windows import ColumnDigests
 from cesaro.errors import InputError
 from cesaro.fingerprints import fingerprint
+from cesaro.passes.feature_log import FeatureLog
 from cesaro.passes.prepare import Prepared
-from cesaro.passes.ready import ReadyLog
 
 SCHEMA = "cesaro-passes/2"
 _OLDER = "cesaro-passes/1"
@@ -42,7 +42,9 @@ class PassCheckpoint:
         quiet: no progress bar where blocks are read again.
     """
 
-    def __init__(self, path: Path, data: OpenedLog | ReadyLog, identity: dict[str, str], *, quiet: bool = True) -> None:
+    def __init__(
+        self, path: Path, data: OpenedLog | FeatureLog, identity: dict[str, str], *, quiet: bool = True
+    ) -> None:
         self.path, self.identity, self._data = path, identity, data
         self._place = path.absolute()  # a policy in another thread may change the working directory
         self._passes: list[dict[str, Any]] = []  # the state of each, the last one's perhaps unfinished

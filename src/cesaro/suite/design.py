@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from cesaro.suite.methods import Method
+from cesaro.suite.methods import SuiteMethod
 from cesaro.suite.system import System
 
 
@@ -88,7 +88,7 @@ def parts(kind: type[System], quick: bool) -> tuple[Part, ...]:
     return tuple(part for part in whole if part.targets == "main" and part.cell in (BASE, LARGE))
 
 
-def chunks(kind: type[System], part: Part, method: Method) -> Iterator[tuple[int, int]]:
+def chunks(kind: type[System], part: Part, method: SuiteMethod) -> Iterator[tuple[int, int]]:
     """First log and number of logs, piece by piece; a log is the same however many there are."""
     size, logs = chunk(part.cell), part.logs.get(method.group, 0) if kind.kind in method.kinds else 0
     for first in range(0, logs, size):

@@ -36,7 +36,7 @@ class Noisy(Sampler):
         return np.clip(actions, self.low, self.high)
 
 
-class Chosen(Finite):
+class RulePolicy(Finite):
     """Labels with the probabilities that a rule gives."""
 
     def __init__(self, actions: Sequence[Any], rule: Rule, name: str) -> None:

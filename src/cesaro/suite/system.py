@@ -336,11 +336,11 @@ class Discrete(Simulated):
 
     def tabular(self, table: Array, name: str) -> Policy:
         """A policy with these probabilities, `[S, A]`."""
-        return Finite(range(self.mdp.num_actions), Rows(table), name=name)
+        return Finite(range(self.mdp.num_actions), TableRule(table), name=name)
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRule:
     """A table of probabilities as a function of states, which can be sent to other processes."""
 
     table: Array

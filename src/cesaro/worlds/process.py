@@ -28,7 +28,7 @@ OF_SPREAD, OF_REWARDS = 0.25, 0.005
 SEEN = 20_000
 
 
-class Step(NamedTuple):
+class WorldStep(NamedTuple):
     """A step of all particles.
 
     Attributes:
@@ -61,7 +61,7 @@ class Process(Protocol):
     def observe(self, state: Any) -> Values:
         """The observations that a policy sees, in the form of the log."""
 
-    def step(self, state: Any, actions: Any, rng: np.random.Generator) -> Step:
+    def step(self, state: Any, actions: Any, rng: np.random.Generator) -> WorldStep:
         """Let every particle take its next step."""
 
     def state_of(self, observations: Values) -> Any:
@@ -83,7 +83,7 @@ class Rollout:
     state: Any
     rng: np.random.Generator
 
-    def step(self) -> tuple[Values, NDArray[Any], Step]:
+    def step(self) -> tuple[Values, NDArray[Any], WorldStep]:
         """Observations, actions, and what they did."""
         seen = self.process.observe(self.state)
         actions = self.act(seen, self.rng)
@@ -196,9 +196,9 @@ def _remembered(now: Array, before: Array) -> float:
     return float(one @ other / size) if size > 0 else 0.0
 
 
-def _together(parts: list[tuple[Values, NDArray[Any], NDArray[np.int64]]]) -> Any:
-    observations = joined_values([seen for seen, _, _ in parts])
-    return observations, *(np.concatenate(column) for column in zip(*(part[1:] for part in parts)))
+def _together(steps: list[tuple[Values, NDArray[Any], NDArray[np.int64]]]) -> Any:
+    observations = joined_values([seen for seen, _, _ in steps])
+    return observations, *(np.concatenate(column) for column in zip(*(step[1:] for step in steps)))
 
 
 def start_rows(

@@ -16,7 +16,7 @@ from cesaro.diagnostics.worlds import Residual
 from cesaro.estimators import DiffLSTD
 from cesaro.policies import Attached
 from cesaro.worlds.networks import NetworkWorld
-from cesaro.worlds.space import Codes, State
+from cesaro.worlds.space import Codes, SplitState
 from cesaro.worlds.world import World
 
 # Rows of the log that are looked at, and of the target's rollouts.
@@ -55,7 +55,7 @@ def residual(world: World, target: Attached, seed: int) -> Residual:
     for _ in range(DRAWS):
         done = process.drawn(logged, inputs, outputs, member, rng)
         state = done.state
-        assert isinstance(state, State)
+        assert isinstance(state, SplitState)
         expected += (done.rewards + worth(space.join(state))) / DRAWS
     value, error = _mean(ratio, found - expected, process.groups[rows])
     rows_behind = float(ratio.sum() ** 2 / (ratio**2).sum())

@@ -17,7 +17,7 @@ from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
 from cesaro.mdp import TabularMDP
 from cesaro.policies.labels import native, show
-from cesaro.worlds.process import Rates, Step, start_rows
+from cesaro.worlds.process import Rates, WorldStep, start_rows
 from cesaro.worlds.space import Codes
 
 # Rows that are added to each pair of state and action before a posterior is drawn, spread like all rows of the state.
@@ -26,7 +26,7 @@ PRIOR = 1.0
 NAMED = 4
 
 
-class Particles(NamedTuple):
+class MemberStates(NamedTuple):
     """Particles of all members: which member, and which state, each `[n]`."""
 
     member: Codes
@@ -111,23 +111,23 @@ class TabularWorld:
             tuple(Categories(code, column.levels) for code, column in zip(reversed(codes), columns)),
         )
 
-    def start(self, count: int, rng: np.random.Generator, *, logged: int) -> Particles:
+    def start(self, count: int, rng: np.random.Generator, *, logged: int) -> MemberStates:
         rows = start_rows(self.members, count, rng, self.starts, len(self.pairs), logged)
-        return Particles(np.repeat(np.arange(self.members), count), self.pairs[rows] // self.shape[1])
+        return MemberStates(np.repeat(np.arange(self.members), count), self.pairs[rows] // self.shape[1])
 
-    def state_of(self, observations: Values) -> Particles:
+    def state_of(self, observations: Values) -> MemberStates:
         place = np.minimum(np.searchsorted(self.numbers, state_numbers(observations)), len(self.numbers) - 1)
-        return Particles(np.repeat(np.arange(self.members), len(place) // self.members), place)
+        return MemberStates(np.repeat(np.arange(self.members), len(place) // self.members), place)
 
     def coded(self, actions: Values) -> Codes:
         column = actions.columns[0]
         assert isinstance(column, Categories)
         return column.codes
 
-    def observe(self, state: Particles) -> Values:
+    def observe(self, state: MemberStates) -> Values:
         return self.states(state.state)
 
-    def step(self, state: Particles, actions: NDArray[Any], rng: np.random.Generator) -> Step:
+    def step(self, state: MemberStates, actions: NDArray[Any], rng: np.random.Generator) -> WorldStep:
         pairs = state.state * self.shape[1] + actions
         self._check(pairs, "simulation")
         following, rewards = np.empty(len(pairs), np.int64), np.empty(len(pairs))
@@ -143,7 +143,7 @@ class TabularWorld:
         row = order[np.clip(place, first[pairs], first[pairs + 1] - 1)]
         rewards += self.rewards[row] - self._mean[pairs]
         never = np.zeros(len(pairs), np.bool_)
-        return Step(Particles(state.member, following), rewards, never, never)
+        return WorldStep(MemberStates(state.member, following), rewards, never, never)
 
     @cached_property
     def _rows_of_pairs(self) -> tuple[Codes, Array, Codes]:

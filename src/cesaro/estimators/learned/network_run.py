@@ -33,7 +33,7 @@ from cesaro.learning import sweep
 from cesaro.learning.arguments import as_objective
 from cesaro.learning.feed import Feed
 from cesaro.passes.influence import InfluencePass
-from cesaro.passes.moments import Facts
+from cesaro.passes.moments import RowFacts
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.row_hashes import distinct, row_hashes
 from cesaro.passes.run import run_pass
@@ -152,7 +152,7 @@ def check_function(settings: LearnedSettings, num_inputs: int) -> None:
         )
 
 
-def _rows(prepared: Prepared, data: Any, facts: Facts, dtype: str) -> tuple[FeatureTransitions, Any]:
+def _rows(prepared: Prepared, data: Any, facts: RowFacts, dtype: str) -> tuple[FeatureTransitions, Any]:
     """All rows; or a sample of them, and what makes the feed that runs draw from."""
     if isinstance(data, FeatureTransitions):
         return data, None

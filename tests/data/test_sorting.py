@@ -47,7 +47,7 @@ def shuffled(seed: int = 0, *, text: bool = False) -> pa.Table:
 
 
 def told(log: Log) -> list[list[Any]]:
-    """What the blocks of a log hold."""
+    """The content of the blocks of a log."""
     fields = []
     for block in log.blocks():
         states = [block.observations.plain().tolist(), block.next_observations.plain().tolist()]

@@ -26,7 +26,7 @@ def path(system: Simulated, policy: Policy, count: int, steps: int, **acting: An
 
 
 def z_score(steps: list[Step], truth: float) -> float:
-    """Of the mean reward, by the spread over particles."""
+    """The z score of the mean reward, by the spread over particles."""
     means = np.mean([step.rewards for step in steps], axis=0)
     return float((means.mean() - truth) / (means.std(ddof=1) / np.sqrt(len(means))))
 

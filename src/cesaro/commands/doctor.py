@@ -194,7 +194,7 @@ def _moments_speed() -> Finding:
 
 
 def _millions(rate: float) -> str:
-    """With two digits, however slow."""
+    """The rate in millions, with two digits, however slow."""
     return f"{rate / 1e6:.{0 if rate >= 1e7 else 1}f} million" if rate >= 1e6 else f"{rate / 1e6:.2g} million"
 
 

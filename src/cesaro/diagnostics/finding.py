@@ -89,7 +89,7 @@ def worst(diagnostics: Iterable[Diagnostic]) -> Verdict:
 
 
 def widened(estimate: Estimate, diagnostics: Iterable[Diagnostic]) -> Estimate:
-    """With what findings add to its interval."""
+    """The estimate with what findings add to its interval."""
     every = [(estimate.below, estimate.above), *(entry.widens for entry in diagnostics)]
     return replace(estimate, below=max(low for low, _ in every), above=max(high for _, high in every))
 

@@ -86,7 +86,7 @@ class Runs:
 
     @classmethod
     def of_attributes(cls, attributes: dict[str, Any]) -> Self:
-        """From the attributes of a fitted estimator, as files keep them."""
+        """Make it from the attributes of a fitted estimator, as files keep them."""
         names = {field.name for field in fields(cls)}
         return cls(**{name[:-1]: value for name, value in attributes.items() if name[:-1] in names})
 

@@ -93,7 +93,7 @@ def session(engine: str = "local", address: str | None = None) -> Iterator[None]
 
 
 def _connect(address: str | None) -> None:
-    """To the cluster there; without an address, to that of this machine or to one that is started now."""
+    """Connect to the cluster there; without an address, to that of this machine or to one that is started now."""
     try:
         _check_head(address)
         with warnings.catch_warnings(), _sigterm_kept():

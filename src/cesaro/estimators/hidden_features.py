@@ -67,7 +67,7 @@ class NetworkMaps:
         return next(chosen for chosen in self.maps if chosen is not None)
 
     def words(self, rates: Array, spread: float) -> dict[str, Any]:
-        """For the summary."""
+        """Method, rows and spread of the networks, for the summary."""
         used = int(np.isfinite(rates).sum())
         rows = {0.0: "other rows", 1.0: "these rows"}.get(self.shared, f"{nearly(self.shared)} of these rows")
         return {

@@ -72,7 +72,7 @@ METHODS: dict[str, MethodEntry] = {
 
 
 def method(given: Any) -> MethodEntry:
-    """By its name; or your own as in `Learned`: an objective, or `file.py:name`.
+    """The entry of a method by its name; or your own as in `Learned`: an objective, or `file.py:name`.
 
     Raises:
         InputError: there is none of this name.

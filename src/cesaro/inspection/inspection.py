@@ -78,7 +78,7 @@ class Inspection:
         return roles | more
 
     def _roles(self) -> dict[str, tuple[str, ...]]:
-        """In the order in which people name them."""
+        """The columns of each role, in the order in which people name roles."""
         known = self.proposal.roles
         return {
             "cost" if role == "reward" and self.proposal.is_cost else role: known[role]

@@ -197,7 +197,7 @@ def _columns(values: Values) -> list[Column]:
 
 
 def _scaled(column: NDArray[np.floating]) -> Array:
-    """At unit size, without the outermost entries."""
+    """The column at unit size, with its outermost entries cut."""
     numbers = np.asarray(column, dtype=np.float64)
     low, high = np.quantile(numbers, (0.002, 0.998))
     numbers = np.clip(numbers, low, high) if high > low else numbers

@@ -55,7 +55,7 @@ class Expectations:
 
     @property
     def num_samples(self) -> int:
-        """How many they are."""
+        """The number of these samples."""
         raise NotImplementedError
 
     @property

@@ -72,7 +72,7 @@ class FeatureLog(Excerpt):
     stamps: Mapping[str, str] = MappingProxyType({})
 
     def digests(self) -> ColumnDigests:
-        """As those of a log in memory."""
+        """Digests in the form of those of a log in memory."""
         return {"rows": rows_digest(self._rows)}
 
     def changed_since(self, before: ColumnDigests, *, reread: bool, quiet: bool = True) -> str | None:

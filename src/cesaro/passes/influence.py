@@ -303,7 +303,7 @@ class Totals:
             self.ends = other.ends if self.ends is None else (self.ends[0], other.ends[1])
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Plain numbers and arrays, for a checkpoint."""
         return {
             "target": None if self.target is None else self.target.state(),
             "behavior": self.behavior.state(),
@@ -327,7 +327,7 @@ class Totals:
 
     @property
     def influence(self) -> Projection:
-        """On the target's rate, centered."""
+        """The influence on the target's rate, centered."""
         assert self.target is not None
         return self.target.whole.centered()
 
@@ -395,7 +395,7 @@ class InfluencePass:
         return Totals.of_state(self.plan, state)
 
     def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> tuple[Series | None, float]:
-        """In a thread of its own."""
+        """The influence of a piece's rows and their level, in a thread of its own."""
         if self.solution is None:
             return None, 0.0
         return influence(prepared, self.solution, part, number, self.plan.facts.rows / self.plan.facts.weight)

@@ -192,7 +192,7 @@ class RowFacts:
         self.repeats.add(other.repeats)
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Plain numbers and arrays, for a checkpoint."""
         return {**vars(self), "repeats": self.repeats.state()}
 
     @staticmethod
@@ -234,7 +234,7 @@ class FirstPassSums:
         self.facts.add(other.facts)
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Plain numbers and arrays, for a checkpoint."""
         return {"moments": self.moments.state(), "facts": self.facts.state()}
 
 
@@ -252,7 +252,7 @@ class MomentsPass:
         return FirstPassSums(Moments.of_state(state["moments"]), RowFacts.of_state(state["facts"]))
 
     def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> Moments:
-        """In a thread of its own."""
+        """The moments of a piece, in a thread of its own."""
         moments = Moments()
         if self.has_features:
             moments.add(prepared.features_of(part, piece=number))

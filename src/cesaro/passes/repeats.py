@@ -76,7 +76,7 @@ class Repeats:
         self.kept = [np.concatenate(both) for both in zip(self.kept, other.kept)]
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Plain numbers and arrays, for a checkpoint."""
         return vars(self)
 
     @property

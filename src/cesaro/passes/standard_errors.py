@@ -110,7 +110,7 @@ class Sampling:
         return by_rule(self.rule, value, projection)
 
     def over_time(self) -> "Sampling":
-        """For series that are not independent from row to row where rows follow each other, such as rewards."""
+        """The rule for series that are not independent from row to row where rows follow each other, such as rewards."""
         if self.rule != "independent" or not self.in_order:
             return self
         return replace(self, rule="long-run")

@@ -31,7 +31,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """For names of files."""
+        """The cell in the names of files."""
         return f"{self.rows}_{self.shift}_{self.behavior}_{self.trajectories}_{self.mixing}"
 
 

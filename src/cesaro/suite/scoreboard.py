@@ -72,7 +72,7 @@ class Row:
 
     @property
     def error(self) -> float:
-        """In scales; nan where there is no answer."""
+        """The error in scales; nan where there is no answer."""
         return (self.rate - self.truth) / self.scale
 
     @property
@@ -92,7 +92,7 @@ class Row:
 
     @property
     def half_width(self) -> float:
-        """In scales."""
+        """Half the width of the interval, in scales."""
         return (self.high - self.low) / 2 / self.scale
 
     @property

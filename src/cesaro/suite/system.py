@@ -246,7 +246,7 @@ class Particles:
             yield Step(seen, self._actions, rewards, self._seen)
 
     def earned(self, steps: int, first: int = 0) -> Array:
-        """By each over the next steps, in all."""
+        """The sum of each particle's rewards over the next steps."""
         total = np.zeros(len(self.state))
         for step in self.go(steps, first):
             total += step.rewards
@@ -309,7 +309,7 @@ class Discrete(Simulated):
         return self._moves(pairs, rng), rewards
 
     def _moves(self, pairs: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
-        """By Walker's aliases: one uniform number and two look-ups per particle."""
+        """Next states by Walker's aliases: one uniform number and two look-ups per particle."""
         kept, alias = self._walker
         place = rng.random(len(pairs)) * self.mdp.num_states
         cell = place.astype(np.int64)

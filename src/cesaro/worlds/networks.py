@@ -312,7 +312,7 @@ def _jumps(
 
 
 def _jump_chances(outputs: Float32) -> Array:
-    """By networks whose last label is whether a step is a jump, `[n, out]` to `[n]`."""
+    """The probability of a jump, by networks whose last label is whether a step is one, `[n, out]` to `[n]`."""
     return np.asarray(1 / (1 + np.exp(np.clip(outputs[:, -2] - outputs[:, -1], -50, 50))))
 
 

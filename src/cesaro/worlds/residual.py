@@ -117,7 +117,7 @@ def _mean(weights: Array, numbers: Array, groups: Codes) -> tuple[float, float]:
 
 
 def _outside(logged: NDArray[np.float32], target: NDArray[np.float32]) -> float:
-    """By `xᵀC⁻¹x` of inputs, their squares and a constant."""
+    """The share of the target further out than the log, by `xᵀC⁻¹x` of inputs, their squares and a constant."""
     half = len(logged) // 2
 
     def features(x: NDArray[np.float32]) -> Array:

@@ -78,7 +78,7 @@ class Columns:
         )
 
     def join(self, state: SplitState) -> Values:
-        """As the log has them."""
+        """Numbers and codes as values in the form of the log."""
         columns: list[Column] = []
         number = code = 0
         for kind in self.kinds:

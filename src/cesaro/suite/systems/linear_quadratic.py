@@ -93,7 +93,7 @@ class LinearQuadratic(Simulated):
         return LinearFeedback((1 - degree) * near + degree * far, 0.2 + 0.4 * degree, f"behavior {degree:g}")
 
     def exact(self, policy: Policy, stickiness: float = 0.0) -> float | None:
-        """From the second moments M of (x, last u), which solve a linear equation even where actions are repeated."""
+        """The rate from the second moments M of (x, last u), which solve a linear equation even where actions are repeated."""
         assert isinstance(policy, LinearFeedback)
         d, m = self.size, self.inputs
         fresh, stays = np.zeros((d + m, d + m)), np.zeros((d + m, d + m))  # (x, u) after a step, of (x, last u)

@@ -30,7 +30,7 @@ from cesaro.data.continuing import (
 from cesaro.data.gaps import cuts
 from cesaro.data.log import OpenedLog, Origin
 from cesaro.data.notes import Tally, reject_empty, unused_notes
-from cesaro.data.roles import Chosen, Roles, Schema, check_kinds, describe
+from cesaro.data.roles import RoleColumns, Roles, Schema, check_kinds, describe
 from cesaro.data.settings import GAP, Settings, check_settings
 from cesaro.data.sources.arrays import ArraySource
 from cesaro.data.sources.base import ChangedError
@@ -446,7 +446,7 @@ def _codes(column: pa.ChunkedArray, at: Integers) -> NDArray[np.int64]:
         return np.unique([repr(entries[row]) for row in at.tolist()], return_inverse=True)[1].astype(np.int64)
 
 
-def _put(columns: dict[str, Any], role: str, values: Any, like: Any = None) -> Chosen:
+def _put(columns: dict[str, Any], role: str, values: Any, like: Any = None) -> RoleColumns:
     """Register the arrays of one role under column names; a dict keeps its names."""
     if role == "next_observation" and isinstance(values, Mapping) != isinstance(like, Mapping):
         raise InputError(
@@ -454,7 +454,7 @@ def _put(columns: dict[str, Any], role: str, values: Any, like: Any = None) -> C
         )
     if not isinstance(values, Mapping):
         columns[role] = values
-        return Chosen((role,))
+        return RoleColumns((role,))
     if role not in ("observation", "next_observation"):
         raise InputError(f"{role} must be one array. Got a dict; only observations may have named columns.")
     if not values:
@@ -471,10 +471,10 @@ def _put(columns: dict[str, Any], role: str, values: Any, like: Any = None) -> C
         if prefix + name in columns:
             raise InputError(f'observations must not have a column "{prefix}{name}" beside "{name}"; rename it.')
         columns[prefix + name] = by_name[name]
-    return Chosen(tuple(prefix + name for name in names), "several")
+    return RoleColumns(tuple(prefix + name for name in names), "several")
 
 
-def _put_values(columns: dict[str, Any], kinds: dict[str, str], values: Values) -> Chosen:
+def _put_values(columns: dict[str, Any], kinds: dict[str, str], values: Values) -> RoleColumns:
     """Register the columns of one role under their names, or under others where another role has these."""
     arrays = [column.labels() if isinstance(column, Categories) else column for column in values.columns]
     if values.form == "vector" and len(values.names) > 1:
@@ -485,8 +485,8 @@ def _put_values(columns: dict[str, Any], kinds: dict[str, str], values: Values) 
         columns[names[-1]] = array
         kinds[names[-1]] = "category" if values.is_discrete or np.asarray(array).dtype == object else "number"
     if values.form == "named":
-        return Chosen(tuple(names), "several")
-    return Chosen(tuple(names), "single" if len(names) == 1 else "prefixed")
+        return RoleColumns(tuple(names), "several")
+    return RoleColumns(tuple(names), "single" if len(names) == 1 else "prefixed")
 
 
 def _free(columns: Mapping[str, Any], name: str) -> str:

@@ -18,7 +18,7 @@ from cesaro.checks import Array
 from cesaro.data import Block, Log, Transitions
 from cesaro.data.columns import basic_type, is_list, is_number, is_text
 from cesaro.data.log import Origin
-from cesaro.data.roles import Chosen, Roles, folded, is_chosen
+from cesaro.data.roles import RoleColumns, Roles, folded, is_chosen
 from cesaro.data.settings import Settings
 from cesaro.data.sources.arrays import TableSource
 from cesaro.data.sources.base import Source
@@ -194,7 +194,7 @@ def followed_if_seen(
     A column of the state, such as a shift, explains by that what an id, such as a machine, explains only by the order.
     """
     own = roles.observation.columns
-    seen = replace(roles, observation=Chosen((*own, column), "several"))
+    seen = replace(roles, observation=RoleColumns((*own, column), "several"))
     log = transitions(table, seen, {**kinds, column: "category"}, settings)
     if log is None or len(log) < ENOUGH:
         return None
@@ -551,7 +551,7 @@ def possible_contexts(origin: Origin, table: pa.Table) -> list[str]:
 def with_columns(origin: Origin, table: pa.Table, names: Sequence[str]) -> Transitions | None:
     """The excerpt with more columns behind those of the observation; None where that cannot be."""
     own = origin.roles.observation.columns
-    roles = replace(origin.roles, observation=Chosen((*own, *names), "several"))
+    roles = replace(origin.roles, observation=RoleColumns((*own, *names), "several"))
     return transitions(table, roles, {**origin.kinds, **_own_kinds(origin, table)}, origin.settings)
 
 

@@ -273,7 +273,7 @@ def shift_of_single_products(rows: int = 5_000) -> float:
             log, lambda observations, rng: 0.5 * observations[:, :1] + 0.3 * rng.normal(size=(len(observations), 1))
         )
 
-    def single(given: prepare.Rows) -> dict[str, Any]:
+    def single(given: prepare.FeatureRows) -> dict[str, Any]:
         sums = double(given)
         change = np.asarray(given.x_next) - np.asarray(given.x)
         v = np.asarray(given.v)

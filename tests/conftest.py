@@ -39,8 +39,8 @@ Array = NDArray[np.float64]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is for `make slow`: a Ray cluster or a browser, which takes seconds to start and to kill, and of tests that run
-    for every method those of four methods, each of which takes seconds to trace and to compile."""
+    """Mark what is for `make slow`: a Ray cluster or a browser, which takes seconds to start and to kill, and of tests that
+    run for every method those of four methods, each of which takes seconds to trace and to compile."""
     for item in items:
         _, _, parameters = item.name.partition("[")
         methods = ("diff-gq2", "diff-gq3", "diff-gq4", "gradient-dice", "projected")

@@ -17,7 +17,7 @@ from cesaro.features.encoder import FAR, Encoder
 from cesaro.learning import arguments
 from cesaro.passes.checkpoint import identity
 from cesaro.passes.moments import Moments
-from cesaro.passes.prepare import Prepared, Rows
+from cesaro.passes.prepare import FeatureRows, Prepared
 from cesaro.policies.base import check_actions
 from cesaro.text import shortened
 
@@ -115,7 +115,7 @@ def test_polynomials_that_overflow() -> None:
 
 def moments(scale: float = 1.0) -> Moments:
     found = Moments()
-    found.add(Rows(X * scale, REWARDS, np.roll(X, 1, axis=0), X * scale))
+    found.add(FeatureRows(X * scale, REWARDS, np.roll(X, 1, axis=0), X * scale))
     return found
 
 

@@ -57,7 +57,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
-    """What `evaluate --out` said, and the folder it wrote, for those that copy it: pictures take a second."""
+    """The output of `evaluate --out`, and the folder it wrote, for those that copy it: pictures take a second."""
     folder = tmp_path_factory.mktemp("saved")
     pq.write_table(table(), folder / "log.parquet")
     out = folder / "out"

@@ -1,4 +1,4 @@
-"""What the command line says to a newcomer who mixes options."""
+"""Answers of the command line to a newcomer who mixes options."""
 
 from pathlib import Path
 

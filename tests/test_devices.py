@@ -53,7 +53,7 @@ def test_it_can_be_off_and_need_not_be_writable(bare: pytest.MonkeyPatch, tmp_pa
 
 
 def test_parts_of_programs_are_removed(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Of a process that was killed; what another one writes at the moment stays."""
+    """Those of a process that was killed are removed; what another one writes at the moment stays."""
     bare.setenv(devices.CACHE, str(tmp_path))
     folder = devices.keep_programs()
     assert folder is not None

@@ -27,7 +27,7 @@ def page(name: str) -> str:
 
 
 def section(text: str, title: str) -> str:
-    """What stands under a heading of the second level."""
+    """The text under a heading of the second level."""
     found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text, flags=re.M | re.S)
     assert found, f"no section '{title}'"
     return found[1]

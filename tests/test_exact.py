@@ -323,7 +323,7 @@ def nearly_decomposable(rng: np.random.Generator, blocks: list[int], coupling: f
 
 
 def naive_law(chain: Array) -> Array:
-    """What one would write down first: normal equations of `d (I − P) = 0, Σ d = 1`."""
+    """The stationary law as one would write it down first: normal equations of `d (I − P) = 0, Σ d = 1`."""
     size = len(chain)
     system = np.vstack([(np.eye(size) - chain).T, np.ones(size)])
     return np.linalg.solve(system.T @ system, system.T @ np.append(np.zeros(size), 1.0))

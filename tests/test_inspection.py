@@ -104,7 +104,7 @@ def test_the_exact_rates_of_the_examples() -> None:
 
 
 def described(**changes: Any) -> str:
-    """What is printed for the inventory where something was forgotten (None) or changed."""
+    """The output for the inventory where something was forgotten (None) or changed."""
     given = {name: value for name, value in (INVENTORY | changes).items() if value is not None}
     words = ["evaluate", str(EXAMPLES / "inventory.csv"), "--policy", changes.get("policy", POLICY), "--quiet"]
     for name, value in given.items():
@@ -497,7 +497,7 @@ def test_what_another_column_is_on_the_next_row_is_no_observation() -> None:
 
 
 def test_a_column_that_may_be_a_result_is_in_doubt() -> None:
-    """What the action makes, where it stands before the action; what is new in its step, where it stands behind it."""
+    """It is one that the action makes, before the action; or one that is new in its step, behind the action."""
     rng = np.random.default_rng(0)
     rows = 4_000
     action, inflow, level = rng.integers(0, 2, rows), rng.normal(size=rows), np.zeros(rows)

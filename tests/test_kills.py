@@ -136,7 +136,7 @@ def child(folder: Path, command: Command, last: int) -> tuple[int, int]:
 
 
 def content(folder: Path) -> dict[str, object]:
-    """What a folder holds, but for times and for how often a name is in a ledger."""
+    """The content of a folder, but for times and for how often a name is in a ledger."""
     found: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))

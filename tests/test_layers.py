@@ -51,7 +51,6 @@ SHOWN = {
         "evaluation.Evaluation",
         "comparison.Comparison",
         "rehearsal.Rehearsal",
-        "suite.scoreboard.Scoreboard",
     )
     for method in ("plot", "save", "_repr_html_", "__str__")
 }

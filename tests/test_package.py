@@ -1,4 +1,4 @@
-"""What strangers get: the wheel, installed where the repository is not.
+"""The package as strangers get it: the wheel, installed where the repository is not.
 
 The environment is empty but for the dependencies, which it borrows from the one that runs the tests: that the package index
 gives them is not tested here.

@@ -257,7 +257,7 @@ QUANTITIES = ("reward_rate", "state_distribution", "state_values")
 
 
 def answers(solution: Any) -> dict[str, Any]:
-    """What can be computed; what ends in ToleranceError is left out."""
+    """Those quantities that can be computed; what ends in ToleranceError is left out."""
     result = {}
     for name in QUANTITIES:
         try:

@@ -115,7 +115,7 @@ class Network(eqx.Module):
     activation: str = eqx.field(static=True)
 
     def hidden(self, x: Float[Array, "... inputs"]) -> Float[Array, "... width"]:
-        """What the last layer sees."""
+        """The inputs of the last layer."""
         for layer in self.layers[:-1]:
             x = ACTIVATIONS[self.activation](_affine(layer, x))
         return x

@@ -44,7 +44,7 @@ def parse(text: str | bytes) -> Any:
         raise ValueError(_TOO_DEEP) from None
     level = [value]
     for _ in range(MAX_DEPTH):
-        level = [part for outer in level for part in _parts(outer) if type(part) in _NESTED]
+        level = [inner for outer in level for inner in _values_inside(outer) if type(inner) in _NESTED]
         if not level:
             return value
     raise ValueError(_TOO_DEEP)
@@ -75,7 +75,7 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def _parts(value: Any) -> Any:
+def _values_inside(value: Any) -> Any:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 

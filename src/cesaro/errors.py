@@ -1,4 +1,4 @@
-"""What can go wrong, one class per kind of cause. Every message is one sentence that names the remedy."""
+"""The errors of the package, one class per kind of cause. Every message is one sentence that names the remedy."""
 
 import errno
 import re
@@ -19,7 +19,7 @@ class CesaroError(Exception):
 
     @property
     def message(self) -> str:
-        """What it says: a `cesaro.text.Sentence` where it names arguments, which the command line calls options."""
+        """The sentence: a `cesaro.text.Sentence` where it names arguments, which the command line calls options."""
         return self.args[0] if self.args else ""
 
 
@@ -33,7 +33,7 @@ class InputError(CesaroError, ValueError):
 
 
 class UserMemoryError(CesaroError, MemoryError):
-    """What a user wrote, such as a policy, ran out of memory; the message names it."""
+    """Code of a user, such as a policy, ran out of memory; the message names it."""
 
 
 class MultichainError(InputError):

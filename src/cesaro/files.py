@@ -46,7 +46,7 @@ def reject_address(name: str, path: str | os.PathLike[str]) -> None:
 
 
 def not_there(path: Path, remedy: str = "check the path.") -> str:
-    """What to do about a path that leads nowhere: take the name beside it that was probably meant, or the remedy."""
+    """A remedy for a path that leads nowhere: take the name beside it that was probably meant, or the given remedy."""
     try:
         beside = os.listdir(path.parent)[:_MOST_NAMES]
     except (OSError, ValueError):
@@ -57,7 +57,7 @@ def not_there(path: Path, remedy: str = "check the path.") -> str:
 
 
 def kind(path: Path) -> str | None:
-    """What is at a path, in words, without following links; None: nothing."""
+    """The kind of thing at a path, in words, without following links; None: nothing is there."""
     try:
         mode = path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -317,7 +317,7 @@ def write_values(
 def read_values(
     path: Path, schema: str, make: Callable[[dict[str, Any]], Any] | None = None, remedy: str = "write it again"
 ) -> dict[str, Any]:
-    """What `write_values` was given; `make` turns descriptions into objects again, and `remedy` is for a damaged file."""
+    """Read what `write_values` was given; `make` turns descriptions into objects again, and `remedy` is for a damaged file."""
     meta, arrays = read_arrays(path, schema)
     try:
         return {name: _unpacked(value, arrays, make) for name, value in meta.items() if name != "schema"}
@@ -358,7 +358,7 @@ def _packed(value: Any, arrays: Arrays, describe: Callable[[Any], dict[str, Any]
 
 
 def _unpacked(value: Any, arrays: Arrays, make: Callable[[dict[str, Any]], Any] | None) -> Any:
-    """What `_packed` was given."""
+    """Undo `_packed`."""
 
     def each(parts: Any) -> list[Any]:
         return [_unpacked(part, arrays, make) for part in parts]

@@ -192,7 +192,7 @@ class _ObjectWalk:
         return bool(named)
 
     def _reduced(self, thing: Any) -> None:
-        """What pickle would keep; locks, open files and sessions have nothing of the kind."""
+        """Count in what pickle would keep; locks, open files and sessions have nothing of the kind."""
         own = copyreg.dispatch_table.get(type(thing))
         parts = thing.__reduce_ex__(4) if own is None else own(thing)
         if isinstance(parts, tuple):

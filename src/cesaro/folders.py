@@ -430,7 +430,7 @@ class OutFolder:
 
 
 def _identity(file: Path) -> str:
-    """What a file keeps when it is moved."""
+    """The number and the time of a file, which it keeps when it is moved."""
     about = file.lstat()
     return f"{about.st_ino} {about.st_mtime_ns}"
 

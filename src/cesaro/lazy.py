@@ -1,4 +1,4 @@
-"""What is imported when it is first used: public names, so that a package costs nothing to import, and pandas."""
+"""Imports at first use: of public names, so that a package costs nothing to import, and of pandas."""
 
 import sys
 from collections.abc import Callable, Mapping

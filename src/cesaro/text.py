@@ -194,7 +194,7 @@ def _shown_option(option: str) -> str:
 
 
 def _secrets(address: str) -> set[str]:
-    """What of an address must never be shown, as it stands there and decoded."""
+    """The parts of an address that must never be shown, as they stand there and decoded."""
     if not looks_like_address(address):
         return set()
     start, _, query = address.partition("?")

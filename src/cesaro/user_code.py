@@ -146,7 +146,7 @@ def _place(error: BaseException) -> str:
 
 
 def _told(tell: Callable[[], Any]) -> str:
-    """What a user's object says of itself, on one line; nothing where that fails as well."""
+    """The text that a user's object gives of itself, on one line; empty where that fails as well."""
     try:
         return " ".join(str.split(tell()))  # of `str` itself, whatever a subclass would do
     except KeyboardInterrupt:
@@ -156,7 +156,7 @@ def _told(tell: Callable[[], Any]) -> str:
 
 
 def shapes(observations: Any) -> str:
-    """What a policy receives, in words."""
+    """The observations that a policy receives, in words."""
     if isinstance(observations, dict):
         return "a dict of arrays with the keys " + ", ".join(map(repr, observations))
     return f"an array of {np.asarray(observations).dtype} with shape {np.shape(observations)}"

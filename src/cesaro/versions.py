@@ -1,4 +1,4 @@
-"""What made an answer: versions, platform, time."""
+"""The circumstances of an answer: versions, platform, time."""
 
 import platform
 import sys
@@ -14,7 +14,7 @@ _ALWAYS, _IF_USED = ("numpy", "scipy", "scikit-learn", "pyarrow"), ("jax", "opta
 
 
 def versions(always: Sequence[str] = _ALWAYS, if_used: Sequence[str] = _IF_USED) -> dict[str, str]:
-    """Of cesaro, of Python, and of these packages, whose modules have the same names where they may be unused."""
+    """The versions of cesaro, of Python, and of these packages, whose modules have the same names where they may be unused."""
     found = {"cesaro": __version__, "python": platform.python_version()}
     for name in (*always, *(name for name in if_used if name in sys.modules)):
         try:

@@ -1,5 +1,5 @@
-"""What pictures and reports show of a fitted estimator: stretches of the log, values by state, gains, actions, leverage; and of
-a learned world what the target earns and where it is.
+"""The numbers that pictures and reports show of a fitted estimator: stretches of the log, values by state, gains, actions,
+leverage; and of a learned world what the target earns and where it is.
 
 Everything here is small: at most 60 stretches, 12 or 24 bins per column, and the states with the most rows.
 
@@ -155,13 +155,13 @@ class Shares:
 
     @property
     def common(self) -> float:
-        """What both have in common: one where the shares are equal, zero where they never meet."""
+        """The share that both have in common: one where the shares are equal, zero where they never meet."""
         return float(np.minimum(self.logged, self.target).sum())
 
 
 @dataclass(frozen=True)
 class Rollouts:
-    """What the target earns in every member of a learned world, from the first step on.
+    """The target's rewards in every member of a learned world, from the first step on.
 
     Attributes:
         edges: steps at which stretches begin, and the end, `[stretches + 1]`.
@@ -206,7 +206,7 @@ class Views:
 
 
 def views(estimator: Estimator, rates: Rates | None = None) -> Views:
-    """What can be shown of a fitted estimator.
+    """Collect what can be shown of a fitted estimator.
 
     Args:
         rates: of the target in a learned world, if it was run there.
@@ -472,7 +472,7 @@ def _bin_places(along: tuple[Along, ...]) -> tuple[Place, ...]:
 
 
 def _shares(name: str, logged: Column, target: Column, of_log: Array, of_target: Array) -> Shares:
-    """Of a column in both, with the weights of the rows: labels one by one, or bins that both share."""
+    """The shares of a column in both, with the weights of the rows: labels one by one, or bins that both share."""
     if isinstance(logged, Categories):
         assert isinstance(target, Categories)
         counts = [

@@ -1,4 +1,4 @@
-"""What a page must be, as lists of sentences about what it is not; an empty list is a good page."""
+"""Rules of a page, as lists of sentences about what it is not; an empty list is a good page."""
 
 import json
 import re
@@ -59,7 +59,7 @@ def pdf_pages(data: bytes) -> int:
 
 
 def pdf_operators(data: bytes) -> bytes:
-    """What a PDF draws: its compressed streams, unpacked."""
+    """The operators by which a PDF draws: its compressed streams, unpacked."""
     parts = []
     for match in re.finditer(rb"stream\r?\n", data):
         try:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not PAGES and not os.environ.get("CESARO_ALL_PAG
 
 
 def said_and_asked(page: Page) -> list[str]:
-    """What the console says, and requests to other places."""
+    """Messages of the console, and requests to other places."""
     return page.messages + [url for url in page.requests if not url.startswith((SITE.as_uri(), "data:"))]
 
 

@@ -118,7 +118,7 @@ def tables(draw: st.DrawFn, encoded: bool = True) -> tuple[pa.Table, dict[str, A
 
 
 def check(log: Transitions) -> None:
-    """What every accepted log holds."""
+    """Check what holds for every accepted log."""
     assert len(log) > 0
     blocks = list(log.blocks())
     assert sum(map(len, blocks)) == len(log)
@@ -149,7 +149,7 @@ def attempt(source: Any, **options: Any) -> None:
 
 
 def _name(source: Any) -> str:
-    """What messages call a log."""
+    """The name of a log in messages."""
     if isinstance(source, Path):
         return source.name
     return "table" if isinstance(source, pa.Table) else "arrays" if isinstance(source, dict) else "frame"

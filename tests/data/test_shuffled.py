@@ -28,7 +28,7 @@ def make(rewards: Array, weights: Array | None = None) -> cs.Transitions:
 
 
 class Turned:
-    """What entered a buffer: rewards and visits of every row group."""
+    """A record of what entered a buffer: rewards and visits of every row group."""
 
     def __init__(self) -> None:
         self.rewards: list[Array] = []

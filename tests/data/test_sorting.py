@@ -26,7 +26,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_module, "BLOCK_ROWS", 16)
     monkeypatch.setattr(sorting, "PART_BYTES", 2000)
     monkeypatch.setattr(sorting, "_GROUP_BYTES", 3000)
-    monkeypatch.setattr(sorting, "_GATHERED", 8)
+    monkeypatch.setattr(sorting, "_IDS_BEFORE_UNION", 8)
 
 
 def shuffled(seed: int = 0, *, text: bool = False) -> pa.Table:
@@ -47,7 +47,7 @@ def shuffled(seed: int = 0, *, text: bool = False) -> pa.Table:
 
 
 def told(log: Log) -> list[list[Any]]:
-    """What the blocks of a log hold."""
+    """The content of the blocks of a log."""
     fields = []
     for block in log.blocks():
         states = [block.observations.plain().tolist(), block.next_observations.plain().tolist()]

@@ -80,7 +80,7 @@ def test_the_features_of_a_problem_give_its_limit(ridge: float) -> None:
 
 
 def derivative(build: Any, weights: Array, row: int) -> float:
-    """Of the rate with respect to the share of one row, by central differences."""
+    """The derivative of the rate with respect to the share of one row, by central differences."""
     step = 1e-4
     rates = []
     for sign in (1, -1):

@@ -16,7 +16,7 @@ from cesaro.estimators.learned.linear_run import automatic_steps, run, steps_nee
 from cesaro.linear import METHODS, EmpiricalProblem, Stability
 from cesaro.linear.stability import limit_point
 from cesaro.passes.influence import Series
-from cesaro.passes.prepare import Rows
+from cesaro.passes.prepare import FeatureRows
 
 Array = NDArray[np.float64]
 ROWS = 400
@@ -102,7 +102,7 @@ def limit_of(problem: EmpiricalProblem, found: Stability) -> MethodLimit:
 def series_of(limit: MethodLimit, data: cs.FeatureTransitions) -> Series:
     """Over all rows, the influence less its mean."""
     per_weight = 1.0 if data.weights is None else ROWS / data.weights.sum()
-    found = limit.series(Rows(data.x, data.rewards, data.x_next, data.x, data.weights), per_weight)
+    found = limit.series(FeatureRows(data.x, data.rewards, data.x_next, data.x, data.weights), per_weight)
     assert found.influence.mean() == pytest.approx(0, abs=1e-12)
     return found
 

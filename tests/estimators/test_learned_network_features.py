@@ -1,4 +1,4 @@
-"""What networks are given and what they leave: inputs, draws, the forward pass, and the closed form on hidden layers.
+"""Inputs, draws and the forward pass of networks, and the closed form on their hidden layers.
 
 Nothing is trained here: a stand-in for `sweep` gives networks of random weights, so that nothing compiles.
 """
@@ -187,7 +187,7 @@ def part(log: Transitions, rows: Any, rewards: Array | None = None) -> Transitio
 
 
 def learned_from(networks: Learned, log: Transitions, policy: Any) -> tuple[Diagnostic, str]:
-    """What `DiffLSTD` finds about the rows that networks were fitted on, and how it is summed up."""
+    """The finding of `DiffLSTD` on the rows that networks were fitted on, and how it is summed up."""
     found = DiffLSTD(features=networks, standard_errors="independent", quiet=True).fit(log, policy)
     return next(e for e in found.diagnostics_ if e.name == "learned features"), str(found.summary_()["networks"])
 

@@ -1,4 +1,4 @@
-"""What the registry says of each method against its estimator."""
+"""Claims of the registry about each method, against its estimator."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every method of the registry promises in a sweep, whatever runs beside it."""
+"""Promises of every method of the registry in a sweep, whatever runs beside it."""
 
 from collections.abc import Callable
 from typing import Any

@@ -5,13 +5,13 @@ import pytest
 import scipy.sparse as sp
 
 from cesaro.passes.moments import Moments
-from cesaro.passes.prepare import Rows
+from cesaro.passes.prepare import FeatureRows
 
 
-def some_rows(rng: np.random.Generator, n: int, *, dual: bool, weighted: bool, dtype: str) -> Rows:
+def some_rows(rng: np.random.Generator, n: int, *, dual: bool, weighted: bool, dtype: str) -> FeatureRows:
     x, x_next = (rng.normal(size=(n, 5)).astype(dtype) for _ in range(2))
     v = rng.normal(size=(n, 7)).astype(dtype) if dual else x
-    return Rows(x, rng.normal(size=n), x_next, v, rng.uniform(size=n) if weighted else None)
+    return FeatureRows(x, rng.normal(size=n), x_next, v, rng.uniform(size=n) if weighted else None)
 
 
 @pytest.mark.parametrize("dual", [False, True])
@@ -23,7 +23,7 @@ def test_moments_are_the_plain_means(dual: bool, weighted: bool, dtype: str) -> 
     for part in (slice(0, 1000), slice(1000, 3000)):
         x = rows.x[part]
         own = None if rows.weights is None else rows.weights[part]
-        moments.add(Rows(x, rows.rewards[part], rows.x_next[part], rows.v[part] if dual else x, own))
+        moments.add(FeatureRows(x, rows.rewards[part], rows.x_next[part], rows.v[part] if dual else x, own))
     weights = np.ones(3000) if rows.weights is None else rows.weights
     one = np.ones((3000, 1))
     v = np.concatenate([one, rows.v], axis=1).astype(float)
@@ -45,7 +45,7 @@ def test_merging_block_by_block_gives_the_same_bits(size: int) -> None:
     blocks = []
     for n in (5000, 1, 3777):
         x = rng.normal(size=(n, size)).astype(np.float32)
-        blocks.append(Rows(x, rng.normal(size=n), rng.normal(size=(n, size)).astype(np.float32), x))
+        blocks.append(FeatureRows(x, rng.normal(size=n), rng.normal(size=(n, size)).astype(np.float32), x))
     together = Moments()
     merged = Moments()
     for block in blocks:
@@ -65,9 +65,9 @@ def test_sparse_moments_are_the_dense_ones() -> None:
     x, x_next = np.eye(6)[codes], 0.5 * np.eye(6)[after] + 0.5 * np.eye(6)[(after + 1) % 6]
     rewards, weights = rng.normal(size=500), rng.uniform(size=500)
     dense, sparse = Moments(), Moments()
-    dense.add(Rows(x, rewards, x_next, x, weights))
+    dense.add(FeatureRows(x, rewards, x_next, x, weights))
     xs = sp.csr_array(x)
-    sparse.add(Rows(xs, rewards, sp.csr_array(x_next), xs, weights))
+    sparse.add(FeatureRows(xs, rewards, sp.csr_array(x_next), xs, weights))
     for name in ("v", "z", "vR", "xx"):
         np.testing.assert_allclose(sparse.mean(name), dense.mean(name), atol=1e-15)
     for name in ("vz", "vv"):

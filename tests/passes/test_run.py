@@ -196,7 +196,7 @@ def test_interrupted_passes_go_on_where_they_were(tmp_path: Path, monkeypatch: p
     assert [str(one) for one in resumed.diagnostics_] == [str(one) for one in whole.diagnostics_]
 
 
-@pytest.mark.parametrize("kind", [moments.Gathered, influence.Totals])
+@pytest.mark.parametrize("kind", [moments.FirstPassSums, influence.Totals])
 def test_an_interruption_between_counting_and_noting_leaves_no_file(
     kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,7 +229,7 @@ def test_progress_is_written_once_a_minute(tmp_path: Path, monkeypatch: pytest.M
     def never(*_: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(prepare.Prepared, "parts", never)  # nothing is left to do
+    monkeypatch.setattr(prepare.Prepared, "pieces", never)  # nothing is left to do
     assert fitted(folder, kept).estimate_ == whole.estimate_
 
 

@@ -1,4 +1,4 @@
-"""What pictures show, against sums over rows written out here and against exact values."""
+"""Numbers that pictures show, against sums over rows written out here and against exact values."""
 
 import numpy as np
 import pytest

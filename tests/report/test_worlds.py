@@ -1,4 +1,4 @@
-"""What is shown of an answer from a learned world, against means and counts written out here."""
+"""Views of an answer from a learned world, against means and counts written out here."""
 
 import re
 from collections.abc import Iterator
@@ -122,7 +122,7 @@ def test_costs_have_one_sign_in_rollouts(answer: cs.Evaluation) -> None:
 
 
 def test_equal_rewards_have_no_rollouts(answer: cs.Evaluation) -> None:
-    """What networks miss by would be all there is to see."""
+    """The errors of networks would be all there is to see."""
     equal = copy(answer.estimator)
     equal.facts_ = replace(equal.facts_, low=1.0, high=1.0)
     found = replace(answer, estimator=equal)

@@ -25,7 +25,7 @@ SMALL = Config(sizes=(5, 10), trials=24)
 
 
 def smallest_eigenvalue(transitions: Array, features: Array, sampling: Array, xi: float) -> float:
-    """Of F as it is printed, in the features' own coordinates."""
+    """The smallest eigenvalue of F as it is printed, in the features' own coordinates."""
     gram = features.T @ np.diag(sampling) @ features
     cross = features.T @ np.diag(sampling) @ transitions @ features
     return float(np.linalg.eigvalsh(np.block([[gram, cross], [cross.T, xi**2 * gram]]))[0])

@@ -15,7 +15,7 @@ from cesaro.errors import InputError
 from cesaro.reproduce.boyan import Config, learn, show
 from cesaro.reproduce.boyan import run as boyan_run
 from cesaro.reproduce.boyan.config import BASELINE, EXTRA_METHODS, PAPER_METHODS, STARTS, misfit_features
-from cesaro.reproduce.boyan.run import BoyanResult, MethodRuns, Panel
+from cesaro.reproduce.boyan.run import BoyanResult, MethodRuns, PanelFit
 from cesaro.reproduce.looks import LABELS
 from cesaro.reproduce.study import run
 
@@ -237,10 +237,8 @@ def cell(method: str, final: list[float], *, time_constant: float = 100.0) -> Me
 def made_up(errors: dict[str, list[float]], *, gap: float = 0.0, misfit: bool = False) -> BoyanResult:
     config = Config(methods=tuple(errors), pi0s=(0.5,), misfit=misfit)
     panel = (0.5, 0.5)
-    facts = Panel(*panel, truth=1.5, value_error=0.0, ratio_error=0.1, rate_gap=gap)
-    return BoyanResult(
-        config, {panel: facts}, {(panel, method): cell(method, final) for method, final in errors.items()}
-    )
+    fit = PanelFit(*panel, truth=1.5, value_error=0.0, ratio_error=0.1, rate_gap=gap)
+    return BoyanResult(config, {panel: fit}, {(panel, method): cell(method, final) for method, final in errors.items()})
 
 
 def printed(result: BoyanResult, width: int = 80) -> str:

@@ -1,4 +1,4 @@
-"""What every study promises: its folder, its manifest, its settings and its command. The numbers are in files of their own."""
+"""Promises of every study: its folder, its manifest, its settings and its command. The numbers are in files of their own."""
 
 import csv
 import json

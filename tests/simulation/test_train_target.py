@@ -43,7 +43,7 @@ def test_missing_library(tmp_path: Path) -> None:
 
 
 def test_the_file_appears_and_replaces_actors_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the library does is left out."""
+    """The work of the library itself is left out."""
     kept: list[dict[str, Any]] = []
 
     def write(file: Path, model: Any, metadata: dict[str, str]) -> None:

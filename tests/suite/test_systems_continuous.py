@@ -8,7 +8,7 @@ import pytest
 
 from cesaro.checks import Array
 from cesaro.policies import Policy
-from cesaro.suite.rules import Always, Blend, Chosen, Noisy, places
+from cesaro.suite.rules import Always, Blend, Noisy, RulePolicy, places
 from cesaro.suite.system import Acting, Simulated, Step, walk
 from cesaro.suite.systems import dosing, heating, inventory, pendulum, server_farm
 from cesaro.suite.systems.ad_pacing import AdPacing
@@ -26,7 +26,7 @@ def path(system: Simulated, policy: Policy, count: int, steps: int, **acting: An
 
 
 def z_score(steps: list[Step], truth: float) -> float:
-    """Of the mean reward, by the spread over particles."""
+    """The z score of the mean reward, by the spread over particles."""
     means = np.mean([step.rewards for step in steps], axis=0)
     return float((means.mean() - truth) / (means.std(ddof=1) / np.sqrt(len(means))))
 
@@ -103,7 +103,7 @@ def test_the_pendulum_earns_its_exact_rate(monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_messages_by_chance_have_exact_rates(mixing: str, chance: float, stickiness: float) -> None:
     system = Dosing(mixing, release="test")
-    policy = Chosen(dosing.ACTIONS, Always((1 - chance, chance)), "by chance")
+    policy = RulePolicy(dosing.ACTIONS, Always((1 - chance, chance)), "by chance")
     truth = system.exact(policy, stickiness)
     assert truth is not None
     assert abs(z_score(path(system, policy, 400, 150, stickiness=stickiness), truth)) < 4.5

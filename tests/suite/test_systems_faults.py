@@ -8,7 +8,7 @@ from cesaro.suite.system import BEHAVIORS, MIXINGS, SHIFTS, Acting, Simulated, w
 from cesaro.suite.systems.basins import Basins
 from cesaro.suite.systems.drift import LOAD, LOSS, NEAR, Drift
 from cesaro.suite.systems.hidden_state import HiddenState
-from cesaro.suite.systems.linear_quadratic import DISTURBANCE, EFFORT, Gain
+from cesaro.suite.systems.linear_quadratic import DISTURBANCE, EFFORT, LinearFeedback
 from cesaro.suite.systems.untried_action import UntriedAction
 
 SYSTEMS = [HiddenState, Drift, Basins, UntriedAction]
@@ -26,7 +26,7 @@ def test_what_a_level_tells_of_the_hidden_inflow_depends_on_the_policy(mixing: s
     system, rng = HiddenState(mixing, CHECK), np.random.default_rng(3)
     slopes = []
     for policy in (system.targets["main"], system.behavior(SHIFTS["medium"])):
-        assert isinstance(policy, Gain)
+        assert isinstance(policy, LinearFeedback)
         moments = _moments(system, policy)
         state = rng.multivariate_normal(np.zeros(2), moments, size=3_000)
         steps = walk(system, Acting((policy,)), len(state), 20, rng, state=state)
@@ -80,7 +80,7 @@ def test_nobody_flushes_a_full_tank_but_the_target(behavior: str) -> None:
     assert system.loss * lost.mean() > 0.2
 
 
-def _moments(system: HiddenState, policy: Gain) -> NDArray[np.float64]:
+def _moments(system: HiddenState, policy: LinearFeedback) -> NDArray[np.float64]:
     """The covariance of level and inflow in the long run: M = F M F' + N."""
     moves = np.array([[system.damping + policy.gain[0, 0], 1.0], [0.0, system.stays]])
     noise = np.diag([policy.noise**2 + DISTURBANCE**2, (1 - system.stays**2) * system.size**2])

@@ -1,4 +1,4 @@
-"""What a row of the table of hostile trials is, and what must hold for every one of them.
+"""The form of a row in the table of hostile trials, and what must hold for every one of them.
 
 A row is a `Trial`: files, a command, and either the sentence that refuses them or the rate that is the right answer. The
 files are made in an empty folder, in which the command then runs. To add one, add a line to the list of its kind.
@@ -163,7 +163,7 @@ def run(trial: Trial, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """What is in a folder and below, by name: the bytes of files, where links point to, what else there is.
+    """The content of a folder and below, by name: the bytes of files, where links point to, what else there is.
 
     Without what Python compiles: it writes that anew where a source changed in a later second than the one before.
     """

@@ -1,4 +1,4 @@
-"""What changed between a stop and the command that should go on: the log, the policy, the features, the settings, cesaro."""
+"""Changes between a stop and the command that should go on: the log, the policy, the features, the settings, cesaro."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What lies beside the files of a log, arrays with hostile headers, and HDF5 data that lie in other files."""
+"""Files beside those of a log, arrays with hostile headers, and HDF5 data that lie in other files."""
 
 import io
 import os

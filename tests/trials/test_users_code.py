@@ -1,4 +1,4 @@
-"""What users wrote: policies and features that end the program, hide their errors, go elsewhere, or give objects of their own."""
+"""Code of users: policies and features that end the program, hide their errors, go elsewhere, or give objects of their own."""
 
 from collections.abc import Callable
 

@@ -73,7 +73,7 @@ def test_members_spread_as_rates_do_over_logs() -> None:
 
 
 def test_a_pair_seen_once_is_uncertain() -> None:
-    """Of a state whose other rows lead elsewhere."""
+    """The other rows of its state lead elsewhere."""
     log = cs.Transitions(
         [0] * 50 + [1] * 50 + [0],
         [0] * 50 + [0] * 50 + [1],

@@ -69,7 +69,7 @@ class Objective(NamedTuple):
 
 
 class State(NamedTuple):
-    """What the next step needs, and nothing else; None where a variant does not need it."""
+    """The state of a run between two steps: all that the next step needs; None where a variant does not need it."""
 
     primal: Params
     dual: Params

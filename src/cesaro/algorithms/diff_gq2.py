@@ -23,7 +23,7 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
         return batch.reward + there - here
 
     def rhos(values: Params, batch: Batch) -> Array:
-        """Of both minibatches: networks take them in one product; linear functions apart, which compiles to one fused loop."""
+        """`ρ` of both minibatches: networks take them in one product, linear functions apart, compiled to one fused loop."""
         return rho(values, batch) if q.joined else jnp.stack([rho(values, Batch(*one)) for one in zip(*batch)])
 
     def lagrangian(primal: Params, dual: Params, target: Params, batch: Batch, hyper: Hyper) -> Scalar:

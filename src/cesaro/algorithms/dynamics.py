@@ -47,7 +47,7 @@ class Dynamics(NamedTuple):
 
     @property
     def eigenvalues(self) -> NDArray[np.complex128]:
-        """Of `G`, by decreasing real part."""
+        """The eigenvalues of `G`, by decreasing real part."""
         values = np.linalg.eigvals(self.G).astype(np.complex128)
         return values[np.argsort(-values.real, kind="stable")]
 
@@ -88,7 +88,7 @@ class _Moves:
 
 
 def variables(objective: Objective) -> tuple[str, ...]:
-    """What each entry of `κ` is, such as `primal.rate` or `dual.weights[2]`."""
+    """The names of the entries of `κ`, such as `primal.rate` or `dual.weights[2]`."""
     primal, dual = jax.eval_shape(objective.init, jax.random.key(0))
     return _names({"primal": primal, "dual": dual})
 

@@ -13,7 +13,7 @@ from cesaro.features import sample_rows
 from cesaro.features.maps import Joint, PerAction
 from cesaro.passes.influence import influence_of
 from cesaro.passes.moments import Moments
-from cesaro.passes.prepare import Prepared, Rows, gather
+from cesaro.passes.prepare import FeatureRows, Prepared, joined_rows
 
 # Of components, tried in this order; then twice as many each time.
 FIRST = 5
@@ -53,13 +53,13 @@ def _sizes(most: int) -> list[int]:
     return [size for size in sizes if size <= most]
 
 
-def _sampled(prepared: Prepared) -> Rows:
+def _sampled(prepared: Prepared) -> FeatureRows:
     """Some of the sampled rows as features."""
     sample = prepared.sample.rows
     part = prepared.excerpt(sample.part(sample_rows(len(sample), prepared.random_state, ROWS)))
-    return gather(part.rows())
+    return joined_rows(part.rows())
 
 
-def _with_features(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
+def _with_features(rows: FeatureRows, chosen: NDArray[np.intp]) -> FeatureRows:
     x = rows.x[:, chosen]
-    return Rows(x, rows.rewards, rows.x_next[:, chosen], x if rows.v is rows.x else rows.v, rows.weights)
+    return FeatureRows(x, rows.rewards, rows.x_next[:, chosen], x if rows.v is rows.x else rows.v, rows.weights)

@@ -35,7 +35,7 @@ _SLOW_ROWS, _SLOW_UPDATES, _LITTLE_MEMORY = 5e5, 2e5, 2 * 2**30
 
 
 class Finding(NamedTuple):
-    """What was looked at, what was found, and what to do where that looks wrong."""
+    """One thing that was looked at: what was found, and what to do where that looks wrong."""
 
     what: str
     found: str
@@ -173,11 +173,11 @@ def _moments_speed() -> Finding:
     import numpy as np
 
     from cesaro.passes.moments import Moments
-    from cesaro.passes.prepare import Rows
+    from cesaro.passes.prepare import FeatureRows
 
     rng = np.random.default_rng(0)
     x = rng.standard_normal((_ROWS, _FEATURES), dtype=np.float32)
-    rows = Rows(x, rng.standard_normal(_ROWS), np.roll(x, 1, axis=0), x, None)
+    rows = FeatureRows(x, rng.standard_normal(_ROWS), np.roll(x, 1, axis=0), x, None)
     moments, best = Moments(), np.inf
     end = time.monotonic() + 0.7
     while time.monotonic() < end:
@@ -194,7 +194,7 @@ def _moments_speed() -> Finding:
 
 
 def _millions(rate: float) -> str:
-    """With two digits, however slow."""
+    """The rate in millions, with two digits, however slow."""
     return f"{rate / 1e6:.{0 if rate >= 1e7 else 1}f} million" if rate >= 1e6 else f"{rate / 1e6:.2g} million"
 
 

@@ -1,4 +1,4 @@
-"""What a user can fix, in one line."""
+"""Errors that a user can fix, told in one line."""
 
 import re
 import signal

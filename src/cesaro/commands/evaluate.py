@@ -149,7 +149,7 @@ def _print(answer: Any, several: bool, *, as_json: bool) -> None:
 
 
 def _settings(given: dict[str, Any]) -> dict[str, Any]:
-    """What `cesaro.evaluate` takes beside the log and the policy; the estimator's own only where given."""
+    """The arguments of `cesaro.evaluate` beside the log and the policy; the estimator's own only where given."""
     settings = {name: given[name] for name in _ESTIMATOR_SETTINGS if given.get(name) is not None}
     if "approximator" in settings:
         _check_learned(given["method"], settings["approximator"])

@@ -87,7 +87,7 @@ def keep_apart() -> None:
 
 
 def stream() -> TextIO:
-    """What leads to standard output."""
+    """The stream that leads to standard output."""
     return _STANDARD.kept or sys.stdout
 
 
@@ -111,11 +111,11 @@ def console() -> "Console":
     """Rich output, as wide and as colorful as standard output is."""
     from rich.console import Console
 
-    class Answer(Console):
+    class AnswerConsole(Console):
         def on_broken_pipe(self) -> None:
             raise typer.Exit(UNREAD)
 
     width = None
     if _STANDARD.kept is not None and _STANDARD.kept.isatty() and not os.environ.get("COLUMNS", "").isdigit():
         width = os.get_terminal_size(_STANDARD.kept.fileno()).columns
-    return Answer(file=stream(), highlight=False, width=width)
+    return AnswerConsole(file=stream(), highlight=False, width=width)

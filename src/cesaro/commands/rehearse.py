@@ -40,7 +40,7 @@ def _options(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """What a rehearsal takes beside the log."""
+    """The options of a rehearsal beside those of the log."""
 
 
 @taking_options(log_options, _options)

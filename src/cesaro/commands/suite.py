@@ -51,7 +51,7 @@ def suite(
     """Score methods on systems whose answers are known: errors, coverage, ranks, and how often "ok" was wrong."""
     with one_line_errors():
         with starting_jax():
-            from cesaro.suite import run, show
+            from cesaro.suite import run, scoreboard
         from cesaro.engines import using
 
         make_own_folder(out)
@@ -69,7 +69,7 @@ def suite(
                 quiet=quiet,
             )
     console = output.console()
-    for table in show.tables(board):
+    for table in scoreboard.tables(board):
         console.print(table)
         console.print()
     output.echo(f"Results: {out} (answers, scores, overall, verdicts and faults as .csv, pictures, manifest.json)")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cesaro.checks import LARGEST, SMALLEST
 from cesaro.data import columns as numbers
 from cesaro.data import labels
-from cesaro.data.blocks import Array, AssembledRows, Rows
+from cesaro.data.blocks import Array, AssembledRows, Integers
 from cesaro.data.columns import (
     ColumnPlace,
     basic_type,
@@ -73,7 +73,7 @@ class Outline:
         return found
 
     @cached_property
-    def _before_holes(self) -> Rows:
+    def _before_holes(self) -> Integers:
         """The last row before every file that was left out, where rows are on both sides."""
         starts = np.cumsum([0, *(count for _, count in self.files)])
         last = starts[list(self.origin.source.holes)] - 1
@@ -150,7 +150,7 @@ class Assembly:
         self.rows = table.num_rows if rows is None else rows
         self.cut_actions: int | None = None
         self._columns = {name: table[name] for name in table.column_names}
-        self._kept: Rows | None = None  # of the table's rows, where others were left out
+        self._kept: Integers | None = None  # of the table's rows, where others were left out
         self._uses = [column for _, columns in self._roles.items() for column in columns]
 
     def place(self, column: str) -> ColumnPlace:
@@ -186,7 +186,7 @@ class Assembly:
         return found
 
     def assembled(
-        self, found: Successors, trajectory: NDArray[Any] | None, goes_on: bool = False, order: Rows | None = None
+        self, found: Successors, trajectory: NDArray[Any] | None, goes_on: bool = False, order: Integers | None = None
     ) -> tuple[AssembledRows, bool]:
         """The rows as transitions, and whether the row below goes on from the last one.
 
@@ -224,7 +224,7 @@ class Assembly:
             column = pa.chunked_array([chunk.flatten() for chunk in column.chunks], column.type.value_type)
         return column
 
-    def _rewards(self, order: Rows | None, kept: Rows) -> Array:
+    def _rewards(self, order: Integers | None, kept: Integers) -> Array:
         """Per row its reward; with a lag the entry of the next row, and only those that are used must be there."""
         lag = self._settings.reward_lag
         place = self.place(self._roles.reward)
@@ -244,7 +244,7 @@ class Assembly:
             )
         return rewards
 
-    def _weights(self, order: Rows | None) -> Array | None:
+    def _weights(self, order: Integers | None) -> Array | None:
         if self._roles.weight is None:
             return None
         place = self.place(self._roles.weight)
@@ -268,7 +268,7 @@ class Assembly:
         together = [(name,) for name in names] if then is None else list(zip(names, then.columns))
         return [[(self.column(own), self.place(own)) for own in pair] for pair in together]
 
-    def _observations(self, order: Rows | None, found: Successors) -> tuple[Values, Values | None]:
+    def _observations(self, order: Integers | None, found: Successors) -> tuple[Values, Values | None]:
         role = self.outline.schema.observation
         asked = [name in self.outline.origin.kinds for name in role.columns]
         known = self._known.get("observation", NOTHING_KNOWN)
@@ -282,7 +282,7 @@ class Assembly:
         now, after = role_values(role, pairs, asked, order, needed, known)
         return now, after
 
-    def actions(self, order: Rows | None = None) -> Values:
+    def actions(self, order: Integers | None = None) -> Values:
         """The actions of the table, cut where the settings have bounds; `order`: the rows that are counted where they are cut."""
         role, bounds = self.outline.schema.action, self._settings.action_bounds
         pairs: list[Pair] = [[(self.column(name), self.place(name))] for name in role.columns]
@@ -297,7 +297,7 @@ class Assembly:
         self.cut_actions = int(np.count_nonzero(changed[slice(self.rows) if order is None else order]))
         return Values(actions.form, actions.names, (cut,))
 
-    def _actions(self, order: Rows | None) -> tuple[Values, NDArray[np.bool_] | None]:
+    def _actions(self, order: Integers | None) -> tuple[Values, NDArray[np.bool_] | None]:
         actions, chosen = self.actions(order), self._roles.available
         available = None
         if chosen is not None:

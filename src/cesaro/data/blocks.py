@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cesaro.data.values import Categories, Column, Index, Values
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 # Rows of a block; files are read in pieces of this size, too.
 BLOCK_ROWS = 65_536
@@ -128,7 +128,7 @@ class RowBlocks(Protocol):
         ...
 
     @property
-    def lengths(self) -> Rows | None:
+    def lengths(self) -> Integers | None:
         """Rows of every trajectory, in order; None: there are no trajectories."""
         ...
 
@@ -231,8 +231,8 @@ class AssembledRows:
     weights: Array | None
     trajectory: NDArray[np.int64] | NDArray[np.int32] | None
     available: NDArray[np.bool_] | None
-    restarts: Rows
-    kept: Rows
+    restarts: Integers
+    kept: Integers
     follows: NDArray[np.bool_]
 
     def next_observations(self, rows: Index) -> Values:
@@ -258,7 +258,7 @@ class AssembledRows:
             return values
         return values.replaced(at, self.observations.take((restarts + 1) % count))
 
-    def block(self, key: tuple[int, int], index: Rows, before: int = 0) -> Block:
+    def block(self, key: tuple[int, int], index: Integers, before: int = 0) -> Block:
         """These transitions, counted over the kept rows, in order; `before`: transitions of the log before those."""
         rows = narrowed(self.kept[index])
         return Block(
@@ -279,7 +279,7 @@ class AssembledRows:
         return None if self.trajectory is None else self.trajectory[rows].astype(np.int64)
 
 
-def narrowed(rows: Rows) -> Index:
+def narrowed(rows: Integers) -> Index:
     """A slice where the rows are contiguous."""
     first, last = int(rows[0]), int(rows[-1])
     return slice(first, last + 1) if last - first == len(rows) - 1 else rows

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.data.blocks import Rows
+from cesaro.data.blocks import Integers
 from cesaro.data.settings import Settings
 
 Codes = NDArray[np.int32]
@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 class DisorderError(Exception):
     """Two rows cannot be ordered; the caller knows how to name them."""
 
-    def __init__(self, kind: Literal["equal", "flag"], order: Rows | None, i: int) -> None:
+    def __init__(self, kind: Literal["equal", "flag"], order: Integers | None, i: int) -> None:
         super().__init__(kind)
         self.kind = kind
         self.rows = (i, i + 1) if order is None else (int(order[i]), int(order[i + 1]))
@@ -30,7 +30,7 @@ class DisorderError(Exception):
 class Ordered:
     """`order` (None: as they are) sorts the rows by (trajectory, time); codes and times are already sorted."""
 
-    order: Rows | None
+    order: Integers | None
     trajectory: Codes | None
     time: NDArray[Any] | None
 
@@ -88,7 +88,7 @@ def _is_ordered(trajectory: Codes | None, time: NDArray[Any] | None) -> bool:
     return time is None or bool(((time[1:] > time[:-1]) | (trajectory[1:] != trajectory[:-1])).all())
 
 
-def sorting(trajectory: NDArray[Any] | None, time: NDArray[Any] | None) -> Rows:
+def sorting(trajectory: NDArray[Any] | None, time: NDArray[Any] | None) -> Integers:
     """A stable sort by (trajectory, time)."""
     if trajectory is None:
         assert time is not None
@@ -174,9 +174,9 @@ class Successors:
     """
 
     keep: Mask
-    restarts: Rows
+    restarts: Integers
     linked: Mask
-    compared: Rows
+    compared: Integers
     cut: Mask
     dropped: dict[str, Mask]
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.data.blocks import Array, Rows
+from cesaro.data.blocks import Array, Integers
 from cesaro.data.continuing import Mask
 from cesaro.errors import InputError
 
@@ -32,7 +32,7 @@ def cuts(time: NDArray[Any] | None, trajectory: NDArray[Any] | None, ends: Mask,
     return cut
 
 
-def steps_within(time: NDArray[Any], ends: Mask) -> tuple[Rows, Array]:
+def steps_within(time: NDArray[Any], ends: Mask) -> tuple[Integers, Array]:
     """Rows that do not end an episode, and the time that passes until the next row; `time` may have one entry more."""
     at = np.flatnonzero(~ends[: len(time) - 1])
     return at, _steps(time)[at].astype(np.float64, copy=False)
@@ -56,9 +56,9 @@ class UsualSteps:
         self._gap, self._error = gap, error
         self._all = _Counted()
         self._open, self._open_code = _Counted(), -1
-        self._found: list[tuple[Rows, Array, Array]] = []  # codes, usual steps, longest steps
+        self._found: list[tuple[Integers, Array, Array]] = []  # codes, usual steps, longest steps
 
-    def add(self, steps: Array, codes: Rows) -> None:
+    def add(self, steps: Array, codes: Integers) -> None:
         """Count steps, given the code of the trajectory of each, which never decreases."""
         if not len(steps):
             return
@@ -122,7 +122,7 @@ class _Counted:
         self.low, self.high = np.inf, -np.inf
         self._is_full = False
         self._values, self._counts = np.zeros(0), np.zeros(0, dtype=np.int64)
-        self._waiting: list[tuple[Array, Rows]] = []
+        self._waiting: list[tuple[Array, Integers]] = []
 
     def add(self, values: Array) -> None:
         self.count += len(values)
@@ -157,12 +157,12 @@ class _Counted:
         return float(_between(low, high))
 
 
-def _lengths(codes: NDArray[Any]) -> Rows:
+def _lengths(codes: NDArray[Any]) -> Integers:
     """Lengths of the runs of equal codes."""
     return np.diff(np.flatnonzero(codes[1:] != codes[:-1]) + 1, prepend=0, append=len(codes))
 
 
-def _own_steps(steps: Array, lengths: Rows, gap: float) -> Array:
+def _own_steps(steps: Array, lengths: Integers, gap: float) -> Array:
     """The median step of consecutive trajectories; NaN where one has too few steps.
 
     A trajectory whose steps differ too little to be cut is given its longest step, which saves the sorting.
@@ -178,7 +178,7 @@ def _own_steps(steps: Array, lengths: Rows, gap: float) -> Array:
     return usual
 
 
-def _medians(values: Array, lengths: Rows) -> Array:
+def _medians(values: Array, lengths: Integers) -> Array:
     """Medians of consecutive stretches of non-negative values."""
     starts = np.cumsum(lengths) - lengths
     if len(values) >= _LONG * len(lengths):

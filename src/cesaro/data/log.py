@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.data.blocks import AssembledRows, Block, BlockLayout, Rows, Sample, Stretch, joined, sample_rows
+from cesaro.data.blocks import AssembledRows, Block, BlockLayout, Integers, Sample, Stretch, joined, sample_rows
 from cesaro.data.roles import Roles, Schema
 from cesaro.data.settings import ActionBounds, Settings
 from cesaro.data.sources.base import Source
@@ -115,7 +115,7 @@ class Log(ABC):
         """The transitions in fixed blocks, in row order, of all stretches or of one; a block without any is left out."""
         return self.opened().blocks(stretch)
 
-    def part(self, index: Rows) -> Block:
+    def part(self, index: Integers) -> Block:
         """Some transitions, counted from 0, in order."""
         return self.opened().part(index)
 
@@ -155,7 +155,7 @@ class OpenedLog(Log):
 
     @property
     @abstractmethod
-    def _before(self) -> Rows:
+    def _before(self) -> Integers:
         """Transitions before every block, and in all, `[blocks + 1]`."""
 
     @abstractmethod
@@ -212,7 +212,7 @@ class OpenedLog(Log):
                 if len(index):
                     yield rows.block(self._layout.key(block), index, first)
 
-    def part(self, index: Rows) -> Block:
+    def part(self, index: Integers) -> Block:
         places = np.searchsorted(self._before, index, side="right") - 1
         found = []
         for blocks, first, rows in self._assembled(np.unique(places).tolist()):

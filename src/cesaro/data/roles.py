@@ -49,7 +49,7 @@ def is_chosen(name: str, names: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class RoleColumns:
     """The columns of one role and how they were named: one, by a prefix (the entries of one vector), or as a list."""
 
     columns: tuple[str, ...]
@@ -60,23 +60,23 @@ class Chosen:
 class Roles:
     """The columns of every role; None where the log has none."""
 
-    observation: Chosen
-    action: Chosen
+    observation: RoleColumns
+    action: RoleColumns
     reward: str
-    next_observation: Chosen | None = None
+    next_observation: RoleColumns | None = None
     trajectory: str | None = None
     time: str | None = None
     terminated: str | None = None
     truncated: str | None = None
     weight: str | None = None
-    available: Chosen | None = None
+    available: RoleColumns | None = None
 
     def items(self) -> list[tuple[str, tuple[str, ...]]]:
         """Role and columns of every role that the log has."""
         found = []
         for role, value in vars(self).items():
             if value is not None:
-                found.append((role, value.columns if isinstance(value, Chosen) else (value,)))
+                found.append((role, value.columns if isinstance(value, RoleColumns) else (value,)))
         return found
 
     @property
@@ -161,11 +161,11 @@ class _Finder:
     def _error(self, template: str, **fields: str | Wording) -> InputError:
         return InputError.of(template, log=self.log, **fields)
 
-    def _claim(self, role: str, chosen: Chosen | None) -> None:
+    def _claim(self, role: str, chosen: RoleColumns | None) -> None:
         for column in chosen.columns if chosen else ():
             self.taken[column] = role
 
-    def _chosen(self, role: str) -> Chosen | None:
+    def _chosen(self, role: str) -> RoleColumns | None:
         if self.given.get(role) is False:
             return None
         if self.given.get(role) is not None:
@@ -182,14 +182,14 @@ class _Finder:
             )
         return chosen.columns[0]
 
-    def _given(self, role: str) -> Chosen:
+    def _given(self, role: str) -> RoleColumns:
         value = self.given[role]
         if isinstance(value, str):
             if value in self.names:
-                return Chosen((value,))
+                return RoleColumns((value,))
             if value.endswith("*"):
                 return self._prefixed(role, value)
-            return Chosen((self._known(role, value),))
+            return RoleColumns((self._known(role, value),))
         if not isinstance(value, Sequence) or not value or not all(isinstance(name, str) for name in value):
             raise InputError(
                 f'{role} must be a column name, a list of names or a prefix such as "obs_*". Got {value!r}.'
@@ -198,7 +198,7 @@ class _Finder:
         repeated = {name for name in columns if columns.count(name) > 1}
         if repeated:
             raise InputError(f'{role} must name each column once. Got "{sorted(repeated)[0]}" twice; remove one.')
-        return Chosen(columns, "several" if len(columns) > 1 else "single")
+        return RoleColumns(columns, "several" if len(columns) > 1 else "single")
 
     def _known(self, role: str, name: str) -> str:
         if name not in self.names:
@@ -220,7 +220,7 @@ class _Finder:
         close = nearest(name, self.names)
         return f'did you mean "{close}"?' if close else "name one of these."
 
-    def _prefixed(self, role: str, pattern: str) -> Chosen:
+    def _prefixed(self, role: str, pattern: str) -> RoleColumns:
         prefix = pattern[:-1]
         found = {name: name[len(prefix) :] for name in self.names if name.startswith(prefix) and name != prefix}
         numbered = [name for name, end in found.items() if _is_index(end)]
@@ -242,9 +242,9 @@ class _Finder:
             )
         if numbered:
             return self._numbered(role, prefix, found)
-        return Chosen(tuple(found), "prefixed")
+        return RoleColumns(tuple(found), "prefixed")
 
-    def _numbered(self, role: str, prefix: str, found: Mapping[str, str]) -> Chosen:
+    def _numbered(self, role: str, prefix: str, found: Mapping[str, str]) -> RoleColumns:
         """Columns in the order of their numbers, which must have no hole."""
         columns = sorted(found, key=lambda name: int(found[name]))
         numbers = [int(found[name]) for name in columns]
@@ -255,15 +255,15 @@ class _Finder:
                     f'{self.log}: the columns "{prefix}…" of {role} must be numbered from 0 without a hole. '
                     f'Got "{columns[position]}" in place {position}; add or list the columns.'
                 )
-        return Chosen(tuple(columns), "prefixed")
+        return RoleColumns(tuple(columns), "prefixed")
 
-    def _default(self, role: str, candidates: Sequence[str]) -> Chosen | None:
+    def _default(self, role: str, candidates: Sequence[str]) -> RoleColumns | None:
         free = [name for name in self.names if name not in self.taken]
         if self._folds:
             known = set(map(folded, candidates))
-            found = [(name, Chosen((name,))) for name in free if folded(name) in known]
+            found = [(name, RoleColumns((name,))) for name in free if folded(name) in known]
         else:
-            found = [(name, Chosen((name,))) for name in candidates if name in free]
+            found = [(name, RoleColumns((name,))) for name in candidates if name in free]
         if role in PREFIXED:
             for name in candidates:
                 prefix = f"{name}_"
@@ -279,7 +279,7 @@ class _Finder:
             )
         return found[0][1] if found else None
 
-    def _next(self, observation: Chosen) -> Chosen | None:
+    def _next(self, observation: RoleColumns) -> RoleColumns | None:
         """The columns that are given, else `next_` before every observation column, else a usual name where that is no guess."""
         given = self.given.get("next_observation")
         if given is not None:
@@ -287,7 +287,7 @@ class _Finder:
         wanted = tuple(self._next_name(column) for column in observation.columns)
         there = [column for column in wanted if column in self.names and column not in self.taken]
         if len(there) == len(wanted):
-            return Chosen(wanted, observation.how)
+            return RoleColumns(wanted, observation.how)
         if there:
             lost = next(column for column in wanted if column not in there)
             raise self._error(
@@ -316,7 +316,7 @@ class _Finder:
             return next((other for other in self.names if folded(other) == folded(name)), name)
         return name
 
-    def _available(self) -> Chosen | None:
+    def _available(self) -> RoleColumns | None:
         chosen = self._chosen("available")
         flags = [name for name in self.names if name.startswith("available_") and name not in self.taken]
         if self.given.get("available") is not None or not flags:
@@ -330,7 +330,7 @@ class _Finder:
                 column=argument("available", "available"),
                 prefix=argument("available", "available_*"),
             )
-        return Chosen(tuple(flags), "prefixed")
+        return RoleColumns(tuple(flags), "prefixed")
 
     def _check(self, roles: Roles) -> None:
         if roles.next_observation is not None:
@@ -497,7 +497,7 @@ def describe(log: str, roles: Roles, types: pa.Schema, kinds: Mapping[str, str],
     return Schema(found, settings)
 
 
-def _role(log: str, role: str, chosen: Chosen, types: pa.Schema, kinds: Mapping[str, str]) -> SchemaRole:
+def _role(log: str, role: str, chosen: RoleColumns, types: pa.Schema, kinds: Mapping[str, str]) -> SchemaRole:
     lone = len(chosen.columns) == 1
     found: list[Kind] = []
     vector = False

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cesaro.data import labels
-from cesaro.data.blocks import BlockLayout, Rows
+from cesaro.data.blocks import BlockLayout, Integers
 from cesaro.data.columns import ColumnPlace, shown
 from cesaro.data.continuing import sorting
 from cesaro.data.notes import reject_empty
@@ -38,7 +38,7 @@ PART_BYTES = 1 << 27  # sorted in memory at a time
 _PARTS = 256  # files that are written at a time
 _GROUP_BYTES = 1 << 26  # distributed over them at a time
 _GROUP_ROWS = 1 << 18  # in a row group of the result
-_GATHERED = 1 << 16  # ids before they are united
+_IDS_BEFORE_UNION = 1 << 16  # collected before they are united
 _TIMES = 1 << 10  # per block, for borders between parts
 _KEY = "key"  # the last column of a part, known by its place: the log may have one of this name
 _WRITTEN: dict[str, Any] = {"write_page_checksum": True, "version": "2.6"}
@@ -320,7 +320,7 @@ class _Keys(ABC):
         """The number of parts, once all rows were looked at."""
 
     @abstractmethod
-    def codes(self, table: pa.Table, first: int) -> tuple[Rows, Rows] | None:
+    def codes(self, table: pa.Table, first: int) -> tuple[Integers, Integers] | None:
         """Per row a code that orders trajectories, and the part that it goes to; None: some row was not looked at."""
 
 
@@ -331,21 +331,21 @@ class _Trajectories(_Keys):
         holes: rows before which a file was left out.
     """
 
-    def __init__(self, column: str, place: Any, rows: int, holes: Rows) -> None:
+    def __init__(self, column: str, place: Any, rows: int, holes: Integers) -> None:
         super().__init__(column, place, rows)
         self._holes = holes
-        self._spans: list[Rows] = []  # per id the holes before its first row and before its last, `[ids, 2]`
+        self._spans: list[Integers] = []  # per id the holes before its first row and before its last, `[ids, 2]`
         self._ids: list[pa.Array] = []
-        self._counts: list[Rows] = []
+        self._counts: list[Integers] = []
         self._known = 0
-        self._parts: Rows = np.zeros(0, dtype=np.int64)
+        self._parts: Integers = np.zeros(0, dtype=np.int64)
 
     def look(self, table: pa.Table, first: int) -> None:
         found = labels.identities(table[self.column], self._place(self.column, first))
         self._ids.append(found.values)
         self._counts.append(np.bincount(found.codes, minlength=len(found.values)))
         self._spans.append(np.full((len(found.values), 2), np.searchsorted(self._holes, first, side="right")))
-        if sum(map(len, self._ids)) > 2 * self._known + _GATHERED:
+        if sum(map(len, self._ids)) > 2 * self._known + _IDS_BEFORE_UNION:
             self._unite()
 
     def _unite(self) -> None:
@@ -377,7 +377,7 @@ class _Trajectories(_Keys):
                 Sentence("give {time}, or correct the file", time=argument("time")),
             )
 
-    def codes(self, table: pa.Table, first: int) -> tuple[Rows, Rows] | None:
+    def codes(self, table: pa.Table, first: int) -> tuple[Integers, Integers] | None:
         found = labels.identities(table[self.column], self._place(self.column, first))
         known = pc.index_in(found.values, value_set=self._ids[0])
         if known.null_count:
@@ -406,7 +406,7 @@ class _Times(_Keys):
         self._borders = np.unique(seen[np.arange(1, parts) * len(seen) // parts])
         return len(self._borders) + 1
 
-    def codes(self, table: pa.Table, first: int) -> tuple[Rows, Rows]:
+    def codes(self, table: pa.Table, first: int) -> tuple[Integers, Integers]:
         time = labels.times(table[self.column], self._place(self.column, first))
         parts = np.searchsorted(self._borders, time, side="right")
         return np.zeros(len(time), dtype=np.int64), parts

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cesaro.data.assemble import Assembly, KnownColumns, Outline, unlisted
-from cesaro.data.blocks import AssembledRows, BlockLayout, Rows, Stretch
+from cesaro.data.blocks import AssembledRows, BlockLayout, Integers, Stretch
 from cesaro.data.columns import basic_type, is_list, list_width, unwrapped
 from cesaro.data.continuing import (
     DisorderError,
@@ -104,7 +104,7 @@ class Streamed(OpenedLog):
         return self._loaded
 
     @property
-    def _before(self) -> Rows:
+    def _before(self) -> Integers:
         return self._index.before
 
     def _assembled(self, blocks: Sequence[int]) -> Iterator[tuple[Sequence[int], int, AssembledRows]]:
@@ -207,7 +207,7 @@ class WindowStructure(NamedTuple):
     time: NDArray[Any] | None
     rows: Structure
 
-    def steps(self) -> tuple[Rows, NDArray[np.float64], Rows] | None:
+    def steps(self) -> tuple[Integers, NDArray[np.float64], Integers] | None:
         """Rows that do not end an episode, the time until the next row, and their trajectories; None: there are no times."""
         if self.time is None:
             return None
@@ -262,11 +262,11 @@ class BlockIndex:
         tally: what became of the rows.
     """
 
-    before: Rows
-    codes: Rows
+    before: Integers
+    codes: Integers
     links: NDArray[np.int8]
     usual: NDArray[np.float64] | None
-    lengths: Rows | None
+    lengths: Integers | None
     levels: LevelsOfRoles
     tally: Tally
 
@@ -328,7 +328,7 @@ class _BlockWalk:
         self._kept = np.zeros(len(layout), dtype=np.int64)
         self._codes = np.zeros(len(layout) + 1, dtype=np.int64)
         self._links = np.zeros(len(layout) + 1, dtype=np.int8)
-        self._lengths: list[tuple[int, Rows]] = []
+        self._lengths: list[tuple[int, Integers]] = []
 
     def add(self, rows: WindowAssembly, window: Window) -> WindowStructure:
         """Count the rows of the next block, and say what their structure is."""
@@ -411,7 +411,7 @@ class _OrderCheck:
 
     outline: Outline
     _ids: list[pa.Array] = field(default_factory=list)
-    _starts: list[Rows] = field(default_factory=list)
+    _starts: list[Integers] = field(default_factory=list)
     _checked: int = 0
     _back: int | None = None  # the first row that is earlier than the one before, of another episode
     _times: NDArray[Any] | None = None

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cesaro import checks
 from cesaro.data.assemble import Assembly, Outline
-from cesaro.data.blocks import Array, AssembledRows, BlockLayout, Rows, narrowed, taken
+from cesaro.data.blocks import Array, AssembledRows, BlockLayout, Integers, narrowed, taken
 from cesaro.data.columns import is_list, unwrapped, vectors
 from cesaro.data.continuing import (
     DisorderError,
@@ -30,7 +30,7 @@ from cesaro.data.continuing import (
 from cesaro.data.gaps import cuts
 from cesaro.data.log import OpenedLog, Origin
 from cesaro.data.notes import Tally, reject_empty, unused_notes
-from cesaro.data.roles import Chosen, Roles, Schema, check_kinds, describe
+from cesaro.data.roles import RoleColumns, Roles, Schema, check_kinds, describe
 from cesaro.data.settings import GAP, Settings, check_settings
 from cesaro.data.sources.arrays import ArraySource
 from cesaro.data.sources.base import ChangedError
@@ -193,7 +193,7 @@ class Transitions(OpenedLog):
         return np.diff(np.flatnonzero(codes[1:] != codes[:-1]) + 1, prepend=0, append=len(codes))
 
     @cached_property
-    def _before(self) -> Rows:
+    def _before(self) -> Integers:
         return np.searchsorted(self._rows.kept, self._layout.starts)
 
     def _assembled(self, blocks: Sequence[int]) -> Iterator[tuple[Sequence[int], int, AssembledRows]]:
@@ -229,7 +229,7 @@ def loaded(origin: Origin) -> Transitions:
     return made
 
 
-def simulated(observations: Values, actions: Values, rewards: Array, trajectory: Rows) -> Transitions:
+def simulated(observations: Values, actions: Values, rewards: Array, trajectory: Integers) -> Transitions:
     """Rows that have the names and kinds of columns of another log; `trajectory` has ids, `[n]`."""
     columns: dict[str, Any] = {}
     kinds: dict[str, str] = {}
@@ -387,7 +387,7 @@ class _WholeAssembly(Assembly):
 
     def _first_of_equals(
         self, codes: NDArray[Any] | None, time: NDArray[Any], ended: NDArray[np.bool_] | None
-    ) -> Rows | None:
+    ) -> Integers | None:
         """All rows but those that agree with an earlier one in trajectory, time and every column in use; None: no row does."""
         order = sorting(codes, time)
         same = time[order[1:]] == time[order[:-1]]
@@ -436,7 +436,7 @@ class _WholeAssembly(Assembly):
             return np.isnan(vectors(column, place, missing=True)).any(axis=1)
         return pc.is_null(column, nan_is_null=True).to_numpy()
 
-    def _leave_out(self, gaps: Mapping[str, Mask], order: Rows | None) -> tuple[Mask, Mask]:
+    def _leave_out(self, gaps: Mapping[str, Mask], order: Integers | None) -> tuple[Mask, Mask]:
         """Leave out the rows that have gaps.
 
         A reward that is logged a row late belongs to the row before, so that its own row stays where only it is missing.
@@ -464,7 +464,7 @@ def _order_key(roles: Roles) -> str:
     return "trajectory" if roles.time is None else "time" if roles.trajectory is None else "(trajectory, time)"
 
 
-def _codes(column: pa.ChunkedArray, at: Rows) -> NDArray[np.int64]:
+def _codes(column: pa.ChunkedArray, at: Integers) -> NDArray[np.int64]:
     """Equal numbers for equal entries, of some rows; what Arrow cannot compare counts as different."""
     try:
         part = column.take(at)
@@ -479,7 +479,7 @@ def _codes(column: pa.ChunkedArray, at: Rows) -> NDArray[np.int64]:
         return np.unique([repr(entries[row]) for row in at.tolist()], return_inverse=True)[1].astype(np.int64)
 
 
-def _put(columns: dict[str, Any], role: str, values: Any, like: Any = None) -> Chosen:
+def _put(columns: dict[str, Any], role: str, values: Any, like: Any = None) -> RoleColumns:
     """Register the arrays of one role under column names; a dict keeps its names."""
     if role == "next_observation" and isinstance(values, Mapping) != isinstance(like, Mapping):
         raise InputError(
@@ -487,7 +487,7 @@ def _put(columns: dict[str, Any], role: str, values: Any, like: Any = None) -> C
         )
     if not isinstance(values, Mapping):
         columns[role] = values
-        return Chosen((role,))
+        return RoleColumns((role,))
     if role not in ("observation", "next_observation"):
         raise InputError(f"{role} must be one array. Got a dict; only observations may have named columns.")
     if not values:
@@ -504,10 +504,10 @@ def _put(columns: dict[str, Any], role: str, values: Any, like: Any = None) -> C
         if prefix + name in columns:
             raise InputError(f'observations must not have a column "{prefix}{name}" beside "{name}"; rename it.')
         columns[prefix + name] = by_name[name]
-    return Chosen(tuple(prefix + name for name in names), "several")
+    return RoleColumns(tuple(prefix + name for name in names), "several")
 
 
-def _put_values(columns: dict[str, Any], kinds: dict[str, str], values: Values) -> Chosen:
+def _put_values(columns: dict[str, Any], kinds: dict[str, str], values: Values) -> RoleColumns:
     """Register the columns of one role under their names, or under others where another role has these."""
     arrays = [column.labels() if isinstance(column, Categories) else column for column in values.columns]
     if values.form == "vector" and len(values.names) > 1:
@@ -518,8 +518,8 @@ def _put_values(columns: dict[str, Any], kinds: dict[str, str], values: Values) 
         columns[names[-1]] = array
         kinds[names[-1]] = "category" if values.is_discrete or np.asarray(array).dtype == object else "number"
     if values.form == "named":
-        return Chosen(tuple(names), "several")
-    return Chosen(tuple(names), "single" if len(names) == 1 else "prefixed")
+        return RoleColumns(tuple(names), "several")
+    return RoleColumns(tuple(names), "single" if len(names) == 1 else "prefixed")
 
 
 def _free(columns: Mapping[str, Any], name: str) -> str:

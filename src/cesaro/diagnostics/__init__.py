@@ -1,4 +1,4 @@
-"""What could be wrong with an estimate: each finding has a value, a verdict, one sentence and a remedy."""
+"""Findings on what could be wrong with an estimate: each has a value, a verdict, one sentence and a remedy."""
 
 from cesaro.checks import decomposing
 from cesaro.diagnostics import description, equations, learned, maps, panel, rows, support, worlds

@@ -238,7 +238,7 @@ def row_of_reward(found: evidence.RewardLag, lag: int) -> Diagnostic:
 
 
 @dataclass(frozen=True)
-class Answer:
+class QuickAnswer:
     """A quick answer on some rows: the closed form in few features.
 
     Attributes:
@@ -251,8 +251,8 @@ class Answer:
     errors: Array
 
 
-def answer(log: Log, policy: Policy, rows: Block, subject: Subject) -> Answer | None:
-    """Of a policy on some rows of a log; None where there is none."""
+def answer(log: Log, policy: Policy, rows: Block, subject: Subject) -> QuickAnswer | None:
+    """The answer about a policy from some rows of a log; None where there is none."""
     try:
         prepared = Prepared(
             log,
@@ -270,7 +270,7 @@ def answer(log: Log, policy: Policy, rows: Block, subject: Subject) -> Answer | 
     if not solution.is_identified:
         return None
     mean = float(series.influence.mean())
-    return Answer(solution.reward_rate + mean, series.influence - mean, series.errors)
+    return QuickAnswer(solution.reward_rate + mean, series.influence - mean, series.errors)
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class Difference:
     standard_error: float
 
     @staticmethod
-    def of(one: Answer, other: Answer, number: NDArray[np.int64]) -> "Difference":
+    def of(one: QuickAnswer, other: QuickAnswer, number: NDArray[np.int64]) -> "Difference":
         sums = np.bincount(number, weights=one.influence - other.influence)
         sums = sums[np.bincount(number) > 0]
         count = len(sums)

@@ -300,7 +300,7 @@ def first_moments(subject: Subject, moments: Moments | None) -> tuple[Array, Arr
 
 
 def ridge(subject: Subject, one_hot: OneHot, solution: ClosedForm, moments: Moments) -> Diagnostic:
-    """What ten times the ridge would answer, and what none (or a thousandth, where there must be one)."""
+    """Compare the rate with those at ten times the ridge and at none (or a thousandth, where there must be one)."""
     more, what = 10 * solution.ridge, f"Ten times the ridge ({10 * solution.ridge:.2g})"
     move = tabular.solve(moments, more, one_hot.label).reward_rate - solution.reward_rate
     less, label = solution.bare, "No ridge"
@@ -321,13 +321,13 @@ def ridge(subject: Subject, one_hot: OneHot, solution: ClosedForm, moments: Mome
 
 
 def _other_ridge(solution: ClosedForm) -> Wording:
-    """To compare with: a smaller one, or a small one where there is none."""
+    """A ridge to compare with: a smaller one, or a small one where there is none."""
     ridge = f"{solution.ridge / 100:.2g}" if solution.ridge > 0 else "1e-6"
     return Wording(f"ridge={ridge}", f"--ridge {ridge}")
 
 
 def _verdict(move: float, error: float, scale: float) -> Verdict:
-    """On what a choice that should not matter does to the rate."""
+    """The verdict on what a choice that should not matter does to the rate."""
     if abs(move) <= MOVE_CAUTION * error + ROUNDING * scale:
         return "ok"
     return "bad" if abs(move) > max(MOVE_BAD * error, MATERIAL * scale) else "caution"

@@ -77,7 +77,7 @@ class Check:
     def found(
         self, value: float | None, verdict: Verdict, sentence: str, remedy: str = "", *, method: str = ""
     ) -> Diagnostic:
-        """What was found; where it is ok, no remedy is needed."""
+        """Make a finding of this check; where it is ok, no remedy is needed."""
         name = self.name.replace(METHOD, method)
         return Diagnostic(name, value, verdict, sentence, "" if verdict == "ok" else remedy)
 
@@ -89,13 +89,13 @@ def worst(diagnostics: Iterable[Diagnostic]) -> Verdict:
 
 
 def widened(estimate: Estimate, diagnostics: Iterable[Diagnostic]) -> Estimate:
-    """With what findings add to its interval."""
+    """The estimate with what findings add to its interval."""
     every = [(estimate.below, estimate.above), *(entry.widens for entry in diagnostics)]
     return replace(estimate, below=max(low for low, _ in every), above=max(high for _, high in every))
 
 
 def worse(one: Verdict, other: Verdict) -> Verdict:
-    """Of two verdicts on the same thing."""
+    """The worse of two verdicts on the same thing."""
     return min(one, other, key=lambda verdict: SEVERITY[verdict])
 
 

@@ -1,6 +1,6 @@
-"""What could be wrong with a learned estimate, and with features that networks learned.
+"""Findings on what could be wrong with a learned estimate, and with features that networks learned.
 
-Of networks there is no limit to compare with, so that runs are compared with each other.
+Networks have no limit to compare with, so that runs are compared with each other.
 """
 
 from collections.abc import Iterator
@@ -133,7 +133,7 @@ def _larger(ridge: float) -> str:
 
 
 def learned(subject: Subject) -> Iterator[Diagnostic]:
-    """Of the runs of a learned method, and of networks whose last hidden layers are the features."""
+    """Findings on the runs of a learned method, and on networks whose last hidden layers are the features."""
     if subject.networks is not None:
         yield from network_features(subject)
     if subject.runs is None:

@@ -82,7 +82,7 @@ class Compared:
 
     @property
     def size(self) -> float:
-        """In standard errors of the difference."""
+        """The size of the difference, in its standard errors."""
         error = self.difference.standard_error
         return abs(self.difference.value) / error if error > 0 else np.inf
 

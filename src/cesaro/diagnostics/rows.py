@@ -346,21 +346,21 @@ class Change(NamedTuple):
     p_value: float
 
 
-def change(parts: tuple[Projection, Projection], rule: Rule) -> Change | None:
+def change(halves: tuple[Projection, Projection], rule: Rule) -> Change | None:
     """The mean of the second half minus that of the first, as standard errors see rows; None where halves are too small."""
-    halves = []
-    for part in parts:
-        if part.rows < ENOUGH_ROWS // 2 or (rule == "clustered" and len(part.spans) < 2):
+    means = []
+    for half in halves:
+        if half.rows < ENOUGH_ROWS // 2 or (rule == "clustered" and len(half.spans) < 2):
             return None
         # Halves share their trajectories, and how these differ cancels.
         estimate = within if rule == "long-run" else partial(by_rule, rule)
-        halves.append(estimate(part.mean, part.centered()))
-    value = halves[1].value - halves[0].value
-    variances = np.array([half.standard_error**2 for half in halves])
+        means.append(estimate(half.mean, half.centered()))
+    value = means[1].value - means[0].value
+    variances = np.array([mean.standard_error**2 for mean in means])
     if not variances.any():
         return Change(value, 0.0, float(value == 0))
     shares = variances / variances.max()  # no square overflows
-    freedom = shares.sum() ** 2 / sum(v**2 / half.degrees_of_freedom for v, half in zip(shares, halves))  # Welch
+    freedom = shares.sum() ** 2 / sum(v**2 / mean.degrees_of_freedom for v, mean in zip(shares, means))  # Welch
     error = float(np.sqrt(variances.sum()))
     return Change(value, error, float(2 * student.sf(abs(value) / error, freedom)))
 

@@ -1,4 +1,4 @@
-"""What the diagnostics look at: a fitted estimator, and at most 100,000 of its rows as features."""
+"""The subject of diagnostics: a fitted estimator, and at most 100,000 of its rows as features."""
 
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -15,8 +15,8 @@ from cesaro.diagnostics.worlds import WorldFacts
 from cesaro.features import OneHot, sample_rows
 from cesaro.features.networks import Members
 from cesaro.passes.influence import ClosedForm, Series, Totals, influence
-from cesaro.passes.moments import Facts, Moments, MomentsPass
-from cesaro.passes.prepare import Prepared, Rows, gather
+from cesaro.passes.moments import Moments, MomentsPass, RowFacts
+from cesaro.passes.prepare import FeatureRows, Prepared, joined_rows
 from cesaro.passes.run import Running, run_pass
 from cesaro.passes.standard_errors import Estimate, Sampling, autocorrelation_time
 
@@ -86,7 +86,7 @@ class Runs:
 
     @classmethod
     def of_attributes(cls, attributes: dict[str, Any]) -> Self:
-        """From the attributes of a fitted estimator, as files keep them."""
+        """Make it from the attributes of a fitted estimator, as files keep them."""
         names = {field.name for field in fields(cls)}
         return cls(**{name[:-1]: value for name, value in attributes.items() if name[:-1] in names})
 
@@ -127,7 +127,7 @@ class Subject:
     sampling: Sampling
     estimate: Estimate
     behavior: Estimate
-    facts: Facts
+    facts: RowFacts
     totals: Totals
     features: object
     solution: ClosedForm | None
@@ -160,7 +160,7 @@ class Subject:
 
     @property
     def in_rewards(self) -> str:
-        """What is said behind a rate with a sign where the log holds costs, which have the other one."""
+        """Words behind a rate with a sign where the log holds costs, which have the other one; empty for rewards."""
         return " in rewards" if self.log is not None and self.log.schema.settings.cost else ""
 
     @cached_property
@@ -182,9 +182,9 @@ class Subject:
         return sample_rows(len(self.prepared.sample.index), self.prepared.random_state, size)
 
     @cached_property
-    def sample(self) -> Rows:
+    def sample(self) -> FeatureRows:
         """The sampled rows as dense features."""
-        return gather(excerpt(self.prepared, self.sampled).rows())
+        return joined_rows(excerpt(self.prepared, self.sampled).rows())
 
 
 def excerpt(prepared: Prepared, chosen: NDArray[np.int64]) -> Prepared:
@@ -199,12 +199,12 @@ def solved(prepared: Prepared, per_weight: float, relative_ridge: float = 0.0) -
         solution = tabular.solve(moments, 0.0, prepared.map.label)
     else:
         solution = dense.solve(moments, relative_ridge * float(np.mean(moments.mean("xx"))))
-    parts = [
-        influence(prepared, solution, part, number, per_weight)[0]
+    series = [
+        influence(prepared, solution, piece, number, per_weight)[0]
         for block in prepared.data.blocks()
-        for number, part in enumerate(prepared.parts(block))
+        for number, piece in enumerate(prepared.pieces(block))
     ]
-    return solution, Series.joined(parts)
+    return solution, Series.joined(series)
 
 
 def spectrum(matrix: Array) -> tuple[Array, Array, Array]:

@@ -259,7 +259,7 @@ def _regions(target: Values, logged: Values, among: NDArray[np.bool_]) -> Iterat
 
 
 def leverages(subject: Subject) -> Leverages:
-    """Of discrete pairs by their rows, of others by their features."""
+    """The leverage of discrete pairs by their rows, of others by their features."""
     policy, table = subject.prepared.policy, pair_table(subject.prepared)
     if policy is None or table is None:
         return feature_leverages(subject)
@@ -375,7 +375,7 @@ def only_after(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def deterministic_target(subject: Subject) -> Iterator[Diagnostic]:
-    """Of continuous actions: how many logged ones lie near the only one that a deterministic target takes."""
+    """For continuous actions: how many logged ones lie near the only one that a deterministic target takes."""
     policy = subject.prepared.policy
     rows = subject.prepared.sample.rows.part(subject.sampled[:NEAR_ROWS])
     if policy is None or rows.actions.is_discrete:

@@ -32,7 +32,7 @@ ENDS_CAUTION, ENDS_BAD = 1.5, 4.0
 
 @dataclass(frozen=True)
 class Residual:
-    """What held-out rows say about a world and a target.
+    """A check of a world and a target by held-out rows.
 
     Attributes:
         value: how much more the target earns than the world says, by these rows.
@@ -53,7 +53,7 @@ class Residual:
 
 @dataclass(frozen=True)
 class WorldFacts:
-    """What a learned world says about itself.
+    """Facts about a learned world, by which its answer is judged.
 
     Attributes:
         control, control_error: what the log's own behavior earns in it; None if that depends on the start.
@@ -151,7 +151,7 @@ CHECKS = (CONTROL, RESIDUAL, MEMBERS, OUTSIDE, EDGE, HIDDEN, TREND, FIT, ENDS)
 
 
 def world(subject: "Subject") -> Iterator[Diagnostic]:
-    """Of an answer from a learned world."""
+    """Findings on an answer from a learned world."""
     found = subject.world
     if found is None:
         return

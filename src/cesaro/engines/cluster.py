@@ -93,7 +93,7 @@ def session(engine: str = "local", address: str | None = None) -> Iterator[None]
 
 
 def _connect(address: str | None) -> None:
-    """To the cluster there; without an address, to that of this machine or to one that is started now."""
+    """Connect to the cluster there; without an address, to that of this machine or to one that is started now."""
     try:
         _check_head(address)
         with warnings.catch_warnings(), _sigterm_kept():
@@ -289,7 +289,7 @@ def _lost(reason: str) -> ClusterError:
 
 @contextmanager
 def _losses_told() -> Iterator[None]:
-    """What Ray raises about itself, in one sentence."""
+    """Turn what Ray raises about itself into one sentence."""
     ray = ray_module()
     if not ray.is_initialized():  # it would start another one by itself
         raise _lost("its connection was ended")
@@ -345,7 +345,7 @@ def _own_modules_by_value(cloudpickle: Any) -> Iterator[None]:
 
 
 def _run(key: str, sent: _Sent, made_with: dict[str, str], uses_gpu: bool, item: Any) -> Any:
-    """What a worker does: load the function once, and compute a piece as the local engine would."""
+    """The work of a worker: load the function once, and compute a piece as the local engine would."""
     if key not in _LOADED:
         _prepare(made_with, uses_gpu)
         try:

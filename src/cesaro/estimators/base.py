@@ -1,4 +1,4 @@
-"""What every estimator shares: parameters, the answer, values, files."""
+"""The base of every estimator: parameters, the answer, values, files."""
 
 import os
 import warnings
@@ -15,12 +15,12 @@ from cesaro.diagnostics import Diagnostic, Subject, diagnose
 from cesaro.engines import check_engine
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import stored
-from cesaro.estimators.inputs import Inputs
+from cesaro.estimators.pairs import Inputs
 from cesaro.estimators.registry import Kind
 from cesaro.estimators.run import Run
 from cesaro.features import FeatureMap
 from cesaro.passes.influence import InfluencePass, Plan, Series, Totals
-from cesaro.passes.moments import Facts, MomentsPass
+from cesaro.passes.moments import MomentsPass, RowFacts
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.run import Running, run_pass
 from cesaro.passes.standard_errors import Estimate, Sampling
@@ -47,7 +47,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
     address: str | None
     quiet: bool
     prepared_: Prepared
-    facts_: Facts
+    facts_: RowFacts
     totals_: Totals
     estimate_: Estimate
     behavior_: Estimate
@@ -104,7 +104,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
     def _sampling_words(self) -> str:
         return f"{self.sampling_.rule} ({self.sampling_.reason})"
 
-    def _begin(self, prepared: Prepared, facts: Facts | None = None) -> Plan:
+    def _begin(self, prepared: Prepared, facts: RowFacts | None = None) -> Plan:
         """Forget an earlier fit, and keep what is known from the start; `facts`: of the first pass, if there was one."""
         for name in set(vars(self)) - set(self.get_params(deep=False)):
             delattr(self, name)
@@ -159,7 +159,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
         stored.save(path, type(self).__name__, self.stored_content())
 
     def stored_content(self) -> dict[str, Any]:
-        """What a file keeps: parameters, and what was fitted."""
+        """The content of a file: parameters, and what was fitted."""
         self._fitted()
         self._diagnostics = self.diagnostics_
         fitted = {name: getattr(self, name) for name in self._STORED if hasattr(self, name)}
@@ -172,7 +172,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """What `save` wrote: rate, interval, diagnostics and `predict`; the series over rows are not kept."""
+        """Load what `save` wrote: rate, interval, diagnostics and `predict`; the series over rows are not kept."""
         result: Self = stored.restored(cls, stored.load(path, cls.__name__, cls._inside))
         return result
 
@@ -182,13 +182,13 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
         raise ValueError(f"an estimator {name!r} inside another")
 
     def summary_(self) -> dict[str, Any]:
-        """What was used, in words and numbers."""
+        """Settings and sizes of the fit, in words and numbers."""
         self._fitted()
         return dict(self._summary)
 
     @property
     def diagnostics_(self) -> tuple[Diagnostic, ...]:
-        """What could be wrong with the estimate, one finding each."""
+        """Findings on what could be wrong with the estimate."""
         self._fitted()
         if self._diagnostics is None:
             self._diagnostics = diagnose(self.subject_)
@@ -196,7 +196,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
 
     @property
     def subject_(self) -> Subject:
-        """What diagnostics and views look at."""
+        """The subject of diagnostics and views."""
         self._fitted()
         return Subject(
             prepared=self.prepared_,
@@ -223,7 +223,7 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
 
     @property
     def influence_(self) -> Array:
-        """Of every row on the rate, `[n]`, with mean zero; NaN for a method that has none."""
+        """The influence of every row on the rate, `[n]`, with mean zero; NaN for a method that has none."""
         totals = self._kept("influence of rows")
         if self.prepared_.is_logged:
             return self.behavior_influence_
@@ -233,13 +233,13 @@ class Estimator(BaseEstimator, stored.Storable):  # type: ignore[misc] # scikit-
 
     @property
     def behavior_influence_(self) -> Array:
-        """Of every row on the mean logged reward, `[n]`, with mean zero."""
+        """The influence of every row on the mean logged reward, `[n]`, with mean zero."""
         self._kept("influence of rows")
-        parts = []
+        influence = []
         for block in self.prepared_.data.blocks():
             weights = 1.0 if block.weights is None else block.weights * (self.facts_.rows / self.facts_.weight)
-            parts.append((block.rewards - self.behavior_.value) * weights)
-        return np.concatenate(parts)
+            influence.append((block.rewards - self.behavior_.value) * weights)
+        return np.concatenate(influence)
 
     @property
     def density_ratio_(self) -> Array:

@@ -178,8 +178,8 @@ class DiffLSTD(Estimator):
 
     def _closed_form(self, prepared: Prepared, relative: float, given: float | None, running: Running) -> Fit:
         """Moments and solution; without a ridge that was given, it is `relative` to the features' mean square."""
-        gathered = run_pass(MomentsPass(), prepared, running)
-        moments = gathered.moments
+        sums = run_pass(MomentsPass(), prepared, running)
+        moments = sums.moments
         ridge = given
         if ridge is None:
             ridge = relative * float(np.mean(moments.mean("xx"))) if relative else 0.0
@@ -188,7 +188,7 @@ class DiffLSTD(Estimator):
             solution = _solve(prepared, moments, ridge, chosen=given is not None)
         if not np.isfinite(solution.reward_rate):
             raise InputError("The closed form overflowed; scale rewards and features to moderate numbers.")
-        return Fit(prepared, moments, gathered.facts, solution, ridge)
+        return Fit(prepared, moments, sums.facts, solution, ridge)
 
     @classmethod
     def _inside(cls, name: str) -> type:

@@ -14,10 +14,10 @@ from cesaro.closed_forms.tabular import NotIdentified
 from cesaro.data import FeatureTransitions, Log
 from cesaro.diagnostics.finding import nearly
 from cesaro.errors import InputError
-from cesaro.estimators.inputs import Inputs, Role
+from cesaro.estimators.pairs import Inputs, Role
 from cesaro.features import FeatureMap
 from cesaro.passes.influence import ClosedForm
-from cesaro.passes.moments import Facts, Moments
+from cesaro.passes.moments import Moments, RowFacts
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.row_hashes import distinct, overlap, row_hashes
 
@@ -33,13 +33,13 @@ class Fit(NamedTuple):
 
     prepared: Prepared
     moments: Moments
-    facts: Facts
+    facts: RowFacts
     solution: ClosedForm
     ridge: float
 
 
 class Fits(NamedTuple):
-    """Of all seeds: their rates, NaN where there is none, and the fit with the median rate (the lower of two)."""
+    """The fits of all seeds: their rates, NaN where there is none, and the fit with the median rate (the lower of two)."""
 
     rates: Array
     spread: float
@@ -67,7 +67,7 @@ class NetworkMaps:
         return next(chosen for chosen in self.maps if chosen is not None)
 
     def words(self, rates: Array, spread: float) -> dict[str, Any]:
-        """For the summary."""
+        """Method, rows and spread of the networks, for the summary."""
         used = int(np.isfinite(rates).sum())
         rows = {0.0: "other rows", 1.0: "these rows"}.get(self.shared, f"{nearly(self.shared)} of these rows")
         return {
@@ -89,7 +89,7 @@ class GivesFeatures(ABC):
     @property
     @abstractmethod
     def label(self) -> str:
-        """What answers call its method."""
+        """The name of its method in answers."""
 
     @abstractmethod
     def hidden_maps(self) -> list[FeatureMap | None]:

@@ -17,7 +17,7 @@ DEFAULT = "auto"
 
 
 @dataclass(frozen=True)
-class Method:
+class MethodEntry:
     """A method of evaluation.
 
     Attributes:
@@ -39,7 +39,7 @@ class Method:
 
     @property
     def estimator(self) -> Any:
-        """What makes an estimator, from its settings."""
+        """A function that makes an estimator, from its settings."""
         module, name = self.place
         with starting_jax():
             made = getattr(import_module(module), name)
@@ -53,22 +53,26 @@ class Method:
 
 _CLOSED = ("cesaro.estimators.diff_lstd", "DiffLSTD")
 _LEARNED = ("cesaro.estimators.learned", "Learned")
-METHODS: dict[str, Method] = {
+METHODS: dict[str, MethodEntry] = {
     method.name: method
     for method in (
-        Method(DEFAULT, _CLOSED, "closed form", True, True, "the closed form in features chosen for the log"),
-        Method(CLOSED_FORM, _CLOSED, "closed form", True, True, "the same by its name"),
+        MethodEntry(DEFAULT, _CLOSED, "closed form", True, True, "the closed form in features chosen for the log"),
+        MethodEntry(CLOSED_FORM, _CLOSED, "closed form", True, True, "the same by its name"),
         *(
-            Method(name, _LEARNED, "learned", True, not form.learns_ratio, "learned step by step", {"method": name})
+            MethodEntry(
+                name, _LEARNED, "learned", True, not form.learns_ratio, "learned step by step", {"method": name}
+            )
             for name, form in FORMS.items()
         ),
-        Method("world", ("cesaro.worlds", "WorldRate"), "world", True, True, "the target run in a learned process"),
+        MethodEntry(
+            "world", ("cesaro.worlds", "WorldRate"), "world", True, True, "the target run in a learned process"
+        ),
     )
 }
 
 
-def method(given: Any) -> Method:
-    """By its name; or your own as in `Learned`: an objective, or `file.py:name`.
+def method(given: Any) -> MethodEntry:
+    """The entry of a method by its name; or your own as in `Learned`: an objective, or `file.py:name`.
 
     Raises:
         InputError: there is none of this name.
@@ -77,4 +81,4 @@ def method(given: Any) -> Method:
         return METHODS[given]
     if isinstance(given, str) and python_file.place(given) is None:
         raise InputError(f"method must be one of {', '.join(METHODS)}, or file.py:name. Got {given!r}.")
-    return Method(str(given), _LEARNED, "learned", False, True, "a method of your own", {"method": given})
+    return MethodEntry(str(given), _LEARNED, "learned", False, True, "a method of your own", {"method": given})

@@ -8,7 +8,7 @@ from typing import Any
 from cesaro import files
 from cesaro.diagnostics import Diagnostic
 from cesaro.errors import InputError
-from cesaro.estimators.inputs import Inputs, Role
+from cesaro.estimators.pairs import Inputs, Role
 from cesaro.estimators.run import Run
 from cesaro.features.base import Fourier, Linear, Polynomial, Smooth, Splines
 from cesaro.features.encoder import Encoder
@@ -29,10 +29,10 @@ _NETWORK = ("cesaro.approximators", "MLP")
 
 
 class Storable:
-    """What may stand inside of another estimator, as its features."""
+    """An estimator that may stand inside of another one, as its features."""
 
     def stored_content(self) -> dict[str, Any]:
-        """What a file keeps."""
+        """The content of a file."""
         raise NotImplementedError
 
 
@@ -42,7 +42,7 @@ def save(path: Any, estimator: str, content: dict[str, Any]) -> None:
 
 
 def load(path: Any, estimator: str, inside: Callable[[str], type]) -> dict[str, Any]:
-    """What `save` wrote for the same class; `inside`: from the name of an estimator that is its features to its class."""
+    """Load what `save` wrote for the same class; `inside`: from the name of an estimator that is its features to its class."""
     found = files.read_metadata(Path(path), SCHEMA).get("estimator")
     if found != estimator:
         raise InputError(f"'{path}' holds a {found}, not a {estimator}; load it with that class.")

@@ -24,7 +24,7 @@ Features: TypeAlias = NDArray[np.floating] | sp.csr_array
 
 
 class FeatureMap(Protocol):
-    """What estimators call."""
+    """Features of pairs, as estimators call them."""
 
     size: int
     description: str
@@ -148,7 +148,7 @@ class EncodedStates:
 
     @property
     def components(self) -> int:
-        """Of smooth features; none of others."""
+        """The number of components of smooth features; zero for others."""
         return self._base.components if isinstance(self._base, Smooth) else 0
 
     def with_components(self, components: int) -> "EncodedStates":
@@ -172,7 +172,7 @@ class PerAction:
     """State features for each action separately."""
 
     def first(self, features: Features, size: int) -> Features:
-        """Of these features, those of the map of `size` features that this one extends."""
+        """Those of these features that belong to the map of `size` features that this one extends."""
         blocks = features.reshape(len(features), self.num_actions, -1)[:, :, : size // self.num_actions]
         return blocks.reshape(len(features), size)
 
@@ -184,7 +184,7 @@ class PerAction:
 
     @property
     def components(self) -> int:
-        """Of smooth features; none of others."""
+        """The number of components of smooth features; zero for others."""
         return self.states.components if isinstance(self.states, EncodedStates) else 0
 
     def with_components(self, components: int) -> "PerAction":
@@ -213,12 +213,12 @@ class Joint:
         check_size(self.size, self.description)
 
     def first(self, features: Features, size: int) -> Features:
-        """Of these features, those of the map of `size` features that this one extends."""
+        """Those of these features that belong to the map of `size` features that this one extends."""
         return features[:, :size]
 
     @property
     def components(self) -> int:
-        """Of smooth features; none of others."""
+        """The number of components of smooth features; zero for others."""
         return self._base.components if isinstance(self._base, Smooth) else 0
 
     def with_components(self, components: int) -> "Joint":
@@ -249,7 +249,7 @@ class Joint:
 
 
 def kind_of(features: FeatureMap | None) -> str:
-    """What to ask for to get features of this kind, such as "polynomial:2"; nothing for kinds that no remedy names."""
+    """The name that asks for features of this kind, such as "polynomial:2"; empty for kinds that no remedy names."""
     states = features.states if isinstance(features, PerAction) else features
     base = states._base if isinstance(states, EncodedStates | Joint) else None
     if isinstance(base, Polynomial):

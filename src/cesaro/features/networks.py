@@ -54,7 +54,7 @@ def hidden(x: Matrix, weights: Sequence[Matrix], biases: Sequence[Matrix], activ
 
 
 class HiddenLayer:
-    """What the last layer of a network sees, in single precision, `[n, inputs]` to `[n, size]`."""
+    """The inputs of the last layer of a network, in single precision, `[n, inputs]` to `[n, size]`."""
 
     def __init__(self, weights: Sequence[Matrix], biases: Sequence[Matrix], activation: str) -> None:
         self._weights = [np.ascontiguousarray(weight, dtype=np.float32) for weight in weights]

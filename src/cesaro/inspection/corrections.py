@@ -19,13 +19,13 @@ from cesaro.text import option
 
 @dataclass(frozen=True)
 class Correction:
-    """What is to be corrected in a column before it can be read."""
+    """A correction that a column needs before it can be read."""
 
     place: ColumnPlace
     found: Nearly
 
     def message(self, is_choice: bool = False) -> str:
-        """What `evaluate` says of it; `is_choice`: whether labels would do as well."""
+        """The sentence that `evaluate` says of it; `is_choice`: whether labels would do as well."""
         rule, got, remedy = self.found.complain(self.place.row(self.found.wrong))
         if is_choice:
             remedy += f", or give {option('kind', f'{self.place.column}=category')} if these are labels"

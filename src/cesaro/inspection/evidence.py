@@ -18,7 +18,7 @@ from cesaro.checks import Array
 from cesaro.data import Block, Log, Transitions
 from cesaro.data.columns import basic_type, is_list, is_number, is_text
 from cesaro.data.log import Origin
-from cesaro.data.roles import Chosen, Roles, folded, is_chosen
+from cesaro.data.roles import RoleColumns, Roles, folded, is_chosen
 from cesaro.data.settings import Settings
 from cesaro.data.sources.arrays import TableSource
 from cesaro.data.sources.base import Source
@@ -194,7 +194,7 @@ def followed_if_seen(
     A column of the state, such as a shift, explains by that what an id, such as a machine, explains only by the order.
     """
     own = roles.observation.columns
-    seen = replace(roles, observation=Chosen((*own, column), "several"))
+    seen = replace(roles, observation=RoleColumns((*own, column), "several"))
     log = transitions(table, seen, {**kinds, column: "category"}, settings)
     if log is None or len(log) < ENOUGH:
         return None
@@ -551,7 +551,7 @@ def possible_contexts(origin: Origin, table: pa.Table) -> list[str]:
 def with_columns(origin: Origin, table: pa.Table, names: Sequence[str]) -> Transitions | None:
     """The excerpt with more columns behind those of the observation; None where that cannot be."""
     own = origin.roles.observation.columns
-    roles = replace(origin.roles, observation=Chosen((*own, *names), "several"))
+    roles = replace(origin.roles, observation=RoleColumns((*own, *names), "several"))
     return transitions(table, roles, {**origin.kinds, **_own_kinds(origin, table)}, origin.settings)
 
 
@@ -574,7 +574,7 @@ def _may_be_context(table: pa.Table, name: str) -> bool:
 
 
 def contexts(errors: Array, sample: Contiguous, columns: Mapping[str, Column]) -> list[Context]:
-    """What each unused column explains of the errors, best first: known on the row before, and no more by the row itself."""
+    """Unused columns that explain errors, best first: known on the row before, and no more by the row itself."""
     at = sample.pairs
     if len(at) < ENOUGH or not float(errors[at].std()) > 0:
         return []
@@ -593,7 +593,7 @@ def contexts(errors: Array, sample: Contiguous, columns: Mapping[str, Column]) -
 
 
 def made_by_action(sample: Contiguous, place: int) -> float | None:
-    """What the action of a row predicts of a column of the observation in the same row; None: it is no result of the action."""
+    """How well a row's action predicts a column of its own observation; None: the column is no result of the action."""
     rows, at = sample.rows, sample.pairs
     seen, column = rows.observations, rows.observations.columns[place]
     if len(at) < ENOUGH or not (isinstance(column, Categories) or column.ndim == 1):

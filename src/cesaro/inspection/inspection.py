@@ -32,7 +32,7 @@ _ROLES = ("observation", "action", "reward", "next_observation", "trajectory", "
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a log seems to be, before anybody has described it.
+    """A log as it looks before anybody has described it.
 
     Attributes:
         name: the name of the log.
@@ -56,12 +56,12 @@ class Inspection:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What somebody should look at before relying on an answer."""
+        """Doubts that somebody should look at before relying on an answer."""
         return tuple(self.proposal.doubts)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What to pass to `cesaro.read`."""
+        """The arguments to pass to `cesaro.read`."""
         found = self.proposal
         roles: dict[str, Any] = {
             role: list(columns) if len(columns) > 1 else columns[0] for role, columns in self._roles().items()
@@ -78,7 +78,7 @@ class Inspection:
         return roles | more
 
     def _roles(self) -> dict[str, tuple[str, ...]]:
-        """In the order in which people name them."""
+        """The columns of each role, in the order in which people name roles."""
         known = self.proposal.roles
         return {
             "cost" if role == "reward" and self.proposal.is_cost else role: known[role]

@@ -1,4 +1,4 @@
-"""What the names of columns suggest, whatever their case and separators."""
+"""Roles that the names of columns suggest, whatever their case and separators."""
 
 import re
 from collections.abc import Sequence

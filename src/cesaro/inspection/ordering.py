@@ -11,7 +11,7 @@ from cesaro.data.roles import Roles
 from cesaro.inspection import evidence
 from cesaro.inspection.prediction import LEVELS, Errors, Gain
 from cesaro.inspection.profiles import Profile
-from cesaro.inspection.proposal import Proposal, chosen_of
+from cesaro.inspection.proposal import Proposal, role_columns
 from cesaro.text import percent
 
 
@@ -97,19 +97,19 @@ class Orderings:
         if (self.profiles[name].levels or 0) > LEVELS:
             return False
         kept = tuple(one for one in self.found.roles["observation"] if one != name)
-        roles = replace(self.found.as_roles(), observation=chosen_of(kept))
+        roles = replace(self.found.as_roles(), observation=role_columns(kept))
         seen = evidence.followed_if_seen(self.table, roles, self.found.kinds, self.found.settings(), name, 0)
         moving = evidence.moves(order.log, 0)
         return seen is not None and not evidence.follow_better(seen, order.after, order.log, 0, moving)
 
     def _best(self, ids: Sequence[str], times: Sequence[str], without: str | None) -> Ordering | None:
-        """Of all ways to order rows the one that predicts next states best; `without`: a column that is no observation then."""
+        """The ordering of rows that predicts next states best; `without`: a column that is no observation then."""
         roles = self.found.as_roles()
         if without is not None:
             kept = tuple(name for name in roles.observation.columns if name != without)
             if not kept:
                 return None
-            roles = replace(roles, observation=chosen_of(kept))
+            roles = replace(roles, observation=role_columns(kept))
         tried: list[Ordering] = []
         plain = None
         for time in times if "time" in self.given else (None, *times):

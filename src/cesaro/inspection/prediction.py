@@ -49,7 +49,7 @@ def stretches(num_rows: int, random_state: int, most: int = ROWS) -> Stretches:
 
 
 class Errors(NamedTuple):
-    """What a prediction leaves of its targets, as a part of their variance.
+    """The errors of a prediction, as a part of the variance of its targets.
 
     Attributes:
         left: the mean over the rows of each stretch, for each column that was predicted, `[stretches, columns]`.
@@ -68,7 +68,7 @@ class Errors(NamedTuple):
         return np.asarray(self.rows @ self.left / self.rows.sum())
 
     def of(self, columns: NDArray[np.bool_]) -> "Errors":
-        """Of some of the columns."""
+        """The errors of some of the columns."""
         return Errors(self.left[:, columns], self.rows)
 
     @property
@@ -131,7 +131,7 @@ def held_out(inputs: Array, targets: Sequence[Array], number: NDArray[np.int64])
 
 
 def predicted(inputs: Array, targets: Array, number: NDArray[np.int64]) -> Array:
-    """What `held_out` predicts, `[n, j]`: in every stretch by the stretches of the other kind."""
+    """The predictions of `held_out`, `[n, j]`: in every stretch by the stretches of the other kind."""
     found = np.empty(targets.shape)
     for fold in (0, 1):
         out = number % 2 == fold
@@ -197,7 +197,7 @@ def _columns(values: Values) -> list[Column]:
 
 
 def _scaled(column: NDArray[np.floating]) -> Array:
-    """At unit size, without the outermost entries."""
+    """The column at unit size, with its outermost entries cut."""
     numbers = np.asarray(column, dtype=np.float64)
     low, high = np.quantile(numbers, (0.002, 0.998))
     numbers = np.clip(numbers, low, high) if high > low else numbers
@@ -218,7 +218,7 @@ def _steps(column: NDArray[np.floating]) -> Array:
 
 
 def _flags(column: Categories) -> Array:
-    """Of the most frequent levels."""
+    """Zeros and ones for each of the most frequent levels, `[n, levels]`."""
     counts = np.bincount(column.codes, minlength=len(column.levels))
     top = np.argsort(-counts, kind="stable")[:LEVELS]
     top = top[counts[top] > 0]

@@ -1,4 +1,4 @@
-"""What one column of a log holds: its kind, range, levels, missing entries, and its shape in a line."""
+"""The profile of one column of a log: its kind, range, levels, missing entries, and its shape in a line."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -47,7 +47,7 @@ class Profile:
 
 
 def profile(name: str, column: pa.ChunkedArray) -> Profile:
-    """Of some rows of a column."""
+    """The profile of some rows of a column."""
     kind, rows, missing = _kind(column.type), len(column), column.null_count
     if kind in ("list", "other", "empty"):
         return Profile(name, kind, rows, missing, None, None, None, (), "")

@@ -1,8 +1,8 @@
-"""What a log is taken to be before anybody described it: roles, kinds and settings with reasons, and what is in doubt."""
+"""A proposal of how a log is read before anybody described it: roles, kinds and settings with reasons, and what is in doubt."""
 
 from dataclasses import dataclass, field
 
-from cesaro.data.roles import Chosen, Roles
+from cesaro.data.roles import RoleColumns, Roles
 from cesaro.data.settings import GAP, Settings
 
 
@@ -52,12 +52,12 @@ class Proposal:
         names.pop("next_observation", None)
         chosen = self.roles.get("next_observation")
         return Roles(
-            chosen_of(observation),
-            chosen_of(self.roles["action"]),
-            next_observation=None if chosen is None else chosen_of(chosen),
+            role_columns(observation),
+            role_columns(self.roles["action"]),
+            next_observation=None if chosen is None else role_columns(chosen),
             **names,  # type: ignore[arg-type]
         )
 
 
-def chosen_of(columns: tuple[str, ...]) -> Chosen:
-    return Chosen(columns, "several" if len(columns) > 1 else "single")
+def role_columns(columns: tuple[str, ...]) -> RoleColumns:
+    return RoleColumns(columns, "several" if len(columns) > 1 else "single")

@@ -39,7 +39,7 @@ from cesaro.inspection.names import (
 from cesaro.inspection.ordering import Ordering, Orderings
 from cesaro.inspection.prediction import ENOUGH
 from cesaro.inspection.profiles import MOST_LABELS, Profile, complete
-from cesaro.inspection.proposal import Proposal, chosen_of
+from cesaro.inspection.proposal import Proposal, role_columns
 from cesaro.inspection.suspects import is_key, is_result, known_before, may_be_result, sentinel, what_comes_next
 from cesaro.inspection.times import is_unread, of_unread, unit_of_step
 from cesaro.policies import Policy, attach, parse
@@ -195,7 +195,7 @@ class _Proposer:
         return self.found
 
     def _possible(self, role: str, columns: Callable[[pa.Table, Sequence[str]], list[str]]) -> list[str]:
-        """What may have a role: what was given, or else what columns look like it."""
+        """Columns that may have a role: those given, or else those that look like it."""
         if role in self.denied:
             return []
         return list(self.given.get(role) or columns(self.table, self.free))
@@ -397,12 +397,12 @@ class _Proposer:
         ]
 
     def _trial(self, action: str, seen: Sequence[str]) -> CesaroError | None:
-        """What is wrong with the policy if it sees some columns of complete rows and acts by one; None: nothing."""
+        """The error of the policy if it sees some columns of complete rows and acts by one; None: it works."""
         if self._tried_policy is None:
             return None
         if not seen:
             return InputError("there is nothing that it could see.")
-        roles = Roles(chosen_of(tuple(seen)), chosen_of((action,)), reward=self.found.roles["reward"][0])
+        roles = Roles(role_columns(tuple(seen)), role_columns((action,)), reward=self.found.roles["reward"][0])
         rows = complete(self.table, roles.columns()).slice(0, TRIED)
         try:
             log = loaded(Origin(TableSource(self.source.name, rows), roles, {}, Settings(gap=None)))
@@ -687,7 +687,7 @@ class _Proposer:
         ]
         if not names or not 2 <= len(names) + len(others) <= MOST_COLUMNS:
             return
-        roles = replace(known, observation=chosen_of((*names, *others)))
+        roles = replace(known, observation=role_columns((*names, *others)))
         log = evidence.transitions(self.table, roles, self.found.kinds, self.found.settings())
         if log is None or len(log) < ENOUGH or log.observations.form != "named":
             return

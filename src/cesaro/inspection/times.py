@@ -21,7 +21,7 @@ _CALENDAR = ((7, 7, "week"), (28, 31, "month"), (90, 92, "quarter"), (365, 366, 
 
 
 def unit_of_step(seconds: float) -> str:
-    """What a rate is counted by, where a step takes so long: a unit of time, or a step of several."""
+    """The unit that a rate is counted by, where a step takes so long: a unit of time, or a step of several."""
     for fewest, most, word in _CALENDAR:
         if fewest * _DAY <= seconds <= most * _DAY:
             return f"per {word}"
@@ -41,7 +41,7 @@ def is_unread(name: str, found: Profile) -> bool:
 
 
 def of_unread(name: str, column: pa.ChunkedArray) -> str:
-    """What is wrong with times that are text, all of them."""
+    """A sentence on times that are all text: why they cannot be read, and what to write instead."""
     texts = column.drop_null().unique().to_pylist()
     if all(orders(text) == BOTH for text in texts):
         return (

@@ -24,7 +24,7 @@ MAX_SAMPLED, SAMPLED_WORK, FEWEST_ROWS, MOST_ROWS = 32, 2e7, 200, 5_000
 
 
 def affine_form(method: Method, **hyper: float) -> AffineForm:
-    """What `LinearProblem.stability` and `.limit` take for a method: its closed form, or one that evaluates the step itself.
+    """The form of a method that `LinearProblem.stability` and `.limit` take: closed, or one that evaluates the step itself.
 
     Args:
         method: as in `sweep`.

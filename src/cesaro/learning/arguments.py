@@ -40,7 +40,7 @@ def as_method(method: Method) -> Method:
 
 
 def label_of(method: Method) -> str:
-    """What answers call a method."""
+    """The name of a method in answers."""
     if isinstance(method, str):
         return method
     return "objective" if isinstance(method, Objective) else str(getattr(method, "__name__", "objective"))
@@ -148,7 +148,7 @@ def as_seeds(seeds: int | Sequence[int]) -> NDArray[np.int64]:
 def as_recorders(
     objective: Objective, algorithm: Algorithm, record: Sequence[str] | Mapping[str, Recorder]
 ) -> dict[str, Recorder]:
-    """What to keep beside the rate, as functions of the state."""
+    """Functions of the state that give what is kept beside the rate."""
     if isinstance(record, Mapping):
         if not all(callable(function) for function in record.values()):
             raise InputError("record must map names to functions of the state.")

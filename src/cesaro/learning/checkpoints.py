@@ -39,7 +39,7 @@ def save(path: Path, identity: dict[str, Any], done: int, carries: list[Any], st
 
 
 def load(path: Path, identity: dict[str, Any], structure: Any, chunks: int) -> tuple[list[Any], list[list[Records]]]:
-    """What every chunk has: None and no records where it has not begun."""
+    """Load what every chunk carries and its records: None and no records where it has not begun."""
     reject_older(path, _OLDER, _REMEDY)
     kept = read_values(path, SCHEMA, remedy=_REMEDY)
     was = kept.get("identity")
@@ -71,7 +71,7 @@ def _is_whole(chunk: Any, structure: Any) -> bool:
 def identity(
     job: SweepJob, recipe: Recipe, origin: SampleSource, log: str, label: str, radius: float | None
 ) -> dict[str, Any]:
-    """What a checkpoint must agree on to be continued; `log`: a fingerprint of rows that come after those of `origin`."""
+    """All that a checkpoint must agree on to be continued; `log`: a fingerprint of rows that come after those of `origin`."""
     approximator = recipe.approximator
     return {
         "method": label,
@@ -97,7 +97,7 @@ def identity(
 
 
 def _digest(job: SweepJob, origin: SampleSource) -> str:
-    """Of the traced program: what names cannot tell (objectives, optimizers, targets, recorders)."""
+    """A fingerprint of the traced program: what names cannot tell (objectives, optimizers, targets, recorders)."""
     hyper = first_setting(job)
     carry = jax.eval_shape(job.program.start, keys(job.seeds[:1]), hyper)
     shape = (1, job.shape.steps, job.shape.minibatches, job.shape.batch_size, 1)
@@ -107,6 +107,6 @@ def _digest(job: SweepJob, origin: SampleSource) -> str:
 
 
 def _start_digest(job: SweepJob) -> str:
-    """Of where the first run starts: what an approximator or an objective of one's own begins with has no name."""
+    """A fingerprint of where the first run starts: the start of an approximator or objective of one's own has no name."""
     carry = job.program.start(keys(job.seeds[:1]), first_setting(job))
     return fingerprint([np.asarray(leaf) for leaf in jax.tree.leaves(carry)])

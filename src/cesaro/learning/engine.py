@@ -51,7 +51,7 @@ def run(
     is_remote: bool,
     quiet: bool,
 ) -> tuple[list[Any], list[list[Records]]]:
-    """What every chunk ended with, and its records.
+    """Run all chunks; return what each carries at the end, and its records.
 
     A checkpoint is written between segments, which all chunks reach together, and on a cluster also as chunks come back.
     """
@@ -110,7 +110,7 @@ def on_threads(job: SweepJob, feed: Feed, chunks: list[Chunk]) -> Advance:
 
 
 def structure(job: SweepJob, chunks: list[Chunk]) -> Any:
-    """Of what a chunk carries."""
+    """The structure of what a chunk carries."""
     return jax.tree.structure(jax.eval_shape(lambda: start(job, chunks[0])))
 
 

@@ -1,4 +1,4 @@
-"""What a sweep draws from at each record: the same rows, or rows that change, of a log that is larger than memory."""
+"""The rows that a sweep draws from at each record: the same, or rows that change, of a log that is larger than memory."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a sweep is made of: a recipe for its program, numbers to run it with, and chunks of lanes that run together."""
+"""The parts of a sweep: a recipe for its program, numbers to run it with, and chunks of lanes that run together."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -63,7 +63,7 @@ def settings_of(job: SweepJob, chunk: Chunk) -> dict[str, Any]:
 
 
 def start(job: SweepJob, chunk: Chunk) -> Any:
-    """What the runs of a chunk begin with."""
+    """The carry that the runs of a chunk begin with."""
     return job.program.start(keys(job.seeds[chunk.seeds]), settings_of(job, chunk))
 
 

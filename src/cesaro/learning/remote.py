@@ -60,7 +60,7 @@ def _leaves(carry: Any) -> Leaves | None:
 
 @dataclass(frozen=True)
 class _Work:
-    """What travels to a worker once; there it builds its program and keeps it."""
+    """The work that travels to a worker once; there it builds its program and keeps it."""
 
     recipe: Recipe
     origin: tuple[NDArray[Any], ...]

@@ -110,7 +110,7 @@ class Sweep:
         return [int(place) for place in given]
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: one line, a table of settings and the learning curves."""
+        """A view for notebooks: one line, a table of settings and the learning curves."""
         from cesaro.report.sweep import sweep_html
 
         return sweep_html(self)

@@ -45,7 +45,7 @@ class RunShape(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """What a run carries from record to record: its state, and the number of steps before it diverged."""
+    """The carry of a run from record to record: its state, and the number of steps before it diverged."""
 
     state: Any
     alive: Any  # bool: not diverged so far
@@ -53,7 +53,7 @@ class Carry(NamedTuple):
 
 
 class Records(NamedTuple):
-    """What is kept: `[records, …, seeds, settings]`."""
+    """Numbers that are kept, `[records, …, seeds, settings]`."""
 
     reward_rate: Any  # JAX arrays inside the program, NumPy arrays outside
     extra: dict[str, Any]

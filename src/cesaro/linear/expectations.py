@@ -50,12 +50,12 @@ class Expectations:
 
     @property
     def samples(self) -> Samples:
-        """What single updates are made of."""
+        """Rows and weights that single updates are made of."""
         raise NotImplementedError
 
     @property
     def num_samples(self) -> int:
-        """How many they are."""
+        """The number of these samples."""
         raise NotImplementedError
 
     @property

@@ -104,7 +104,7 @@ def _sum_of_products(left: Array, right: Array) -> Array:
 
 @dataclass(frozen=True)
 class MethodSettings:
-    """What a method depends on beside the step size."""
+    """Numbers that a method depends on beside the step size."""
 
     ridge: float = 0.0
     lam: float = 1.0

@@ -15,8 +15,8 @@ from cesaro.data.values import Categories
 from cesaro.data.windows import ColumnDigests
 from cesaro.errors import InputError
 from cesaro.fingerprints import fingerprint
+from cesaro.passes.feature_log import FeatureLog
 from cesaro.passes.prepare import Prepared
-from cesaro.passes.ready import ReadyLog
 
 SCHEMA = "cesaro-passes/2"
 _OLDER = "cesaro-passes/1"
@@ -42,7 +42,9 @@ class PassCheckpoint:
         quiet: no progress bar where blocks are read again.
     """
 
-    def __init__(self, path: Path, data: OpenedLog | ReadyLog, identity: dict[str, str], *, quiet: bool = True) -> None:
+    def __init__(
+        self, path: Path, data: OpenedLog | FeatureLog, identity: dict[str, str], *, quiet: bool = True
+    ) -> None:
         self.path, self.identity, self._data = path, identity, data
         self._place = path.absolute()  # a policy in another thread may change the working directory
         self._passes: list[dict[str, Any]] = []  # the state of each, the last one's perhaps unfinished
@@ -90,7 +92,7 @@ class PassCheckpoint:
                 )
 
     def begin(self) -> dict[str, Any] | None:
-        """What is known of the next pass; None: nothing."""
+        """Turn to the next pass and return what is known of it; None: nothing."""
         self._number += 1
         return self._passes[self._number] if self._number < len(self._passes) else None
 
@@ -116,7 +118,7 @@ class PassCheckpoint:
 
 
 def identity(prepared: Prepared, settings: dict[str, Any]) -> dict[str, str]:
-    """What the passes of a fit depend on beside the rows: version, settings, what opening the log told, policy and features."""
+    """All that passes depend on beside the rows: version, settings, what opening the log told, policy and features."""
     rows, log = prepared.sample.rows, prepared.log
     opened: dict[str, Any] = {"stretches": prepared.data.stretches, "lengths": prepared.data.lengths}
     name = "ready features"

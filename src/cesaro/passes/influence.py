@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.data import Block
 from cesaro.errors import InputError
-from cesaro.passes.moments import Facts
-from cesaro.passes.prepare import Prepared, Rows
+from cesaro.passes.feature_log import FeatureBlock
+from cesaro.passes.moments import RowFacts
+from cesaro.passes.prepare import FeatureRows, Prepared
 from cesaro.passes.projection import Projection, Spans, project
-from cesaro.passes.ready import ReadyBlock
 from cesaro.passes.standard_errors import Sampling
 
 # A reward this many robust standard deviations from the median is an outlier: of a million exponential ones the largest is at 13.
@@ -32,7 +32,7 @@ Pieces = list[tuple["Series | None", float]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What the second pass has to know of the whole log.
+    """Numbers of the whole log that the second pass has to know.
 
     Attributes:
         facts: of the first pass.
@@ -44,7 +44,7 @@ class Plan:
         keeps: whether all series are kept, because the log is in memory.
     """
 
-    facts: Facts
+    facts: RowFacts
     sampling: Sampling
     unit: float
     median: float
@@ -59,7 +59,7 @@ class Plan:
         return self.sampling.over_time()
 
     @staticmethod
-    def of(prepared: Prepared, sampling: Sampling, facts: Facts) -> "Plan":
+    def of(prepared: Prepared, sampling: Sampling, facts: RowFacts) -> "Plan":
         rows = prepared.num_rows
         bins = max(1, min(STRETCHES, rows // ROWS_PER_STRETCH))
         sample = prepared.sample
@@ -203,13 +203,13 @@ class Totals:
 
     @staticmethod
     def zero(plan: Plan, has_target: bool) -> "Totals":
-        """Of no rows yet."""
+        """The totals of no rows yet."""
         target = Threefold.zero(plan.sampling) if has_target else None
         return Totals(plan, target, Threefold.zero(plan.over_time), over_time=np.zeros((3, len(plan.edges) - 1)))
 
     @staticmethod
-    def of(plan: Plan, block: Block | ReadyBlock, series: Series | None, level: float = 0.0) -> "Totals":
-        """Of one block; `level`: the sum over its rows of weight times ratio times value."""
+    def of(plan: Plan, block: Block | FeatureBlock, series: Series | None, level: float = 0.0) -> "Totals":
+        """The totals of one block; `level`: the sum over its rows of weight times ratio times value."""
         facts, start = plan.facts, block.start
         rows = slice(start, start + len(block))
         rewards, weights = block.rewards, block.weights
@@ -233,13 +233,12 @@ class Totals:
             {"distance": float(distance[row])},
             (start + row, float(rewards[row])),
         )
-        parts = [rewards if weights is None else rewards * weights, np.ones(len(block)) if weights is None else weights]
-        found.over_time = np.stack(
-            [
-                _binned(plan, rows, part)
-                for part in (*parts, np.zeros(len(block)) if series is None else series.influence)
-            ]
+        columns = (
+            rewards if weights is None else rewards * weights,
+            np.ones(len(block)) if weights is None else weights,
+            np.zeros(len(block)) if series is None else series.influence,
         )
+        found.over_time = np.stack([_binned(plan, rows, column) for column in columns])
         if weights is not None:
             halves = (*plan.sampling.halves, *plan.over_time.halves)
             found.half_weights = np.array([project(half, start, weights).sums.sum() for half in halves])
@@ -247,7 +246,7 @@ class Totals:
             found._count(block, series)
         return found
 
-    def _count(self, block: Block | ReadyBlock, series: Series) -> None:
+    def _count(self, block: Block | FeatureBlock, series: Series) -> None:
         """The sums over the series of the target; squares in units of the plan."""
         plan = self.plan
         weighted = series.ratio
@@ -304,7 +303,7 @@ class Totals:
             self.ends = other.ends if self.ends is None else (self.ends[0], other.ends[1])
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Plain numbers and arrays, for a checkpoint."""
         return {
             "target": None if self.target is None else self.target.state(),
             "behavior": self.behavior.state(),
@@ -320,7 +319,7 @@ class Totals:
 
     @staticmethod
     def of_state(plan: Plan, state: dict[str, Any]) -> "Totals":
-        """What `state` gave."""
+        """The totals whose `state` this is."""
         target = None if state["target"] is None else Threefold.of_state(plan.sampling, state["target"])
         behavior = Threefold.of_state(plan.over_time, state["behavior"])
         kept = [Series(*part) for part in state["kept"]]
@@ -328,21 +327,21 @@ class Totals:
 
     @property
     def influence(self) -> Projection:
-        """On the target's rate, centered."""
+        """The influence on the target's rate, centered."""
         assert self.target is not None
         return self.target.whole.centered()
 
     def halves(self, series: Threefold) -> tuple[Projection, Projection]:
-        """Of the earlier and the later half, as deviations from a mean over that half's weights."""
-        facts, parts = self.plan.facts, (series.first, series.second)
+        """The projections of the earlier and the later half, as deviations from a mean over that half's weights."""
+        facts, halves = self.plan.facts, (series.first, series.second)
         if not self.half_weights.any():
-            return parts
+            return halves
         per_row, weights = (
             facts.weight / facts.rows,
             self.half_weights[:2] if series is self.target else self.half_weights[2:],
         )
-        scales = [per_row * part.rows / weight if weight > 0 else 0.0 for part, weight in zip(parts, weights)]
-        return parts[0].scaled(scales[0]), parts[1].scaled(scales[1])
+        scales = [per_row * half.rows / weight if weight > 0 else 0.0 for half, weight in zip(halves, weights)]
+        return halves[0].scaled(scales[0]), halves[1].scaled(scales[1])
 
     @property
     def correction(self) -> float:
@@ -351,13 +350,13 @@ class Totals:
 
     @property
     def at_sample(self) -> Series:
-        """Of the sampled rows, centered like the whole."""
+        """The series of the sampled rows, centered like the whole."""
         influence, ratio, errors = np.concatenate(self.sampled, axis=1)
         return Series(influence - self.correction, ratio, errors)
 
 
 def _pair_sums(first: Array, second: Array, count: int) -> dict[str, float]:
-    """Of successive errors."""
+    """Sums over pairs of successive errors."""
     product = first * second
     return {
         "pairs": float(count),
@@ -395,8 +394,8 @@ class InfluencePass:
     def restored(self, state: dict[str, Any]) -> Totals:
         return Totals.of_state(self.plan, state)
 
-    def of_piece(self, prepared: Prepared, part: Block | ReadyBlock, number: int) -> tuple[Series | None, float]:
-        """In a thread of its own."""
+    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> tuple[Series | None, float]:
+        """The influence of a piece's rows and their level, in a thread of its own."""
         if self.solution is None:
             return None, 0.0
         return influence(prepared, self.solution, part, number, self.plan.facts.rows / self.plan.facts.weight)
@@ -405,20 +404,20 @@ class InfluencePass:
         """Pieces of a block, in order."""
         return [piece] if so_far is None else [*so_far, piece]
 
-    def of_block(self, prepared: Prepared, block: Block | ReadyBlock, pieces: Pieces) -> Totals:
+    def of_block(self, prepared: Prepared, block: Block | FeatureBlock, pieces: Pieces) -> Totals:
         found = [series for series, _ in pieces if series is not None]
         level = sum(level for _, level in pieces)
         return Totals.of(self.plan, block, Series.joined(found) if found else None, level)
 
 
 def influence(
-    prepared: Prepared, solution: ClosedForm, part: Block | ReadyBlock, number: int, per_weight: float
+    prepared: Prepared, solution: ClosedForm, part: Block | FeatureBlock, number: int, per_weight: float
 ) -> tuple[Series, float]:
     """The series of some rows, and their sum of weight times ratio times value; `per_weight`: rows per unit of weight."""
     return influence_of(prepared.features_of(part, piece=number), solution, per_weight)
 
 
-def influence_of(rows: Rows, solution: ClosedForm, per_weight: float) -> tuple[Series, float]:
+def influence_of(rows: FeatureRows, solution: ClosedForm, per_weight: float) -> tuple[Series, float]:
     """The same of rows as features."""
     (dual, primal), residual, weights = solution.rate_row, solution.residual, solution.weights
     exact = not residual.any()

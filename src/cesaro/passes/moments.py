@@ -1,9 +1,9 @@
 """The first pass: what the closed form needs to know of a log, and what is known of its rows beside that.
 
 `Moments` are sums of products of features and rewards. With `v` the dual features, `z = x' − x` and `w` the weight of a row, the
-sums over rows of `w`, `w v`, `w z`, `w R`, `w v zᵀ`, `w v vᵀ` and `w v R`. `Facts` are about the rows themselves: how many, their
-weights and rewards, whether they follow each other, and how many are copies (`repeats.py`). Both are merged block by block in
-the order of the log, so that every way of running gives the same bits.
+sums over rows of `w`, `w v`, `w z`, `w R`, `w v zᵀ`, `w v vᵀ` and `w v R`. `RowFacts` are about the rows themselves: how many,
+their weights and rewards, whether they follow each other, and how many are copies (`repeats.py`). Both are merged block by
+block in the order of the log, so that every way of running gives the same bits.
 """
 
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Block
-from cesaro.passes.prepare import Prepared, Rows
-from cesaro.passes.ready import ReadyBlock
+from cesaro.passes.feature_log import FeatureBlock
+from cesaro.passes.prepare import FeatureRows, Prepared
 from cesaro.passes.repeats import Repeats
 
 
@@ -29,7 +29,7 @@ class Moments:
         self.same = True
         self._sums: dict[str, Any] = {}
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: FeatureRows) -> None:
         """Count rows in."""
         _accumulate(self._sums, _sums(rows))
         self.rows += len(rows)
@@ -54,7 +54,7 @@ class Moments:
 
     @staticmethod
     def of_state(state: dict[str, Any]) -> "Moments":
-        """What `state` gave."""
+        """The moments whose `state` this is."""
         result = Moments()
         result.rows, result.precision, result.same = state["rows"], state["precision"], state["same"]
         result._sums = {
@@ -73,7 +73,7 @@ class Moments:
         return self._sums[name] / self.weight
 
     def with_features(self, chosen: NDArray[np.intp]) -> "Moments":
-        """What the accumulator would hold with these primal features alone, which stay their own dual if they were."""
+        """The moments of these primal features alone, which stay their own dual if they were."""
         part = Moments()
         part.rows, part.precision, part.same = self.rows, self.precision, self.same
         part._sums = dict(self._sums)
@@ -108,7 +108,7 @@ def _accumulate(total: dict[str, Any], sums: dict[str, Any]) -> None:
         total[name] = total[name] + value if name in total else value
 
 
-def _sums(rows: Rows) -> dict[str, Any]:
+def _sums(rows: FeatureRows) -> dict[str, Any]:
     x, v, rewards = rows.x, rows.v, rows.rewards
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
     result: dict[str, Any] = {"w": weights.sum(), "R": weights @ rewards}
@@ -139,8 +139,8 @@ def _sums(rows: Rows) -> dict[str, Any]:
 
 
 @dataclass
-class Facts:
-    """Of the rows counted so far.
+class RowFacts:
+    """Counts, sums and bounds of the rows so far.
 
     Attributes:
         rows: how many.
@@ -163,8 +163,8 @@ class Facts:
     repeats: Repeats = field(default_factory=Repeats)
 
     @staticmethod
-    def of(block: Block | ReadyBlock, look: bool, num_rows: int) -> "Facts":
-        """Of one block; `look`: whether rows follow each other is asked; `num_rows`: of the whole log."""
+    def of(block: Block | FeatureBlock, look: bool, num_rows: int) -> "RowFacts":
+        """The facts of one block; `look`: whether rows follow each other is asked; `num_rows`: of the whole log."""
         rewards, weights = block.rewards, block.weights
         same = pairs = 0
         if look and isinstance(block, Block) and len(block) > 1:
@@ -172,7 +172,7 @@ class Facts:
             after, here = block.next_observations.take(slice(0, pairs)), block.observations.take(slice(1, pairs + 1))
             same = int(after.equals(here).sum())
         total = float(rewards.sum())
-        return Facts(
+        return RowFacts(
             len(block),
             float(len(block)) if weights is None else float(weights.sum()),
             total,
@@ -184,7 +184,7 @@ class Facts:
             Repeats.of(block, num_rows) if isinstance(block, Block) else Repeats(),
         )
 
-    def add(self, other: "Facts") -> None:
+    def add(self, other: "RowFacts") -> None:
         """Count in the rows that follow."""
         for name in ("rows", "weight", "rewards", "earned", "same", "pairs"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -192,13 +192,13 @@ class Facts:
         self.repeats.add(other.repeats)
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Plain numbers and arrays, for a checkpoint."""
         return {**vars(self), "repeats": self.repeats.state()}
 
     @staticmethod
-    def of_state(state: dict[str, Any]) -> "Facts":
-        """What `state` gave."""
-        return Facts(**{**state, "repeats": Repeats(**state["repeats"])})
+    def of_state(state: dict[str, Any]) -> "RowFacts":
+        """The facts whose `state` this is."""
+        return RowFacts(**{**state, "repeats": Repeats(**state["repeats"])})
 
     @property
     def chained(self) -> float:
@@ -222,19 +222,19 @@ class Facts:
 
 
 @dataclass
-class Gathered:
-    """What the first pass adds up; moments stay empty where there are no features."""
+class FirstPassSums:
+    """The sums of the first pass; moments stay empty where there are no features."""
 
     moments: Moments
-    facts: Facts
+    facts: RowFacts
 
-    def add(self, other: "Gathered") -> None:
+    def add(self, other: "FirstPassSums") -> None:
         """Count in the rows that follow."""
         self.moments.merge(other.moments)
         self.facts.add(other.facts)
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Plain numbers and arrays, for a checkpoint."""
         return {"moments": self.moments.state(), "facts": self.facts.state()}
 
 
@@ -245,14 +245,14 @@ class MomentsPass:
     has_features: bool = True
     label = "moments"
 
-    def zero(self) -> Gathered:
-        return Gathered(Moments(), Facts())
+    def zero(self) -> FirstPassSums:
+        return FirstPassSums(Moments(), RowFacts())
 
-    def restored(self, state: dict[str, Any]) -> Gathered:
-        return Gathered(Moments.of_state(state["moments"]), Facts.of_state(state["facts"]))
+    def restored(self, state: dict[str, Any]) -> FirstPassSums:
+        return FirstPassSums(Moments.of_state(state["moments"]), RowFacts.of_state(state["facts"]))
 
-    def of_piece(self, prepared: Prepared, part: Block | ReadyBlock, number: int) -> Moments:
-        """In a thread of its own."""
+    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> Moments:
+        """The moments of a piece, in a thread of its own."""
         moments = Moments()
         if self.has_features:
             moments.add(prepared.features_of(part, piece=number))
@@ -265,5 +265,5 @@ class MomentsPass:
         so_far.merge(piece)
         return so_far
 
-    def of_block(self, prepared: Prepared, block: Block | ReadyBlock, pieces: Moments) -> Gathered:
-        return Gathered(pieces, Facts.of(block, prepared.data.lengths is None, prepared.num_rows))
+    def of_block(self, prepared: Prepared, block: Block | FeatureBlock, pieces: Moments) -> FirstPassSums:
+        return FirstPassSums(pieces, RowFacts.of(block, prepared.data.lengths is None, prepared.num_rows))

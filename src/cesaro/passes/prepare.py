@@ -16,8 +16,8 @@ from cesaro.data.log import OpenedLog
 from cesaro.errors import InputError
 from cesaro.features import FeatureMap, Features, OneHot, build
 from cesaro.features.maps import Joint
+from cesaro.passes.feature_log import Excerpt, FeatureBlock, FeatureLog
 from cesaro.passes.projection import Spans
-from cesaro.passes.ready import Excerpt, ReadyBlock, ReadyLog
 from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, RULES, Rule, Sampling
 from cesaro.policies import Attached, attach
 from cesaro.text import Sentence, argument
@@ -29,7 +29,7 @@ CHAINED = 0.99
 PIECE, PIECE_ROWS = 2**19, 2_048
 
 
-class Rows(NamedTuple):
+class FeatureRows(NamedTuple):
     """A block of transitions as features; `v is x` where the dual features are the primal ones."""
 
     x: Features  # [n, K]
@@ -80,7 +80,7 @@ class Prepared:
                 raise InputError(
                     "Ready features already hold the target's next features; call fit(data) without a policy."
                 )
-            self.data, self._ready_size = ReadyLog(data), data.x.shape[1]
+            self.data, self._given_size = FeatureLog(data), data.x.shape[1]
             self.num_rows = len(data)
             return
         if not isinstance(data, Log):
@@ -118,9 +118,9 @@ class Prepared:
         return self.whole.sample(self.random_state)
 
     @property
-    def whole(self) -> OpenedLog | ReadyLog:
+    def whole(self) -> OpenedLog | FeatureLog:
         """The data, where they are all that was given and no excerpt."""
-        assert isinstance(self.data, OpenedLog | ReadyLog)
+        assert isinstance(self.data, OpenedLog | FeatureLog)
         return self.data
 
     @property
@@ -146,7 +146,7 @@ class Prepared:
     @property
     def num_features(self) -> int:
         if self.log is None:
-            return self._ready_size
+            return self._given_size
         return self.map.size if self.map is not None else 0
 
     @property
@@ -162,34 +162,34 @@ class Prepared:
         other.map, other.dual = chosen, dual
         return other
 
-    def excerpt(self, rows: Block | ReadyBlock) -> "Prepared":
+    def excerpt(self, rows: Block | FeatureBlock) -> "Prepared":
         """Other rows in the same features."""
         other = copy.copy(self)
         other.data, other.num_rows = Excerpt(rows), len(rows)
         return other
 
-    def parts(self, block: Block | ReadyBlock) -> list[Any]:
+    def pieces(self, block: Block | FeatureBlock) -> list[Any]:
         """The block in cache-sized pieces; rows of sparse features stay together."""
         size = self.piece_rows
         return [block.part(slice(start, start + size)) for start in range(0, len(block), size)]
 
     @property
     def piece_rows(self) -> int:
-        """Of a piece, at most."""
+        """The most rows of a piece."""
         if isinstance(self.map, OneHot) or (self.map is None and self.log is not None):
             return blocks.BLOCK_ROWS
         return max(PIECE_ROWS, PIECE // max(self.num_features, 1 if self.dual is None else self.dual.size, 1))
 
-    def rows(self, repeat: int = 0) -> Iterator[Rows]:
+    def rows(self, repeat: int = 0) -> Iterator[FeatureRows]:
         """All rows as features, piece by piece, in order."""
         for block in self.data.blocks():
-            for number, part in enumerate(self.parts(block)):
-                yield self.features_of(part, repeat, number)
+            for number, piece in enumerate(self.pieces(block)):
+                yield self.features_of(piece, repeat, number)
 
-    def features_of(self, block: Block | ReadyBlock, repeat: int = 0, piece: int = 0) -> Rows:
+    def features_of(self, block: Block | FeatureBlock, repeat: int = 0, piece: int = 0) -> FeatureRows:
         """A piece of a block as features; draws of `a'` depend on the seed, block, piece and `repeat` alone."""
-        if isinstance(block, ReadyBlock):
-            return Rows(block.x, block.rewards, block.x_next, block.x, block.weights)
+        if isinstance(block, FeatureBlock):
+            return FeatureRows(block.x, block.rewards, block.x_next, block.x, block.weights)
         assert self.map is not None
         assert self.policy is not None
         rng = np.random.default_rng([self.random_state, 2, *block.key, piece, repeat])
@@ -201,7 +201,7 @@ class Prepared:
         x_next = self.map.expected(block.next_observations, self.policy, rng, self.draws)
         x = self.map.pairs(block.observations, block.actions)
         v = x if self.dual is None else self.dual.pairs(block.observations, block.actions)
-        return Rows(x, block.rewards, x_next, v, block.weights)
+        return FeatureRows(x, block.rewards, x_next, v, block.weights)
 
     def sampling(self, wanted: str, chained: float) -> Sampling:
         """Which formula for standard errors, and why; `chained`: the share of rows whose next state is that of the row below."""
@@ -239,16 +239,16 @@ class Prepared:
         return Sampling(rule, whole, reason, lengths is not None, in_order, wanted != "auto")
 
 
-def gather(blocks: Iterator[Rows]) -> Rows:
+def joined_rows(blocks: Iterator[FeatureRows]) -> FeatureRows:
     """Several blocks as one, dense."""
-    parts = list(blocks)
-    x = np.concatenate([_dense(part.x) for part in parts])
-    return Rows(
+    pieces = list(blocks)
+    x = np.concatenate([_dense(piece.x) for piece in pieces])
+    return FeatureRows(
         x,
-        np.concatenate([part.rewards for part in parts]),
-        np.concatenate([_dense(part.x_next) for part in parts]),
-        x if all(part.v is part.x for part in parts) else np.concatenate([_dense(part.v) for part in parts]),
-        None if parts[0].weights is None else np.concatenate([p.weights for p in parts if p.weights is not None]),
+        np.concatenate([piece.rewards for piece in pieces]),
+        np.concatenate([_dense(piece.x_next) for piece in pieces]),
+        x if all(piece.v is piece.x for piece in pieces) else np.concatenate([_dense(piece.v) for piece in pieces]),
+        None if pieces[0].weights is None else np.concatenate([p.weights for p in pieces if p.weights is not None]),
     )
 
 

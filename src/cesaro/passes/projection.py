@@ -53,7 +53,7 @@ class Spans:
 
 @dataclass
 class Projection:
-    """What a series adds up to over several spans of its rows, from piece `first` on.
+    """The sums of a series over several spans of its rows, from piece `first` on.
 
     Attributes:
         sums: over each piece.
@@ -72,12 +72,12 @@ class Projection:
 
     @staticmethod
     def zero(spans: Spans) -> "Projection":
-        """Of no rows yet."""
+        """The projection of no rows yet."""
         return Projection(spans, 0, np.zeros(0), np.zeros(0))
 
     @property
     def rows(self) -> int:
-        """Of all spans."""
+        """The rows of all spans."""
         return self.spans.rows
 
     def add(self, other: "Projection") -> None:
@@ -99,13 +99,13 @@ class Projection:
             self.cosines[j] = self.cosines[j] + piece if j in self.cosines else piece
 
     def minus(self, other: "Projection") -> "Projection":
-        """Of the difference of two series over the same rows; squares are not known and left at infinity."""
+        """The projection of the difference of two series over the same rows; squares are not known and left at infinity."""
         cosines = {j: piece - other.cosines[j] for j, piece in self.cosines.items()}
         unknown = np.full(len(self.spans), np.inf)
         return Projection(self.spans, 0, self.sums - other.sums, unknown, cosines, self.signs - other.signs)
 
     def scaled(self, factor: float) -> "Projection":
-        """Of the series times a number."""
+        """The projection of the series times a number."""
         cosines = {j: factor * piece for j, piece in self.cosines.items()}
         return Projection(self.spans, 0, factor * self.sums, factor**2 * self.squares, cosines, factor * self.signs)
 
@@ -115,7 +115,7 @@ class Projection:
         return float(self.sums.sum()) / self.rows
 
     def centered(self, means: Array | float | None = None) -> "Projection":
-        """Of the series less its mean, or less a number per piece; cosines do not see constants, and signs hardly."""
+        """The projection of the series less its mean, or a number per piece; cosines do not see constants, and signs hardly."""
         level = np.float64(self.mean) if means is None else means
         lengths = self.spans.lengths
         with np.errstate(over="ignore", invalid="ignore"):  # a standard error that is not finite is refused later
@@ -124,7 +124,7 @@ class Projection:
 
 
 def project(spans: Spans, start: int, series: Array) -> Projection:
-    """What rows `start`, `start + 1`, … of a series add to several spans of its rows."""
+    """Project rows `start`, `start + 1`, … of a series on several spans of its rows."""
     stop = start + len(series)
     first, last = np.searchsorted(spans.stops, start, side="right"), np.searchsorted(spans.starts, stop)
     low = np.maximum(spans.starts[first:last] - start, 0)
@@ -152,7 +152,7 @@ def _signs(start: int, series: Array) -> Array:
 
 
 def _cosines(series: Array, at: int, length: int, count: int) -> Array:
-    """What rows `at`, … of a piece of `length` rows add to its first `count` cosine transforms.
+    """The part of rows `at`, … of a piece of `length` rows in its first `count` cosine transforms.
 
     `cos(π j (2t + 1) / 2n)` for `t = t₀ + s` is the real part of a factor for `t₀` times one for `s`, and those stand in a table.
     """

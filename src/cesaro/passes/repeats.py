@@ -33,7 +33,7 @@ TELLING, OTHERWISE = 0.95, 0.05
 
 @dataclass
 class Repeats:
-    """Of the rows counted so far, by the length of runs.
+    """Counts of repeated rows so far, by the length of runs.
 
     Attributes:
         compared, equal: pairs of runs a short way apart, and how many of them are equal, `[lengths]`.
@@ -48,7 +48,7 @@ class Repeats:
 
     @staticmethod
     def of(block: Block, rows: int) -> "Repeats":
-        """Of the runs within one block of a log with so many rows."""
+        """The counts of the runs within one block of a log with so many rows."""
         found, size = Repeats(), len(block)
         limit = None if rows <= MOST else np.uint64(MOST / rows * 2.0**64)
         group = np.zeros(size, dtype=np.int64) if block.trajectory is None else block.trajectory
@@ -76,7 +76,7 @@ class Repeats:
         self.kept = [np.concatenate(both) for both in zip(self.kept, other.kept)]
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Plain numbers and arrays, for a checkpoint."""
         return vars(self)
 
     @property

@@ -18,7 +18,7 @@ MOST = 1 << 20
 
 
 def row_hashes(log: Log) -> Hashes:
-    """Of each row's observation, action, reward and next observation, sorted; labels count by their number.
+    """Hashes of each row's observation, action, reward and next observation, sorted; labels count by their number.
 
     Of a log with more than a million rows only the smallest hashes are kept, about a million: which rows these are depends on
     nothing but themselves, so that two logs can be compared.
@@ -49,7 +49,7 @@ def hashed(rows: Block, rewards: bool = True) -> Hashes:
 
 
 def mixed(state: Hashes, words: Hashes) -> Hashes:
-    """What was hashed so far, and what comes next, as one number."""
+    """Mix what was hashed so far with what comes next."""
     result: Hashes = state ^ words
     for factor, shift in ((FIRST, HALF), (SECOND, THIRD)):
         result *= factor

@@ -24,8 +24,8 @@ from cesaro.engines import map_ordered
 from cesaro.engines.threads import ONE_THREAD, cores
 from cesaro.errors import ClusterError
 from cesaro.passes.checkpoint import PassCheckpoint
+from cesaro.passes.feature_log import FeatureBlock
 from cesaro.passes.prepare import Prepared
-from cesaro.passes.ready import ReadyBlock
 from cesaro.progress import row_progress
 
 # Blocks that are read ahead of those at work.
@@ -35,7 +35,7 @@ P = TypeVar("P", bound="Partial", covariant=True)
 
 
 class Partial(Protocol):
-    """What rows add up to."""
+    """The sums of some rows."""
 
     def add(self, other: Any) -> None:
         """Count in the rows that follow."""
@@ -47,7 +47,7 @@ class Partial(Protocol):
 
 
 class Work(Protocol[P]):
-    """What a pass does; it travels to other processes."""
+    """The work of a pass; it travels to other processes."""
 
     @property
     def label(self) -> str: ...
@@ -135,7 +135,7 @@ def _local(work: Work[Any], prepared: Prepared, stretches: list[Stretch], runnin
 
 
 def _from(stretches: tuple[Stretch, ...], at: tuple[int, int]) -> list[Stretch]:
-    """What is left to do."""
+    """The stretches that are left to do."""
     left = [stretch for stretch in stretches if stretch.number >= at[0]]
     if left and at[1]:
         left[0] = left[0]._replace(blocks=left[0].blocks[at[1] :])
@@ -165,13 +165,13 @@ def _blocks(work: Work[Any], prepared: Prepared, stretches: list[Stretch], worke
                 if block is None:
                     waiting.append((stretch, None, True, None))
                     continue
-                parts = prepared.parts(block)
-                for number, part in enumerate(parts):
+                pieces = prepared.pieces(block)
+                for number, piece in enumerate(pieces):
                     while len(waiting) >= 2 * workers:
                         if (step := taken()) is not None:
                             yield step
-                    future = pool.submit(work.of_piece, prepared, part, number)
-                    waiting.append((stretch, block, number == len(parts) - 1, future))
+                    future = pool.submit(work.of_piece, prepared, piece, number)
+                    waiting.append((stretch, block, number == len(pieces) - 1, future))
             while waiting:
                 if (step := taken()) is not None:
                     yield step
@@ -201,10 +201,10 @@ def _first(stretch: Stretch) -> int:
     return stretch.blocks.start // blocks.STRETCH_BLOCKS * blocks.STRETCH_BLOCKS
 
 
-def _ahead(prepared: Prepared, stretches: list[Stretch]) -> Iterator[tuple[Stretch, Block | ReadyBlock | None]]:
+def _ahead(prepared: Prepared, stretches: list[Stretch]) -> Iterator[tuple[Stretch, Block | FeatureBlock | None]]:
     """Blocks in order, and None at the end of each stretch; those of a streamed log are read by a thread of its own."""
 
-    def every() -> Iterator[tuple[Stretch, Block | ReadyBlock | None]]:
+    def every() -> Iterator[tuple[Stretch, Block | FeatureBlock | None]]:
         for file, group in groupby(stretches, lambda stretch: stretch.file):
             left = deque(group)
             blocks = range(left[0].blocks.start, left[-1].blocks.stop)  # of all at once: a file is read in one go
@@ -217,13 +217,13 @@ def _ahead(prepared: Prepared, stretches: list[Stretch]) -> Iterator[tuple[Stret
     if not prepared.data.is_streamed:
         yield from every()
         return
-    ready: queue.Queue[Any] = queue.Queue(AHEAD)
+    blocks_read: queue.Queue[Any] = queue.Queue(AHEAD)
     stop = threading.Event()
 
     def put(item: Any) -> bool:
         while not stop.is_set():
             try:
-                ready.put(item, timeout=0.1)
+                blocks_read.put(item, timeout=0.1)
                 return True
             except queue.Full:
                 continue
@@ -241,7 +241,7 @@ def _ahead(prepared: Prepared, stretches: list[Stretch]) -> Iterator[tuple[Stret
     reader = threading.Thread(target=read, name="reader", daemon=True)
     reader.start()
     try:
-        while (item := ready.get()) is not None:
+        while (item := blocks_read.get()) is not None:
             if isinstance(item, BaseException):
                 raise item
             yield item
@@ -261,7 +261,7 @@ def _distributed(work: Work[Any], prepared: Prepared, stretches: list[Stretch], 
 
 
 def of_stretch(work: Work[Any], prepared: Prepared, stretch: Stretch) -> tuple[dict[str, Any], int, ColumnDigests]:
-    """What one stretch adds up to, as a state, its rows, and the digests of what was read: by one thread, as a worker does it."""
+    """The sums of one stretch, as a state, its rows, and the digests of what was read: by one thread, as a worker does it."""
     total, rows = work.zero(), 0
     for step in _blocks(work, prepared, [stretch], 1):
         if step.partial is not None:

@@ -48,11 +48,11 @@ class Estimate:
         return self.value - self.below - half, self.value + self.above + half
 
     def negative(self) -> "Estimate":
-        """Of minus the number."""
+        """The estimate of minus the number."""
         return Estimate(-self.value, self.standard_error, self.degrees_of_freedom, self.above, self.below)
 
     def p_value(self) -> float:
-        """Of "not above zero" against "above zero", one-sided; of other estimates, by the one nearest to zero."""
+        """The one-sided p of "not above zero" against "above zero"; of other estimates, by the one nearest to zero."""
         value = max(self.value - self.below, 0.0) if self.value > 0 else min(self.value + self.above, 0.0)
         if self.standard_error == 0:
             return 0.5 if value == 0 else float(value < 0)
@@ -110,7 +110,7 @@ class Sampling:
         return by_rule(self.rule, value, projection)
 
     def over_time(self) -> "Sampling":
-        """For series that are not independent from row to row where rows follow each other, such as rewards."""
+        """The rule for series that are not independent from row to row where rows follow each other, such as rewards."""
         if self.rule != "independent" or not self.in_order:
             return self
         return replace(self, rule="long-run")
@@ -201,7 +201,7 @@ class Differences:
 
 
 def differences(projection: Projection) -> Differences | None:
-    """Of the trajectories' means, as if drawn from a population of them; None where there is nothing to compare."""
+    """Differences of the trajectories' means, as if drawn from a population of them; None where there is nothing to compare."""
     spans, freedom = projection.spans, len(projection.spans) - 1
     cosines = np.concatenate([np.zeros(0), *projection.cosines.values()])
     noise = float(cosines @ cosines) / max(1, len(cosines))

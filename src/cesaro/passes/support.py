@@ -62,7 +62,7 @@ def without_data(prepared: Prepared, moments: Moments | None = None, most: int =
 
 
 def remedy(prepared: Prepared) -> Sentence:
-    """What to do where the log does not identify the rate, without the last stop."""
+    """The remedy where the log does not identify the rate, without a full stop."""
     return Sentence(
         "collect data where the target goes, use {fewer}, or evaluate a policy closer to the log; a ridge of your own ({ridge}) "
         "gives a number anyway, with verdict bad",
@@ -82,7 +82,7 @@ def not_identified(prepared: Prepared) -> str:
 
 
 def _lost(prepared: Prepared) -> str:
-    """What the log has lost on the way to transitions, where that is much."""
+    """A clause on rows that the log has lost on the way to transitions; empty where these are few."""
     counts = {"kept": 1, "rows": 1} if prepared.log is None else prepared.log.counts
     share = 1 - counts["kept"] / counts["rows"]
     return f"; {percent(share)} of its rows gave no transition, as its notes say" if share > MANY else ""

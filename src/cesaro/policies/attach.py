@@ -106,7 +106,7 @@ class Attached:
             )
 
     def _without_it(self) -> str:
-        """What to do about an action that is not available; a log tells that at `s` only, so the policy has to know."""
+        """A remedy for an action that is not available; a log tells that at `s` only, so the policy has to know."""
         if isinstance(self.policy, Fixed) and not self.deterministic:
             return (
                 "the log tells what is possible at s and not at s', so write the rule in a .py file, spread = "
@@ -175,7 +175,7 @@ class Attached:
         return values
 
     def _asked(self, method: Callable[..., Any], *arguments: Any) -> Any:
-        """What a method of the policy gives; our own classes call users' code themselves, and others are users' code."""
+        """Call a method of the policy; our own classes call users' code themselves, and others are users' code."""
         if self._is_ours:
             return method(*arguments)
         return user_code.call(lambda error: f"{self._who} failed with {error}.", method, *arguments)

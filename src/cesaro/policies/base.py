@@ -1,4 +1,4 @@
-"""What a policy is: finite actions with probabilities, or a sampler."""
+"""Policies: finite actions with probabilities, or a sampler."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ _LONGEST, _LONGEST_VALUE, _MOST_NUMBERS = 160, 40, 24
 
 @dataclass(frozen=True)
 class LogInfo:
-    """What a policy has to know about a log, or about an environment in the place of one.
+    """A log as a policy has to know it, or an environment in the place of one.
 
     `actions` are the labels of discrete actions (None: continuous, of `width` numbers), `states` the labels of a lone
     discrete observation, those at `s'` included (None: the observation is something else, see `observation`), `low` and
@@ -263,7 +263,7 @@ def check_bound(who: str, field: str, values: Any) -> Array:
 
 
 def as_probabilities(who: str, raw: Any, observations: Observations, actions: tuple[Any, ...]) -> NDArray[Any]:
-    """What a policy gave as an array of real numbers, a row per observation and a column per action."""
+    """The probabilities that a policy gave as an array of real numbers, a row per observation and a column per action."""
     rows = count(observations)
     expected = f"probabilities of shape [{rows}, {len(actions)}]: a row per observation, a column per action"
     if raw is None:

@@ -17,7 +17,7 @@ from cesaro.text import GIVE, Sentence, Wording, argument
 
 
 class FittedModel(Policy):
-    """What `model.predict` gives: the model without randomness, as it would be put to use.
+    """A policy by `model.predict`: the model without randomness, as it would be put to use.
 
     A model that was fitted on a data frame gets the log's columns of the same names, and ignores the others. One that was
     fitted on an array gets all observation columns, in the log's order.
@@ -113,7 +113,7 @@ def is_model(x: Any) -> bool:
 
 
 def load(path: Path, *, trust: bool) -> Any:
-    """What a joblib or pickle file holds; only with trust, because loading it runs code."""
+    """Load a joblib or pickle file; only with trust, because loading it runs code."""
     if not trust:
         raise InputError(
             f"'{path}' is a pickled object, and loading it runs the code inside; if you trust who made it, pass trust=True "

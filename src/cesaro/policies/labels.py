@@ -55,7 +55,7 @@ def is_number(label: Any) -> bool:
 
 
 def kind(labels: Iterable[Any]) -> str:
-    """What the labels are, in words."""
+    """The kinds of the labels, in words."""
     keys = [key(label) for label in labels]
     words = []
     for name in dict.fromkeys(name for name, _ in keys):
@@ -114,7 +114,7 @@ def read_vector(text: str) -> tuple[float, ...] | None:
 
 
 def array(values: Any) -> NDArray[Any]:
-    """What a policy returned as an array, without NumPy's conversions among labels (`[0, "a"]` to two strings)."""
+    """The values that a policy returned as an array, without NumPy's conversions among labels (`[0, "a"]` to two strings)."""
     if isinstance(values, list | tuple) and not any(
         isinstance(value, list | tuple) or getattr(value, "ndim", 0) for value in values
     ):

@@ -1,4 +1,4 @@
-"""What a policy sees: the log's columns, by name in every case, as arrays or as a data frame."""
+"""Observations as a policy sees them: the log's columns, by name in every case, as arrays or as a data frame."""
 
 import inspect
 import sys
@@ -47,7 +47,7 @@ class Column(np.ndarray[Any, Any]):
         return plain if len(self.names) == 1 else plain[:, self.names.index(key)]
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        """What is computed from it is a plain array."""
+        """Return a plain array for what is computed from it."""
         return array[()] if return_scalar else np.asarray(array)
 
     def __reduce__(self) -> Any:
@@ -101,7 +101,7 @@ def frame_library(function: Callable[..., Any]) -> str | None:
 
 
 def of_missing(error: KeyError, observations: Observations) -> str:
-    """What to do where a policy asks for a column that it is not given; empty where it failed otherwise."""
+    """A remedy where a policy asks for a column that it is not given; empty where it failed otherwise."""
     name, known = error.args[0] if error.args else None, columns(observations)
     if not isinstance(name, str) or name in known:
         return ""
@@ -112,12 +112,12 @@ def of_missing(error: KeyError, observations: Observations) -> str:
 
 
 def given(observations: Observations, library: str | None) -> Any:
-    """What a function is called with: fresh, so that one that works in place does not change the log."""
+    """The argument that a function is called with: fresh, so that one that works in place does not change the log."""
     return user_code.copied(observations) if library is None else frame(observations, library)
 
 
 def described(observations: Observations, library: str | None) -> str:
-    """What a function is called with, in words."""
+    """The argument that a function is called with, in words."""
     if library is None:
         return user_code.shapes(observations)
     return f"a {library} frame with the columns {', '.join(map(repr, columns(observations)))}"

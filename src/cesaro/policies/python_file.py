@@ -37,7 +37,7 @@ class Siblings:
 
     @contextmanager
     def imports(self) -> Iterator[None]:
-        """For calls through `user_code` alone, which are one at a time: all threads have the same modules."""
+        """Let the file import its neighbors; for calls through `user_code` alone, one at a time: threads share modules."""
         names = self._names
         present = {name: module for name, module in list(sys.modules.items()) if name.partition(".")[0] in names}
         others = {

@@ -215,7 +215,7 @@ class WrittenTable(Policy):
         return entries
 
     def _form(self, log: LogInfo) -> _Form:
-        """By the names of columns: those of the log are the state, and the others the action, or a column per action."""
+        """The form by the names of columns: those of the log are the state, the others the action, or a column per action."""
         header = self._header
         special = [place for place, name in enumerate(header) if name in (_ACTION, *log.action_columns, *_PROBABILITY)]
         keys = [place for place, name in enumerate(header) if name in log.columns]

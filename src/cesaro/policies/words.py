@@ -97,7 +97,7 @@ class Constant(Policy):
 
 
 class Logged(Policy):
-    """What was done in the log: its rate is the mean logged reward, and it chooses no actions."""
+    """The policy that made the log: its rate is the mean logged reward, and it chooses no actions."""
 
     is_logged = True
 

@@ -1,1 +1,1 @@
-"""What people read: text, a picture, a folder of both. Takes results and computes nothing."""
+"""Answers as people read them: text, a picture, a folder of both. Takes results and computes nothing."""

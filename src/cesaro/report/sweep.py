@@ -152,7 +152,7 @@ def _in_front(sweep: Sweep, truth: float | None) -> list[int]:
 
 
 def _remarks(sweep: Sweep, chosen: Sequence[int], others: Sequence[int], *, spread: bool) -> str:
-    """What the picture shows and leaves out, in words."""
+    """Remarks on what the picture shows and leaves out."""
     seeds = len(sweep.seeds)
     remarks = [f"mean of {seeds} seeds ± 1 standard deviation" if seeds > 1 else "one seed"]
     if others:

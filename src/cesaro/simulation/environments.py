@@ -96,7 +96,7 @@ def _log_config() -> Any:
 
 @dataclass(frozen=True)
 class Interface:
-    """What goes in and out of an environment, as a log stores it.
+    """The observations and actions of an environment, as a log stores them.
 
     Attributes:
         name: of the environment, for messages.
@@ -128,7 +128,7 @@ class Interface:
         return 1 if self.actions is not None else len(self.low)
 
     def info(self) -> LogInfo:
-        """What a policy has to know, as if the environment were its log."""
+        """The environment as a policy has to know it, as if it were a log."""
         what = "one column of labels" if self.states is not None else "vectors of numbers"
         low, high = (None, None) if self.actions is not None else (self.low, self.high)
         return LogInfo(self.name, self.actions, self.width, self.states, what, low, high, kind="environment")

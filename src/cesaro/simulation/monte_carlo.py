@@ -48,7 +48,7 @@ class MonteCarloRate:
     versions: dict[str, str]
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """From Student's t with one degree of freedom less than there are batches."""
+        """The interval from Student's t with one degree of freedom less than there are batches."""
         from scipy.special import stdtrit
 
         level = checks.number("confidence", confidence, low=0.0, low_open=True, high=1.0)
@@ -56,7 +56,7 @@ class MonteCarloRate:
         return self.value - half, self.value + half
 
     def to_dict(self, confidence: float = 0.95) -> dict[str, Any]:
-        """As JSON values, with the interval."""
+        """The result as JSON values, with the interval."""
         interval = {"confidence": confidence, "interval": list(self.interval(confidence))}
         return {"schema": SCHEMA, **asdict(self), **interval}
 

@@ -54,7 +54,7 @@ def describe_log(jobs: Sequence[Job], face: Interface) -> dict[str, Any]:
 
 
 def reset_rule(face: Interface) -> str:
-    """What happens at the end of an episode, in words."""
+    """A sentence on what happens at the end of an episode."""
     rule = "The next observation of a row that ends an episode is the first one of the next episode"
     if face.time_limit is None:
         return f"{rule}; no time limit was set."

@@ -98,7 +98,7 @@ def _rows(number: int, stream: Arrays, about: dict[str, Any]) -> pa.Table:
 
 
 def executed(stream: Arrays, about: Mapping[str, Any]) -> Arrays:
-    """With the actions that the environment got, and what was chosen as `chosen_actions`, where it has bounds."""
+    """The stream with the actions that the environment got, and what was chosen as `chosen_actions`, where it has bounds."""
     bounds = carried_bounds(about["env"], about)
     if bounds is None:
         return stream
@@ -170,7 +170,7 @@ class MinariSink(Sink):
         self.rename()
 
     def _make_namespace(self) -> None:
-        """What `minari.create_namespace` writes, whole or not at all."""
+        """Write what `minari.create_namespace` would, whole or not at all."""
         from minari.namespace import NAMESPACE_METADATA_FILENAME
 
         folder = self.out.parent

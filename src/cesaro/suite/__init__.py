@@ -6,7 +6,7 @@ truth.py        what policies earn, stored in truths.json with how it was found
 design.py       which logs are scored
 methods.py      what is scored on them; an estimator of one's own becomes a method; fitted_q.py: a baseline among them
 run.py          scoring, in pieces that resume
-scoreboard.py   errors, coverage, ranks and false oks; show.py: tables and pictures
+scoreboard.py   errors, coverage, ranks and false oks, and their tables; show.py: files and pictures
 """
 
 from typing import TYPE_CHECKING

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from cesaro.suite.methods import Method
+from cesaro.suite.methods import SuiteMethod
 from cesaro.suite.system import System
 
 
@@ -19,7 +19,7 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """What is varied in it."""
+        """The changes from the base cell, in words."""
         base = Cell()
         changes = [
             f"{self.shift} shift" if self.shift != base.shift else "",
@@ -31,7 +31,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """For names of files."""
+        """The cell in the names of files."""
         return f"{self.rows}_{self.shift}_{self.behavior}_{self.trajectories}_{self.mixing}"
 
 
@@ -79,7 +79,7 @@ _TOGETHER = 50_000
 
 
 def parts(kind: type[System], quick: bool) -> tuple[Part, ...]:
-    """What a kind of system is asked; a faulty one the base questions alone, where its fault is sure to matter."""
+    """The questions for a kind of system; for a faulty one the base questions alone, where its fault is sure to matter."""
     if kind.kind == "robot":
         return ROBOTS[:1] if quick else ROBOTS
     whole = QUICK if quick else WHOLE
@@ -88,7 +88,7 @@ def parts(kind: type[System], quick: bool) -> tuple[Part, ...]:
     return tuple(part for part in whole if part.targets == "main" and part.cell in (BASE, LARGE))
 
 
-def chunks(kind: type[System], part: Part, method: Method) -> Iterator[tuple[int, int]]:
+def chunks(kind: type[System], part: Part, method: SuiteMethod) -> Iterator[tuple[int, int]]:
     """First log and number of logs, piece by piece; a log is the same however many there are."""
     size, logs = chunk(part.cell), part.logs.get(method.group, 0) if kind.kind in method.kinds else 0
     for first in range(0, logs, size):

@@ -1,4 +1,4 @@
-"""What is scored on the suite: every candidate of today, each as a user would run it, none of which sees a truth."""
+"""The methods that the suite scores: every candidate of today, each as a user would run it, none of which sees a truth."""
 
 import copy
 import hashlib
@@ -35,7 +35,7 @@ WIDTHS, STEPS, BATCH, STEP_SIZE, TRACKING, DISCOUNT = (64, 64), 20_000, 256, 1e-
 
 
 class Answer(NamedTuple):
-    """What a method says about a log and a target.
+    """The answer of a method about a log and a target.
 
     Attributes:
         rate: nan where there is no answer.
@@ -63,7 +63,7 @@ class Scored(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Method:
+class SuiteMethod:
     """A row of the scoreboard.
 
     Attributes:
@@ -98,19 +98,19 @@ class Method:
         return Scored(answer, time.perf_counter() - start, max(0.0, _megabytes("VmHWM") - before))
 
 
-def methods() -> dict[str, Method]:
+def methods() -> dict[str, SuiteMethod]:
     """Every candidate of today, by name."""
     found = [
-        Method("default", "default", _default),
-        Method("closed form", "closed", partial(_evaluated, "auto")),
-        *(Method(name, "closed", partial(_map, name), _NUMBERS) for name in MAPS),
-        Method("disagreement", "closed", _not_asked, _NUMBERS, TOGETHER),
-        Method("log", "closed", _logged),
-        *(Method(name, "learned", partial(_evaluated, name)) for name in _of_kind("learned")),
-        Method("neural diff-sgq", "network", _neural, _NUMBERS),
-        Method("last layer", "network", _last_layer, _NUMBERS),
-        Method("fitted q", "network", _fitted_q, _NUMBERS),
-        *(Method(name, "world", partial(_evaluated, name)) for name in _of_kind("world")),
+        SuiteMethod("default", "default", _default),
+        SuiteMethod("closed form", "closed", partial(_evaluated, "auto")),
+        *(SuiteMethod(name, "closed", partial(_map, name), _NUMBERS) for name in MAPS),
+        SuiteMethod("disagreement", "closed", _not_asked, _NUMBERS, TOGETHER),
+        SuiteMethod("log", "closed", _logged),
+        *(SuiteMethod(name, "learned", partial(_evaluated, name)) for name in _of_kind("learned")),
+        SuiteMethod("neural diff-sgq", "network", _neural, _NUMBERS),
+        SuiteMethod("last layer", "network", _last_layer, _NUMBERS),
+        SuiteMethod("fitted q", "network", _fitted_q, _NUMBERS),
+        *(SuiteMethod(name, "world", partial(_evaluated, name)) for name in _of_kind("world")),
     ]
     return {method.name: method for method in found}
 
@@ -119,7 +119,7 @@ def _of_kind(kind: str) -> list[str]:
     return [name for name, method in registry.METHODS.items() if method.kind == kind]
 
 
-def chosen(name: str) -> Method:
+def chosen(name: str) -> SuiteMethod:
     """One of them by its name, or an estimator of one's own as `file.py:NAME`.
 
     Raises:
@@ -133,10 +133,10 @@ def chosen(name: str) -> Method:
         raise InputError(f"method must be one of {', '.join(known)}, or file.py:NAME. Got {name!r}.")
     _loaded(name)  # what is wrong with it shows before anything runs
     digest = hashlib.sha256(place[0].read_bytes()).hexdigest()[:8]
-    return Method(Path(name).name, "closed", partial(_own_file, str(Path(name).resolve())), digest=digest)
+    return SuiteMethod(Path(name).name, "closed", partial(_own_file, str(Path(name).resolve())), digest=digest)
 
 
-def own(estimator: Any, name: str | None = None) -> Method:
+def own(estimator: Any, name: str | None = None) -> SuiteMethod:
     """A method from anything with `fit(log, policy)` and `reward_rate_`, and perhaps `interval()` and `standard_error_`.
 
     Args:
@@ -145,7 +145,7 @@ def own(estimator: Any, name: str | None = None) -> Method:
     if not callable(estimator) and not callable(getattr(estimator, "fit", None)):
         raise InputError(f"estimator must have fit(log, policy) and then reward_rate_. Got {estimator!r}.")
     made = name or getattr(estimator, "__name__", type(estimator).__name__)
-    return Method(str(made), "closed", partial(_own, estimator), digest=fingerprint(estimator)[:8])
+    return SuiteMethod(str(made), "closed", partial(_own, estimator), digest=fingerprint(estimator)[:8])
 
 
 def _own(estimator: Any, log: Log, policy: Policy, seed: int) -> Answer:
@@ -180,7 +180,7 @@ def _fitted(estimator: Any) -> Answer:
 
 
 def _default(log: Log, policy: Policy, seed: int) -> Answer:
-    """What users get who choose nothing."""
+    """The answer that users get who choose nothing."""
     return _answer(evaluate(log, policy, effort="quick", random_state=seed, quiet=True))
 
 

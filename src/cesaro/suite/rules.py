@@ -1,4 +1,4 @@
-"""What the policies of systems are made of: rules of the observations that can be sent to other processes."""
+"""Policies of the systems, by rules of the observations that can be sent to other processes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Noisy(Sampler):
         return np.clip(actions, self.low, self.high)
 
 
-class Chosen(Finite):
+class RulePolicy(Finite):
     """Labels with the probabilities that a rule gives."""
 
     def __init__(self, actions: Sequence[Any], rule: Rule, name: str) -> None:

@@ -21,7 +21,7 @@ from cesaro.files import Arrays
 from cesaro.reproduce import study
 from cesaro.suite import design, show
 from cesaro.suite.design import Cell, Part
-from cesaro.suite.methods import VERDICTS, Answer, Method, Scored, chosen, disagreement, methods, own
+from cesaro.suite.methods import VERDICTS, Answer, Scored, SuiteMethod, chosen, disagreement, methods, own
 from cesaro.suite.scoreboard import Row, Scoreboard
 from cesaro.suite.system import RELEASE, System
 from cesaro.suite.systems import ROBOTS, SYSTEMS, kind_of
@@ -33,7 +33,7 @@ FIELDS = ("rate", "low", "high", "standard_error", "verdict", "seconds", "megaby
 
 @dataclass(frozen=True)
 class Config:
-    """What a scoreboard depends on.
+    """The settings that a scoreboard depends on.
 
     Attributes:
         systems: names.
@@ -91,7 +91,7 @@ def score(
 
 
 def _earlier(folder: Path, config: Config) -> list[Row]:
-    """What other methods answered about the same logs, from a finished folder."""
+    """The answers of other methods about the same logs, from a finished folder."""
     try:
         settings: Any = documents.read(folder / "manifest.json")["settings"]
         board = Scoreboard.read(folder)
@@ -109,13 +109,13 @@ def _earlier(folder: Path, config: Config) -> list[Row]:
     return [row for row in board.rows if row.system in config.systems and row.method not in config.methods]
 
 
-def _asked(estimators: Any) -> dict[str, Method]:
+def _asked(estimators: Any) -> dict[str, SuiteMethod]:
     """Methods by name, with those whose answers others put together."""
     named = estimators.items() if isinstance(estimators, Mapping) else None
     listed = estimators if isinstance(estimators, list | tuple) else [estimators]
     known = methods()
     groups = {method.group for method in known.values()}
-    asked: list[Method] = [own(one, str(name)) for name, one in named] if named is not None else []
+    asked: list[SuiteMethod] = [own(one, str(name)) for name, one in named] if named is not None else []
     for one in listed if named is None else ():
         if not isinstance(one, str):
             asked.append(own(one))
@@ -123,7 +123,7 @@ def _asked(estimators: Any) -> dict[str, Method]:
             asked += [method for method in known.values() if one in ("all", method.group)]
         else:
             asked.append(chosen(one))
-    found: dict[str, Method] = {}
+    found: dict[str, SuiteMethod] = {}
     for method in asked:
         if (method.digest and method.name in known) or (method.name in found and found[method.name] != method):
             raise InputError(
@@ -167,7 +167,7 @@ def together(rows: list[Row], earlier: list[Row]) -> list[Row]:
 
 def _run(
     config: Config,
-    asked: Mapping[str, Method],
+    asked: Mapping[str, SuiteMethod],
     earlier: list[Row],
     out: Path,
     *,
@@ -198,7 +198,7 @@ def _code() -> str:
 
 
 def command(config: Config) -> str:
-    """What to type for the same again."""
+    """The command that does the same again."""
     words = ["cesaro", "suite", *(word for name in config.systems for word in ("--only", name))]
     words += [word for name in config.methods for word in ("--method", name)]
     words += ["--exam"] if any(kind_of(name).side == "exam" for name in config.systems) else []
@@ -207,7 +207,7 @@ def command(config: Config) -> str:
     return shlex.join([*words, *(["--seed", str(config.seed)] if config.seed else [])])
 
 
-def _jobs(config: Config, asked: Mapping[str, Method]) -> dict[str, Callable[[], Arrays]]:
+def _jobs(config: Config, asked: Mapping[str, SuiteMethod]) -> dict[str, Callable[[], Arrays]]:
     """The longest first, but for logs so long that they would keep the others waiting."""
     groups = ("world", "network", "default", "learned", "closed")
     work = [
@@ -225,7 +225,7 @@ def _jobs(config: Config, asked: Mapping[str, Method]) -> dict[str, Callable[[],
     }
 
 
-def _name(name: str, part: Part, method: Method, first: int, count: int) -> str:
+def _name(name: str, part: Part, method: SuiteMethod, first: int, count: int) -> str:
     written = "".join(letter if letter.isalnum() or letter in "-." else "-" for letter in method.name)
     told_apart = zlib.crc32(f"{method.name} {method.digest}".encode())
     return f"{name}_{part.cell.key}_{part.targets}_{written}_{told_apart:08x}_{first}_{count}"
@@ -240,11 +240,11 @@ def logs_of(system: System, cell: Cell, first: int, seed: int) -> list[Transitio
 
 
 def seed_of(name: str, cell: Cell, log: int, seed: int) -> int:
-    """What a method's own random numbers come from, on a log."""
+    """The seed of a method's own random numbers on a log."""
     return zlib.crc32(f"{seed} {name} {cell.key} {log}".encode())
 
 
-def _piece(config: Config, name: str, part: Part, method: Method, first: int, count: int) -> Arrays:
+def _piece(config: Config, name: str, part: Part, method: SuiteMethod, first: int, count: int) -> Arrays:
     """`answers [targets, logs, FIELDS]`, where the verdict is its number, and `notes [targets, logs]`."""
     cell = part.cell
     made = kind_of(name)(cell.mixing, config.release)
@@ -266,14 +266,13 @@ def _numbers(scored: Scored) -> tuple[float, ...]:
 
 
 def _answers(
-    name: str, part: Part, method: Method, first: int, count: int, pieces: Mapping[str, Arrays]
+    name: str, part: Part, method: SuiteMethod, first: int, count: int, pieces: Mapping[str, Arrays]
 ) -> tuple[Any, Any]:
     """`[targets, logs, FIELDS]`, and notes."""
     if not method.together:
         piece = pieces[_name(name, part, method, first, count)]
         return piece["answers"], piece["notes"]
-    parts = [_answers(name, part, methods()[other], first, count, pieces)[0] for other in method.together]
-    others = np.stack(parts)
+    others = np.stack([_answers(name, part, methods()[other], first, count, pieces)[0] for other in method.together])
     combined = others.sum(axis=0)  # seconds add up
     combined[..., FIELDS.index("megabytes")] = others[..., FIELDS.index("megabytes")].max(axis=0)
     for place in np.ndindex(combined.shape[:2]):
@@ -282,7 +281,7 @@ def _answers(
     return combined, np.full(combined.shape[:2], "")
 
 
-def _rows(config: Config, asked: Mapping[str, Method], pieces: Mapping[str, Arrays]) -> Iterable[Row]:
+def _rows(config: Config, asked: Mapping[str, SuiteMethod], pieces: Mapping[str, Arrays]) -> Iterable[Row]:
     for name in config.systems:
         kind = kind_of(name)
         for part in design.parts(kind, config.quick):
@@ -307,7 +306,7 @@ def _rows(config: Config, asked: Mapping[str, Method], pieces: Mapping[str, Arra
 
 
 def about(kind: type[System], cell: Cell, target: str, release: str) -> dict[str, Any]:
-    """What a row holds of its system, its log and the truth."""
+    """The entries of a row on its system, its log and the truth."""
     place = {"system": kind.name, "side": kind.side, "kind": kind.kind, "fault": bool(kind.fault)}
     place |= {"cell": cell, "target": target}
     if kind.fault:

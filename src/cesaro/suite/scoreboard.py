@@ -1,4 +1,4 @@
-"""What came of scoring: a row per answer, and what they say about each method, system by system and over systems."""
+"""The scoreboard: a row per answer, and what they say about each method, system by system and over systems."""
 
 import csv
 import gzip
@@ -6,20 +6,31 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
+from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.stats import beta, spearmanr
 
 from cesaro.panel import CONFIDENCE
+from cesaro.reproduce import study
 from cesaro.suite.design import BASE, LARGE, Cell
 from cesaro.suite.methods import KINDS
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 # An answer with verdict ok is false if it errs by more than this part of the scale.
 WRONG = 0.1
 SIDES = ("development", "exam")
 JUDGED = ("ok", "caution", "bad")
+SHOWN_VERDICTS = (*JUDGED, "refused")
+LEGEND = (
+    "has: share of logs with an answer. error: root mean square, in scales. cover: share of 95 % intervals that hold "
+    "the truth; least: on the worst system. half: half width; score: interval score, in scales. rank: correlation over "
+    "targets; regret of the first one. ok: share of answers; false ok: those that err by more than 0.1 scales."
+)
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,7 @@ class Row:
 
     @property
     def error(self) -> float:
-        """In scales; nan where there is no answer."""
+        """The error in scales; nan where there is no answer."""
         return (self.rate - self.truth) / self.scale
 
     @property
@@ -81,7 +92,7 @@ class Row:
 
     @property
     def half_width(self) -> float:
-        """In scales."""
+        """Half the width of the interval, in scales."""
         return (self.high - self.low) / 2 / self.scale
 
     @property
@@ -92,7 +103,7 @@ class Row:
 
 
 class Score(NamedTuple):
-    """What a method did on a set of logs.
+    """The score of a method on a set of logs.
 
     Attributes:
         answered: share of logs with an answer.
@@ -248,7 +259,7 @@ class Scoreboard:
         return found
 
     def score(self, method: str, system: str, cell: Cell = BASE) -> Score | None:
-        """Of a method on a system, for its main target; None: it was not asked, or the target is too close to the log."""
+        """A method's score on a system, for its main target; None: it was not asked, or the target is too close to the log."""
         rows = [row for row in self._groups.get((method, system, cell, "main"), ()) if row.is_apart]
         return self._score(method, rows) if rows else None
 
@@ -333,7 +344,7 @@ class Scoreboard:
         return found
 
     def judged(self, method: str, verdict: str) -> Judged | None:
-        """What a verdict is worth, over all logs of systems with a right answer; None: it was never said."""
+        """How often a verdict was wrong, over all logs of systems with a right answer; None: it was never said."""
         rows = self.verdicts(method).get(verdict)
         if not rows:
             return None
@@ -368,9 +379,7 @@ class Scoreboard:
         return pandas.DataFrame(self.table())
 
     def __str__(self) -> str:
-        from cesaro.suite import show
-
-        return show.text(self)
+        return _text(self)
 
 
 def _plain(row: Row, has_intervals: bool) -> dict[str, Any]:
@@ -402,7 +411,7 @@ def _bounds(hits: int, logs: int) -> tuple[float, float]:
 
 
 def _over(values: Iterable[float], mean: Callable[[list[float]], float]) -> float:
-    """Of what there is; what is infinite counts."""
+    """The mean of the values that are not nan; what is infinite counts."""
     found = [value for value in values if not math.isnan(value)]
     return mean(found) if found else math.nan
 
@@ -421,3 +430,128 @@ def _geometric(values: Iterable[float]) -> float:
 
 def _rounded(value: float) -> float | None:
     return None if not math.isfinite(value) else float(f"{value:.4g}")
+
+
+def judgements(board: Scoreboard) -> list[tuple[Any, ...]]:
+    """Method, verdict and the fields of `Judged`, for every verdict that was said."""
+    return [
+        (method, verdict, *one)
+        for method in board.methods
+        for verdict in JUDGED
+        if (one := board.judged(method, verdict)) is not None
+    ]
+
+
+def faulty_rows(board: Scoreboard, method: str, system: str) -> list[Row]:
+    """The answers of a method about a system without a right one."""
+    return [row for rows in board.verdicts(method, faulty=True).values() for row in rows if row.system == system]
+
+
+def _text(board: Scoreboard, width: int = 120) -> str:
+    """All tables."""
+    from rich.console import Console
+
+    console = Console(file=StringIO(), width=width)
+    for table in tables(board):
+        console.print(table)
+        console.print()
+    written: str = console.file.getvalue()  # type: ignore[attr-defined] # it is a StringIO
+    return written.rstrip()
+
+
+def tables(board: Scoreboard) -> Iterable["Table"]:
+    """For the terminal: overall at both sizes, what is varied, what verdicts are worth, and faulty systems; per side."""
+    for side in board.sides:
+        for kind in board.on_side(side).kinds:
+            part = board.on_side(side, kind)
+            name = f"{kind} {side} systems"
+            for cell in (BASE, LARGE):
+                if part.systems and cell in part.cells:
+                    yield _overall_table(part, name, cell)
+            varied = [cell for cell in part.cells if cell not in (BASE, LARGE)]
+            if part.systems and varied:
+                yield _varied_table(part, name, varied)
+        if judgements(board.on_side(side)):
+            yield _verdict_table(board.on_side(side), side)
+        if board.on_side(side).faulty:
+            yield _fault_table(board.on_side(side), side)
+
+
+def _overall_table(board: Scoreboard, name: str, cell: Cell) -> "Table":
+    table = study.plain_table(f"{len(board.systems)} {name}, {cell.rows:,} rows")
+    names = ("method", "has", "error", "cover", "least", "half", "score", "rank", "regr.")
+    for column in (*names, "ok", "false ok"):
+        table.add_column(column, justify="left" if column == "method" else "right", no_wrap=True)
+    table.caption, table.caption_justify = LEGEND, "left"
+    for method in board.methods:
+        one = board.overall(method, cell)
+        if one is not None:
+            shares = (_share(one.coverage), _share(one.least_coverage))
+            false = "" if math.isnan(one.false_ok) else f"{one.false_ok:.0%} of {one.oks}"
+            table.add_row(
+                method,
+                _share(one.answered),
+                _number(one.error),
+                *shares,
+                _number(one.half_width),
+                _number(one.interval_score),
+                _number(one.correlation),
+                _number(one.regret),
+                _share(one.ok),
+                false,
+            )
+    return table
+
+
+def _varied_table(board: Scoreboard, name: str, cells: list[Cell]) -> "Table":
+    first = board.methods[0]
+    table = study.plain_table(f"{first} on {len(board.systems)} {name}, one thing varied at a time")
+    for column in ("logs of", "rows", "error", "coverage", "half width", "ok", "false ok"):
+        table.add_column(column, justify="left" if column == "logs of" else "right")
+    for cell in (BASE, *cells):
+        one = board.overall(first, cell)
+        if one is not None:
+            false = "" if math.isnan(one.false_ok) else f"{one.false_ok:.0%} of {one.oks}"
+            table.add_row(
+                cell.label,
+                f"{cell.rows:,}",
+                _number(one.error),
+                _share(one.coverage),
+                _number(one.half_width),
+                _share(one.ok),
+                false,
+            )
+    return table
+
+
+def _verdict_table(board: Scoreboard, side: str) -> "Table":
+    table = study.plain_table(f"{side} systems, all logs: what a verdict is worth")
+    for name in ("method", "verdict", "answers", "err by more than 0.1 scales", "intervals that hold"):
+        table.add_column(name, justify="left" if name in ("method", "verdict") else "right")
+    for method, verdict, answers, wrong, low, high, held in judgements(board):
+        share = f"{wrong} ({wrong / answers:.0%}; {low:.0%} to {high:.0%})"
+        table.add_row(method, verdict, str(answers), share, f"{held} ({held / answers:.0%})")
+    return table
+
+
+def _fault_table(board: Scoreboard, side: str) -> "Table":
+    table = study.plain_table(f"{side} systems without a right answer: verdicts (ok is wrong)")
+    for name in ("system", "method", "logs", *SHOWN_VERDICTS):
+        table.add_column(name, justify="left" if name in ("system", "method") else "right")
+    for system in board.faulty:
+        for method in board.methods:
+            rows = faulty_rows(board, method, system)
+            if rows:
+                shares = (
+                    f"{sum(row.verdict == verdict for row in rows) / len(rows):.0%}" for verdict in SHOWN_VERDICTS
+                )
+                table.add_row(system, method, str(len(rows)), *shares)
+    return table
+
+
+def _share(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.0%}"
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.2f}"

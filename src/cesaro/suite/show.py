@@ -1,31 +1,30 @@
-"""Tables and pictures of a scoreboard."""
+"""Files and pictures of a scoreboard."""
 
 import math
-from collections.abc import Iterable
-from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cesaro.report import style
 from cesaro.reproduce import study
-from cesaro.suite.design import BASE, LARGE, Cell
-from cesaro.suite.scoreboard import JUDGED, WRONG, Judged, Overall, Row, Score, Scoreboard
+from cesaro.suite.design import LARGE, Cell
+from cesaro.suite.scoreboard import (
+    JUDGED,
+    SHOWN_VERDICTS,
+    WRONG,
+    Judged,
+    Overall,
+    Score,
+    Scoreboard,
+    faulty_rows,
+    judgements,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.table import Table
 
-VERDICTS = (*JUDGED, "refused")
 # Errors beyond this are off the colors' end.
 WORST = 3.0
-
-
-LEGEND = (
-    "has: share of logs with an answer. error: root mean square, in scales. cover: share of 95 % intervals that hold "
-    "the truth; least: on the worst system. half: half width; score: interval score, in scales. rank: correlation over "
-    "targets; regret of the first one. ok: share of answers; false ok: those that err by more than 0.1 scales."
-)
 
 
 def write(board: Scoreboard, work: study.Folder) -> None:
@@ -67,138 +66,17 @@ def _write_scores(board: Scoreboard, work: study.Folder) -> None:
     ]
     study.write_csv(work.file("overall.csv"), ("side", "kind", "rows", "logs_of", "method", *Overall._fields), overall)
     faults = [
-        (side, system, method, len(rows), *(sum(row.verdict == verdict for row in rows) for verdict in VERDICTS))
+        (side, system, method, len(rows), *(sum(row.verdict == verdict for row in rows) for verdict in SHOWN_VERDICTS))
         for side in board.sides
         for part in [board.on_side(side)]
         for system in part.faulty
         for method in part.methods
-        for rows in [_judged(part, method, system)]
+        for rows in [faulty_rows(part, method, system)]
         if rows
     ]
-    judged = [(side, *row) for side in board.sides for row in _judgements(board.on_side(side))]
+    judged = [(side, *row) for side in board.sides for row in judgements(board.on_side(side))]
     study.write_csv(work.file("verdicts.csv"), ("side", "method", "verdict", *Judged._fields), judged)
-    study.write_csv(work.file("faults.csv"), ("side", "system", "method", "logs", *VERDICTS), faults)
-
-
-def _judgements(board: Scoreboard) -> list[tuple[Any, ...]]:
-    return [
-        (method, verdict, *one)
-        for method in board.methods
-        for verdict in JUDGED
-        if (one := board.judged(method, verdict)) is not None
-    ]
-
-
-def _judged(board: Scoreboard, method: str, system: str) -> list[Row]:
-    return [row for rows in board.verdicts(method, faulty=True).values() for row in rows if row.system == system]
-
-
-def text(board: Scoreboard, width: int = 120) -> str:
-    """All tables."""
-    from rich.console import Console
-
-    console = Console(file=StringIO(), width=width)
-    for table in tables(board):
-        console.print(table)
-        console.print()
-    written: str = console.file.getvalue()  # type: ignore[attr-defined] # it is a StringIO
-    return written.rstrip()
-
-
-def tables(board: Scoreboard) -> Iterable["Table"]:
-    """For the terminal: overall at both sizes, what is varied, what verdicts are worth, and faulty systems; per side."""
-    for side in board.sides:
-        for kind in board.on_side(side).kinds:
-            part = board.on_side(side, kind)
-            name = f"{kind} {side} systems"
-            for cell in (BASE, LARGE):
-                if part.systems and cell in part.cells:
-                    yield _overall_table(part, name, cell)
-            varied = [cell for cell in part.cells if cell not in (BASE, LARGE)]
-            if part.systems and varied:
-                yield _varied_table(part, name, varied)
-        if _judgements(board.on_side(side)):
-            yield _verdict_table(board.on_side(side), side)
-        if board.on_side(side).faulty:
-            yield _fault_table(board.on_side(side), side)
-
-
-def _overall_table(board: Scoreboard, name: str, cell: Cell) -> "Table":
-    table = study.plain_table(f"{len(board.systems)} {name}, {cell.rows:,} rows")
-    names = ("method", "has", "error", "cover", "least", "half", "score", "rank", "regr.")
-    for column in (*names, "ok", "false ok"):
-        table.add_column(column, justify="left" if column == "method" else "right", no_wrap=True)
-    table.caption, table.caption_justify = LEGEND, "left"
-    for method in board.methods:
-        one = board.overall(method, cell)
-        if one is not None:
-            shares = (_share(one.coverage), _share(one.least_coverage))
-            false = "" if math.isnan(one.false_ok) else f"{one.false_ok:.0%} of {one.oks}"
-            table.add_row(
-                method,
-                _share(one.answered),
-                _number(one.error),
-                *shares,
-                _number(one.half_width),
-                _number(one.interval_score),
-                _number(one.correlation),
-                _number(one.regret),
-                _share(one.ok),
-                false,
-            )
-    return table
-
-
-def _varied_table(board: Scoreboard, name: str, cells: list[Cell]) -> "Table":
-    first = board.methods[0]
-    table = study.plain_table(f"{first} on {len(board.systems)} {name}, one thing varied at a time")
-    for column in ("logs of", "rows", "error", "coverage", "half width", "ok", "false ok"):
-        table.add_column(column, justify="left" if column == "logs of" else "right")
-    for cell in (BASE, *cells):
-        one = board.overall(first, cell)
-        if one is not None:
-            false = "" if math.isnan(one.false_ok) else f"{one.false_ok:.0%} of {one.oks}"
-            table.add_row(
-                cell.label,
-                f"{cell.rows:,}",
-                _number(one.error),
-                _share(one.coverage),
-                _number(one.half_width),
-                _share(one.ok),
-                false,
-            )
-    return table
-
-
-def _verdict_table(board: Scoreboard, side: str) -> "Table":
-    table = study.plain_table(f"{side} systems, all logs: what a verdict is worth")
-    for name in ("method", "verdict", "answers", "err by more than 0.1 scales", "intervals that hold"):
-        table.add_column(name, justify="left" if name in ("method", "verdict") else "right")
-    for method, verdict, answers, wrong, low, high, held in _judgements(board):
-        share = f"{wrong} ({wrong / answers:.0%}; {low:.0%} to {high:.0%})"
-        table.add_row(method, verdict, str(answers), share, f"{held} ({held / answers:.0%})")
-    return table
-
-
-def _fault_table(board: Scoreboard, side: str) -> "Table":
-    table = study.plain_table(f"{side} systems without a right answer: verdicts (ok is wrong)")
-    for name in ("system", "method", "logs", *VERDICTS):
-        table.add_column(name, justify="left" if name in ("system", "method") else "right")
-    for system in board.faulty:
-        for method in board.methods:
-            rows = _judged(board, method, system)
-            if rows:
-                shares = (f"{sum(row.verdict == verdict for row in rows) / len(rows):.0%}" for verdict in VERDICTS)
-                table.add_row(system, method, str(len(rows)), *shares)
-    return table
-
-
-def _share(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.0%}"
-
-
-def _number(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.2f}"
+    study.write_csv(work.file("faults.csv"), ("side", "system", "method", "logs", *SHOWN_VERDICTS), faults)
 
 
 def coverage(board: Scoreboard) -> "Figure | None":
@@ -267,7 +145,7 @@ def _error(board: Scoreboard, method: str, system: str, cell: Cell) -> float:
 
 
 def verdicts(board: Scoreboard) -> "Figure | None":
-    """Of the answers of each verdict, how many are close."""
+    """How many of the answers of each verdict are close."""
     methods = [method for method in board.methods if board.verdicts(method)]
     if not methods:
         return None

@@ -125,7 +125,7 @@ class Simulated(System):
 
     @abstractmethod
     def observe(self, state: State) -> Observations:
-        """What a log holds of a state, and all that policies see."""
+        """The observations of a state: what a log holds of it, and all that policies see."""
 
     @abstractmethod
     def step(self, state: State, actions: NDArray[Any], rng: np.random.Generator) -> tuple[State, Array]:
@@ -179,7 +179,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Acting:
-    """What the particles do: particle k has policy `k mod len(policies)`; at `change_at` each goes on to the next one.
+    """The policies of the particles: particle k has policy `k mod len(policies)`; at `change_at` each goes on to the next one.
 
     Attributes:
         stickiness: how often the last action is repeated instead.
@@ -246,7 +246,7 @@ class Particles:
             yield Step(seen, self._actions, rewards, self._seen)
 
     def earned(self, steps: int, first: int = 0) -> Array:
-        """By each over the next steps, in all."""
+        """The sum of each particle's rewards over the next steps."""
         total = np.zeros(len(self.state))
         for step in self.go(steps, first):
             total += step.rewards
@@ -309,7 +309,7 @@ class Discrete(Simulated):
         return self._moves(pairs, rng), rewards
 
     def _moves(self, pairs: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
-        """By Walker's aliases: one uniform number and two look-ups per particle."""
+        """Next states by Walker's aliases: one uniform number and two look-ups per particle."""
         kept, alias = self._walker
         place = rng.random(len(pairs)) * self.mdp.num_states
         cell = place.astype(np.int64)
@@ -336,11 +336,11 @@ class Discrete(Simulated):
 
     def tabular(self, table: Array, name: str) -> Policy:
         """A policy with these probabilities, `[S, A]`."""
-        return Finite(range(self.mdp.num_actions), Rows(table), name=name)
+        return Finite(range(self.mdp.num_actions), TableRule(table), name=name)
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRule:
     """A table of probabilities as a function of states, which can be sent to other processes."""
 
     table: Array

@@ -1,4 +1,4 @@
-"""What policies earn in the systems of the suite: a closed form where there is one, else a simulation that passed its checks.
+"""The rates of policies in the suite's systems: a closed form where there is one, else a simulation that passed its checks.
 
     python -m cesaro.suite.truth [--only SYSTEM …] [--workers N]
 
@@ -55,7 +55,7 @@ class NotAccepted(InputError):
 
 @dataclass(frozen=True)
 class Rate:
-    """What a policy earns per step.
+    """The rate of a policy, and how it was found.
 
     Attributes:
         standard_error: of the rate; 0 where it is exact.
@@ -80,7 +80,7 @@ class Truths:
     behaviors: Mapping[str, Rate]
 
     def logged(self, shift: str, behavior: str) -> tuple[float, float]:
-        """What a behavior earns, and its deviation; of a mixture or a change the mean of its parts."""
+        """The rate of a behavior, and its deviation; of a mixture or a change the mean of its parts."""
         degree = SHIFTS[shift]
         if behavior in ("mixture", "changed"):
             parts = [self.behaviors[_behavior_name(part)] for part in parts_of(degree)]
@@ -89,7 +89,7 @@ class Truths:
         return found.rate, found.deviation
 
     def scale(self, target: str, shift: str, behavior: str, rows: int) -> float:
-        """What errors are measured in: the difference of target and log, or five deviations of the log's mean if that is more."""
+        """The unit of errors: the difference of target and log, or five deviations of the log's mean if that is more."""
         logged, deviation = self.logged(shift, behavior)
         return max(abs(self.targets[target].rate - logged), APART * deviation / math.sqrt(rows))
 
@@ -136,7 +136,7 @@ def signature(found: Simulated) -> float:
 
 
 def _degrees(mixing: str) -> list[float]:
-    """Of the behaviors whose rates are stored: at slow mixing that of the medium shift alone."""
+    """The degrees of the behaviors whose rates are stored: at slow mixing that of the medium shift alone."""
     if mixing == "slow":
         return [SHIFTS["medium"]]
     return list(dict.fromkeys(part for degree in SHIFTS.values() for part in (degree, *parts_of(degree))))

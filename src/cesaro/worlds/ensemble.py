@@ -44,7 +44,7 @@ class Bags(NamedTuple):
     times: NDArray[np.int32]
 
     def first(self) -> "Bags":
-        """Of one member alone."""
+        """The rows of the first member alone."""
         return Bags(self.own[:1], self.held_out[:1], self.is_held_out[:1], self.times[:1])
 
 
@@ -114,7 +114,7 @@ class Ensemble:
         return len(self.losses)
 
     def outputs(self, inputs: Float32) -> Float32:
-        """Of all members, `[members, n, d]` to `[members, n, out]`."""
+        """The outputs of all members, `[members, n, d]` to `[members, n, out]`."""
         return np.asarray(outputs_of(self.networks, inputs))
 
     def near(self, inputs: Float32, member: Codes, chance: Array) -> Codes:
@@ -164,7 +164,7 @@ def _explained(numbers: Float32, residuals: Float32, known: NDArray[np.bool_]) -
 
 
 def _without_error(networks: Any, inputs: Float32, residuals: Float32, times: float) -> Float32:
-    """What to multiply residuals by, `[k]`, so that they are as large as the noise alone.
+    """Factors of residuals, `[k]`, that make them as large as the noise alone.
 
     Held out, they also hold the error of the prediction: a mean over `times` bootstraps errs by the variance of one, which is
     what the log's own sampling does to all of them, and by that over `times`. One network alone cannot tell.

@@ -17,16 +17,16 @@ from cesaro.data.blocks import Block
 from cesaro.data.values import Values
 from cesaro.worlds import ensemble
 from cesaro.worlds.ensemble import Bags, Ensemble, bags, blocks_of
-from cesaro.worlds.process import Step, start_rows
-from cesaro.worlds.space import Codes, Columns, Space, State, joined, one_hot
+from cesaro.worlds.process import WorldStep, start_rows
+from cesaro.worlds.space import Codes, Columns, Space, SplitState, joined, one_hot
 from cesaro.worlds.training import Float32, Kept, Rows, Training, outputs_of, trained
 
 # A step is a jump if it leaves what others do by more than so many robust deviations; at most so many steps are jumps.
 JUMP, MOST_JUMPS, LEAST_JUMPS = 12.0, 0.25, 10
 # It leads to a start if its mean square distance from starts is at most so many times theirs, of which it takes so many.
 LIKE_STARTS, LEAST_STARTS = 4.0, 10
-# The part of jumps that come at any time is one of so many.
-PARTS = 11
+# The share of jumps that come at any time is one of so many.
+TRIED_SHARES = 11
 # Steps of the glance that finds jumps.
 GLANCE = 1_000
 # Groups of rows that a bootstrap needs.
@@ -90,9 +90,9 @@ class NetworkWorld:
     actions: Actions
     model: Ensemble
     clone: Ensemble
-    now: State
+    now: SplitState
     taken: NDArray[Any]
-    following: State
+    following: SplitState
     rewards: Array
     weights: Array
     follows: NDArray[np.bool_]
@@ -113,30 +113,32 @@ class NetworkWorld:
     def has_jumps(self) -> bool:
         return bool(self.is_jump.any())
 
-    def inputs(self, state: State, actions: NDArray[Any]) -> Float32:
-        """Of networks, `[n, d]`."""
+    def inputs(self, state: SplitState, actions: NDArray[Any]) -> Float32:
+        """The inputs of networks, `[n, d]`."""
         return joined([*self.space.inputs(state), self.actions.inputs(actions)])
 
-    def start(self, count: int, rng: np.random.Generator, *, logged: int) -> State:
+    def start(self, count: int, rng: np.random.Generator, *, logged: int) -> SplitState:
         return self.now.take(start_rows(self.members, count, rng, self.starts, len(self.rewards), logged))
 
-    def state_of(self, observations: Values) -> State:
+    def state_of(self, observations: Values) -> SplitState:
         return self.space.columns.split(observations)
 
     def coded(self, actions: Values) -> NDArray[Any]:
         return self.actions.of_values(actions)
 
-    def observe(self, state: State) -> Values:
+    def observe(self, state: SplitState) -> Values:
         return self.space.columns.join(state)
 
-    def step(self, state: State, actions: NDArray[Any], rng: np.random.Generator) -> Step:
+    def step(self, state: SplitState, actions: NDArray[Any], rng: np.random.Generator) -> WorldStep:
         inputs = self.inputs(state, actions)
         outputs = self.model.outputs(inputs.reshape(self.members, -1, inputs.shape[1])).reshape(len(inputs), -1)
         member = np.repeat(np.arange(self.members), len(inputs) // self.members)
         done = self.drawn(state, inputs, outputs, member, rng)
         return done._replace(is_far=done.is_far | self.actions.beyond(actions))
 
-    def drawn(self, state: State, inputs: Float32, outputs: Float32, member: Codes, rng: np.random.Generator) -> Step:
+    def drawn(
+        self, state: SplitState, inputs: Float32, outputs: Float32, member: Codes, rng: np.random.Generator
+    ) -> WorldStep:
         """A draw from what each member says, `outputs [n, out]`."""
         model, space = self.model, self.space
         near = model.near(inputs, member, rng.random(len(inputs)))
@@ -159,10 +161,10 @@ class NetworkWorld:
             to = rng.choice(np.flatnonzero(self.is_jump), size=len(jumped))
             following[jumped], codes[jumped] = self.following.numbers[to], self.following.codes[to]
             is_far[jumped] = False
-        return Step(State(following, codes), numbers[:, -1], is_far, is_jump)
+        return WorldStep(SplitState(following, codes), numbers[:, -1], is_far, is_jump)
 
     def behave(self, observations: Values, rng: np.random.Generator) -> NDArray[Any]:
-        """What the log would have done, drawn from its likeness."""
+        """Actions as the log would have taken them, drawn from its likeness."""
         inputs = joined(self.space.inputs(self.space.columns.split(observations)))
         outputs = self.clone.outputs(inputs[None])[0]
         if self.actions.columns.levels:
@@ -270,7 +272,7 @@ def _like_starts(space: Space, starts: Array, following: Array) -> NDArray[np.bo
     return np.asarray(apart.mean(axis=1) <= LIKE_STARTS)
 
 
-def _regular(space: Space, now: State, following: State) -> NDArray[np.bool_]:
+def _regular(space: Space, now: SplitState, following: SplitState) -> NDArray[np.bool_]:
     """Rows in which columns that advance by themselves do so."""
     regular = np.ones(len(now.numbers), np.bool_)
     for column, one in space.advances.items():
@@ -310,27 +312,27 @@ def _jumps(
 
 
 def _jump_chances(outputs: Float32) -> Array:
-    """By networks whose last label is whether a step is a jump, `[n, out]` to `[n]`."""
+    """The probability of a jump, by networks whose last label is whether a step is one, `[n, out]` to `[n]`."""
     return np.asarray(1 / (1 + np.exp(np.clip(outputs[:, -2] - outputs[:, -1], -50, 50))))
 
 
 def _untold(model: Ensemble, rows: Rows, is_jump: NDArray[np.bool_], chances: Array, bag: Bags) -> float:
-    """The part of jumps that come in any state: what makes those of held-out rows most likely.
+    """The share of jumps that come in any state: what makes those of held-out rows most likely.
 
     Without it, networks whose few jumps came elsewhere would leave a robot on its back for ever.
     """
-    parts, loss = np.linspace(0, 1, PARTS), np.zeros(PARTS)
+    shares, loss = np.linspace(0, 1, TRIED_SHARES), np.zeros(TRIED_SHARES)
     for member, chance in enumerate(chances):
         held = np.flatnonzero(bag.is_held_out[member])
         one = jax.tree.map(lambda leaf, m=member: leaf[m : m + 1], model.networks)
         told = _jump_chances(np.asarray(outputs_of(one, rows.inputs[held][None]), np.float64)[0])
-        for place, part in enumerate(parts):
-            mixed = np.clip(told + part * (chance - told), 1e-12, 1 - 1e-12)
+        for place, share in enumerate(shares):
+            mixed = np.clip(told + share * (chance - told), 1e-12, 1 - 1e-12)
             loss[place] -= np.log(np.where(is_jump[held], mixed, 1 - mixed)).mean()
-    return float(parts[loss.argmin()])
+    return float(shares[loss.argmin()])
 
 
-def _lead_somewhere(space: Space, now: State, following: State, is_jump: NDArray[np.bool_]) -> bool:
+def _lead_somewhere(space: Space, now: SplitState, following: SplitState, is_jump: NDArray[np.bool_]) -> bool:
     """Whether jumps are told by where they lead, as resets are, and not by how far they go, as large noise is."""
     to, by = following.numbers[is_jump], (following.numbers - now.numbers)[is_jump]
     far = (to.var(axis=0) / space.scale**2)[space.free].sum(), (by.var(axis=0) / space.scale**2)[space.free].sum()
@@ -340,7 +342,7 @@ def _lead_somewhere(space: Space, now: State, following: State, is_jump: NDArray
 def _clone(
     taken: NDArray[Any], actions: Actions, states: Float32, bag: Bags, weights: Array, training: Training, kept: Kept
 ) -> Ensemble:
-    """What the log does where: one network."""
+    """A likeness of the log's own behavior: one network."""
     levels = actions.columns.levels
     if levels:
         numbers, labels, sizes = np.zeros((len(taken), 0)), taken[:, None], (len(levels[0]),)

@@ -28,8 +28,8 @@ OF_SPREAD, OF_REWARDS = 0.25, 0.005
 SEEN = 20_000
 
 
-class Step(NamedTuple):
-    """What a step of all particles did.
+class WorldStep(NamedTuple):
+    """A step of all particles.
 
     Attributes:
         is_far: which of them had to be held back near the log.
@@ -59,10 +59,10 @@ class Process(Protocol):
         """States of `count` particles per member: where trajectories begin, and the last `logged` of them anywhere in the log."""
 
     def observe(self, state: Any) -> Values:
-        """What a policy sees, as the log has it."""
+        """The observations that a policy sees, in the form of the log."""
 
-    def step(self, state: Any, actions: Any, rng: np.random.Generator) -> Step:
-        """What every particle does next."""
+    def step(self, state: Any, actions: Any, rng: np.random.Generator) -> WorldStep:
+        """Let every particle take its next step."""
 
     def state_of(self, observations: Values) -> Any:
         """Particles that see this: as many for every member, in the order of particles."""
@@ -71,7 +71,7 @@ class Process(Protocol):
         """Logged actions as policies on a log give them."""
 
     def behave(self, observations: Values, rng: np.random.Generator) -> NDArray[Any]:
-        """What the log would have done."""
+        """Actions as the log would have taken them."""
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Rollout:
     state: Any
     rng: np.random.Generator
 
-    def step(self) -> tuple[Values, NDArray[Any], Step]:
+    def step(self) -> tuple[Values, NDArray[Any], WorldStep]:
         """Observations, actions, and what they did."""
         seen = self.process.observe(self.state)
         actions = self.act(seen, self.rng)
@@ -94,7 +94,7 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Rates:
-    """What a policy earns in a world.
+    """The rates of a policy in a world, one for each member.
 
     Attributes:
         by_member: `[members]`.
@@ -183,7 +183,7 @@ def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Genera
 
 
 def _differ(one: Array, other: Array) -> float:
-    """Of means over particles, `[members, particles]`: the root mean square over members, in standard errors."""
+    """How far means over particles, `[members, particles]`, are apart: root mean square over members, in standard errors."""
     error = np.sqrt(one.var(axis=1, ddof=1) / one.shape[1] + other.var(axis=1, ddof=1) / other.shape[1])
     difference = one.mean(axis=1) - other.mean(axis=1)
     noise = np.maximum(error, 1e-9 * np.maximum(np.abs(one).max(), 1e-300))
@@ -197,9 +197,9 @@ def _remembered(now: Array, before: Array) -> float:
     return float(one @ other / size) if size > 0 else 0.0
 
 
-def _together(parts: list[tuple[Values, NDArray[Any], NDArray[np.int64]]]) -> Any:
-    observations = joined_values([seen for seen, _, _ in parts])
-    return observations, *(np.concatenate(column) for column in zip(*(part[1:] for part in parts)))
+def _together(steps: list[tuple[Values, NDArray[Any], NDArray[np.int64]]]) -> Any:
+    observations = joined_values([seen for seen, _, _ in steps])
+    return observations, *(np.concatenate(column) for column in zip(*(step[1:] for step in steps)))
 
 
 def start_rows(

@@ -16,7 +16,7 @@ from cesaro.diagnostics.worlds import Residual
 from cesaro.estimators import DiffLSTD
 from cesaro.policies import Attached
 from cesaro.worlds.networks import NetworkWorld
-from cesaro.worlds.space import Codes, State
+from cesaro.worlds.space import Codes, SplitState
 from cesaro.worlds.world import World
 
 # Rows of the log that are looked at, and of the target's rollouts.
@@ -31,7 +31,7 @@ LARGEST_RATIO = 50.0
 
 
 def residual(world: World, target: Attached, seed: int) -> Residual:
-    """Of networks; the empirical MDP has none."""
+    """The residual of a world of networks; the empirical MDP has none."""
     process: Any = world.process_
     assert isinstance(process, NetworkWorld)
     rng = np.random.default_rng([seed, 15])
@@ -55,7 +55,7 @@ def residual(world: World, target: Attached, seed: int) -> Residual:
     for _ in range(DRAWS):
         done = process.drawn(logged, inputs, outputs, member, rng)
         state = done.state
-        assert isinstance(state, State)
+        assert isinstance(state, SplitState)
         expected += (done.rewards + worth(space.join(state))) / DRAWS
     value, error = _mean(ratio, found - expected, process.groups[rows])
     rows_behind = float(ratio.sum() ** 2 / (ratio**2).sum())
@@ -117,7 +117,7 @@ def _mean(weights: Array, numbers: Array, groups: Codes) -> tuple[float, float]:
 
 
 def _outside(logged: NDArray[np.float32], target: NDArray[np.float32]) -> float:
-    """By `xᵀC⁻¹x` of inputs, their squares and a constant."""
+    """The share of the target further out than the log, by `xᵀC⁻¹x` of inputs, their squares and a constant."""
     half = len(logged) // 2
 
     def features(x: NDArray[np.float32]) -> Array:
@@ -129,7 +129,7 @@ def _outside(logged: NDArray[np.float32], target: NDArray[np.float32]) -> float:
 
 
 def _memory(process: NetworkWorld) -> float:
-    """What a row's inputs and residual tell of the next row's residual, beyond that row's own inputs."""
+    """How much of the next row's residual a row's inputs and residual explain, beyond that row's own inputs."""
     from sklearn.linear_model import RidgeCV
 
     model = process.model

@@ -22,14 +22,14 @@ ON_THE_BOUND = 0.003
 MARGIN = 0.5
 
 
-class State(NamedTuple):
+class SplitState(NamedTuple):
     """Observations taken apart: numbers `[n, k]` and codes of labels `[n, c]`."""
 
     numbers: Array
     codes: Codes
 
-    def take(self, index: NDArray[np.int64]) -> "State":
-        return State(self.numbers[index], self.codes[index])
+    def take(self, index: NDArray[np.int64]) -> "SplitState":
+        return SplitState(self.numbers[index], self.codes[index])
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Columns:
 
     @property
     def levels(self) -> list[NDArray[np.generic]]:
-        """Of the columns of labels."""
+        """The levels of the columns of labels."""
         return [kind for kind in self.kinds if not isinstance(kind, int)]
 
     @property
@@ -67,18 +67,18 @@ class Columns:
                 names += list(self.names) if len(self.names) == kind > 1 else each
         return names
 
-    def split(self, values: Values) -> State:
+    def split(self, values: Values) -> SplitState:
         """Numbers and codes."""
         count = len(values)
         numbers = [column.reshape(count, -1) for column in values.columns if not isinstance(column, Categories)]
         codes = [column.codes[:, None] for column in values.columns if isinstance(column, Categories)]
-        return State(
+        return SplitState(
             np.concatenate([np.zeros((count, 0)), *numbers], axis=1, dtype=np.float64),
             np.concatenate([np.zeros((count, 0), np.int64), *codes], axis=1, dtype=np.int64),
         )
 
-    def join(self, state: State) -> Values:
-        """As the log has them."""
+    def join(self, state: SplitState) -> Values:
+        """Numbers and codes as values in the form of the log."""
         columns: list[Column] = []
         number = code = 0
         for kind in self.kinds:
@@ -171,7 +171,7 @@ class Space:
     scale: Array
 
     @staticmethod
-    def of(columns: Columns, now: State, then: State) -> "Space":
+    def of(columns: Columns, now: SplitState, then: SplitState) -> "Space":
         both = np.concatenate([now.numbers, then.numbers])
         low, high = both.min(axis=0), both.max(axis=0)
         scale = both.std(axis=0)
@@ -200,7 +200,7 @@ class Space:
         """Columns of labels that have to be predicted."""
         return [j for j, levels in enumerate(self.columns.levels) if j not in self.label_advances and len(levels) > 1]
 
-    def inputs(self, state: State) -> list[Array]:
+    def inputs(self, state: SplitState) -> list[Array]:
         """Standardized numbers, waves of cycles, and labels one-hot: parts of `[n, …]`.
 
         Beyond the log its edge is taken: networks say nothing of what lies further out.

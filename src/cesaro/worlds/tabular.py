@@ -17,7 +17,7 @@ from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
 from cesaro.mdp import TabularMDP
 from cesaro.policies.labels import native, show
-from cesaro.worlds.process import Rates, Step, start_rows
+from cesaro.worlds.process import Rates, WorldStep, start_rows
 from cesaro.worlds.space import Codes
 
 # Rows that are added to each pair of state and action before a posterior is drawn, spread like all rows of the state.
@@ -26,7 +26,7 @@ PRIOR = 1.0
 NAMED = 4
 
 
-class Particles(NamedTuple):
+class MemberStates(NamedTuple):
     """Particles of all members: which member, and which state, each `[n]`."""
 
     member: Codes
@@ -77,7 +77,7 @@ class TabularWorld:
 
     @cached_property
     def drawn(self) -> list[tuple[sp.csr_array, Array]]:
-        """Of each member, `p(s' | s, a)` as `[S · A, S]`, zero where there are no data, and mean rewards `[S · A]`."""
+        """A draw for each member: `p(s' | s, a)` as `[S · A, S]`, zero where there are no data, and mean rewards `[S · A]`."""
         states, actions = self.shape
         rng = np.random.default_rng([self.seed, 12])
         of_state = sp.csr_array(sp.kron(sp.eye_array(states), np.ones((1, actions)))) @ self.counts
@@ -111,23 +111,23 @@ class TabularWorld:
             tuple(Categories(code, column.levels) for code, column in zip(reversed(codes), columns)),
         )
 
-    def start(self, count: int, rng: np.random.Generator, *, logged: int) -> Particles:
+    def start(self, count: int, rng: np.random.Generator, *, logged: int) -> MemberStates:
         rows = start_rows(self.members, count, rng, self.starts, len(self.pairs), logged)
-        return Particles(np.repeat(np.arange(self.members), count), self.pairs[rows] // self.shape[1])
+        return MemberStates(np.repeat(np.arange(self.members), count), self.pairs[rows] // self.shape[1])
 
-    def state_of(self, observations: Values) -> Particles:
+    def state_of(self, observations: Values) -> MemberStates:
         place = np.minimum(np.searchsorted(self.numbers, state_numbers(observations)), len(self.numbers) - 1)
-        return Particles(np.repeat(np.arange(self.members), len(place) // self.members), place)
+        return MemberStates(np.repeat(np.arange(self.members), len(place) // self.members), place)
 
     def coded(self, actions: Values) -> Codes:
         column = actions.columns[0]
         assert isinstance(column, Categories)
         return column.codes
 
-    def observe(self, state: Particles) -> Values:
+    def observe(self, state: MemberStates) -> Values:
         return self.states(state.state)
 
-    def step(self, state: Particles, actions: NDArray[Any], rng: np.random.Generator) -> Step:
+    def step(self, state: MemberStates, actions: NDArray[Any], rng: np.random.Generator) -> WorldStep:
         pairs = state.state * self.shape[1] + actions
         self._check(pairs, "simulation")
         following, rewards = np.empty(len(pairs), np.int64), np.empty(len(pairs))
@@ -143,7 +143,7 @@ class TabularWorld:
         row = order[np.clip(place, first[pairs], first[pairs + 1] - 1)]
         rewards += self.rewards[row] - self._mean[pairs]
         never = np.zeros(len(pairs), np.bool_)
-        return Step(Particles(state.member, following), rewards, never, never)
+        return WorldStep(MemberStates(state.member, following), rewards, never, never)
 
     @cached_property
     def _rows_of_pairs(self) -> tuple[Codes, Array, Codes]:
@@ -154,7 +154,7 @@ class TabularWorld:
 
     @cached_property
     def _weight(self) -> Array:
-        """Of all rows of each pair, `[S · A]`."""
+        """The weight of all rows of each pair, `[S · A]`."""
         return np.asarray(np.bincount(self.pairs, self.weights, len(self.logged)))
 
     @cached_property
@@ -165,7 +165,7 @@ class TabularWorld:
 
     @cached_property
     def _sums(self) -> list[Array]:
-        """Of each member, its probabilities added up, from zero on."""
+        """The probabilities of each member added up, from zero on."""
         return [np.concatenate([[0.0], np.cumsum(chances.data)]) for chances, _ in self.drawn]
 
     def _check(self, pairs: Codes, where: str) -> None:
@@ -181,7 +181,7 @@ class TabularWorld:
             )
 
     def behave(self, observations: Values, rng: np.random.Generator) -> Codes:
-        """What the log would have done: the action of a logged row of the same state."""
+        """Actions as the log would have taken them: that of a logged row of the same state."""
         place = self.state_of(observations).state
         states, actions = self.shape
         counts = self._weight.reshape(states, actions)[place]

@@ -36,7 +36,7 @@ _AFRESH = "delete that file to start afresh"
 
 
 class Rows(NamedTuple):
-    """What networks learn from.
+    """Rows that networks learn from.
 
     Attributes:
         inputs: `[n, d]`.
@@ -180,7 +180,7 @@ def trained(
 
 
 def _waited(program: Any, *arguments: Any) -> Any:
-    """What a program gives, when it is there: a thread that waits for it leaves the others a core each."""
+    """Wait for what a program gives: a thread that waits for it leaves the others a core each."""
     return jax.block_until_ready(program(*arguments))
 
 
@@ -247,7 +247,7 @@ def _forward(network: Any, inputs: Any) -> Any:
 
 @jax.jit
 def outputs_of(networks: Any, inputs: Any) -> Any:
-    """Of all members, `[members, n, d]` to `[members, n, out]`."""
+    """The outputs of all members, `[members, n, d]` to `[members, n, out]`."""
     return jax.vmap(_forward)(networks, inputs)
 
 

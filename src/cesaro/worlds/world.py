@@ -129,7 +129,7 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         return target, process.behave if target.is_logged else partial(_sample, target)
 
     def rate(self, policy: Any) -> Rates:
-        """What a policy earns per step in every member, with the error of the simulation.
+        """The rate of a policy in every member, with the error of the simulation.
 
         Args:
             policy: anything that `cesaro.policy` takes; "logged" is the log's own behavior, as the world has learned it.

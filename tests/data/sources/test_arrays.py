@@ -43,7 +43,7 @@ def archive(path: Path, reward: bytes) -> Path:
 
 
 def refused(path: Path, match: str = "log") -> str:
-    """What is said, which is one line and no warning."""
+    """The sentence that refuses a file, which is one line and no warning."""
     with warnings.catch_warnings(action="error"), pytest.raises(InputError, match=match) as error:
         read(path).load()
     said = str(error.value)

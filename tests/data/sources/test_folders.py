@@ -1,4 +1,4 @@
-"""What a folder or a pattern leads to: whatever may hold a part of the log is read, refused or named."""
+"""Places that a folder or a pattern leads to: whatever may hold a part of the log is read, refused or named."""
 
 import bz2
 import glob

@@ -16,14 +16,14 @@ import pytest
 
 import cesaro as cs
 from cesaro.data import blocks as block_module
-from cesaro.data.roles import Chosen, Roles
+from cesaro.data.roles import RoleColumns, Roles
 from cesaro.data.sources import csv as csv_file
 from cesaro.data.sources.files import FilesSource
 from cesaro.data.sources.formats import open_path
 from cesaro.errors import InputError
 
 ROWS = 230
-ROLES = Roles(Chosen(("x", "place")), Chosen(("action",)), "reward", trajectory="run")
+ROLES = Roles(RoleColumns(("x", "place")), RoleColumns(("action",)), "reward", trajectory="run")
 
 
 def table() -> pa.Table:
@@ -178,7 +178,7 @@ def lines(tmp_path: Path, *entries: str, name: str = "log.csv", separator: str =
     return tmp_path / name
 
 
-PLAIN = Roles(Chosen(("x",)), Chosen(("action",)), "reward")
+PLAIN = Roles(RoleColumns(("x",)), RoleColumns(("action",)), "reward")
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_types_come_from_all_chunks(entries: tuple[str, ...], kind: pa.DataType,
 
 
 def test_what_comes_first_in_dates_is_found_in_all_chunks(tmp_path: Path) -> None:
-    timed = Roles(Chosen(("action",)), Chosen(("action",)), "reward", time="x")
+    timed = Roles(RoleColumns(("action",)), RoleColumns(("action",)), "reward", time="x")
     for last, day in (("31/01/2025 14:30", 5), ("01/31/2025 14:30", 4)):
         source = check(lines(tmp_path, "05/04/2024", last), timed)
         assert source.piece_types(timed, {}).field("x").type == pa.timestamp("s")

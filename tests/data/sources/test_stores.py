@@ -21,7 +21,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 import cesaro as cs
 from cesaro.cli import app
 from cesaro.data import blocks as block_module
-from cesaro.data.roles import Chosen, Roles
+from cesaro.data.roles import RoleColumns, Roles
 from cesaro.data.sources import csv as csv_file
 from cesaro.data.sources import places
 from cesaro.data.sources.arrow import ArrowSource
@@ -34,7 +34,7 @@ from cesaro.errors import InputError
 from cesaro.passes import checkpoint as pass_checkpoint
 
 ROWS = 6_000
-ROLES = Roles(Chosen(("state",)), Chosen(("action",)), "reward")
+ROLES = Roles(RoleColumns(("state",)), RoleColumns(("action",)), "reward")
 SECRET = "TOPSECRET"
 FORMATS: dict[str, type[FilesSource]] = {"parquet": ParquetSource, "arrow": ArrowSource, "csv": CsvSource}
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from cesaro.data.columns import as_times, basic_type, is_plain_text
-from cesaro.data.roles import Chosen, Roles
+from cesaro.data.roles import RoleColumns, Roles
 from cesaro.errors import CesaroError, InputError, is_out_of_memory
 from cesaro.text import Sentence, redacted, visible
 
@@ -118,7 +118,7 @@ class Source(ABC):
 
 def every_column(names: Sequence[str]) -> Roles:
     """Roles that use every column."""
-    return Roles(Chosen(tuple(names)), Chosen(()), names[0])
+    return Roles(RoleColumns(tuple(names)), RoleColumns(()), names[0])
 
 
 def spread(table: pa.Table, rows: int) -> pa.Table:

@@ -103,7 +103,7 @@ class CsvSource(FilesSource):
             return found.line_num, entries[place] if place < len(entries) else ""
 
     def head(self, columns: Sequence[str], rows: int) -> pa.Table:
-        """As text, so that no later row can contradict the type of the first ones."""
+        """The first rows as text, so that no later row can contradict the type of the first ones."""
         own, file = self._own(columns), self.files[0]
         conversion = _conversion(Request(own, dict.fromkeys(own, pa.string())))
         options = {"parse_options": _parsing(self._separator), "convert_options": conversion}
@@ -124,7 +124,7 @@ class CsvSource(FilesSource):
         return self._folders.described(roles.columns(), pa.schema(list(self._found.types.items())))
 
     def nbytes(self, roles: Roles) -> int:
-        """From the length of the first lines; an entry is taken for eight bytes."""
+        """An estimate from the length of the first lines; an entry is taken for eight bytes."""
         file = self.files[0]
         with reading(file.name, WHAT, address=file.address), _stream(file) as stream:
             start = stream.read(_HEADER)

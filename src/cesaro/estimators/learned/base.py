@@ -1,4 +1,4 @@
-"""What linear functions and networks share: the parameters of `Learned`, what a fit leaves, seeds, and runs that diverged."""
+"""The base of linear functions and networks: the parameters of `Learned`, what a fit leaves, seeds, and runs that diverged."""
 
 import os
 import warnings
@@ -111,7 +111,7 @@ class LearnedBase(Estimator):
     if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            """What the runs hold."""
+            """Take from the runs what they hold, such as `rates_`."""
             if name in (*self._RUNS, "plug_in_") and self.runs_ is not None:
                 value = getattr(self.runs_, name[:-1])
                 if value is not None or name == "steps_needed_":
@@ -120,7 +120,7 @@ class LearnedBase(Estimator):
 
     @property
     def label(self) -> str:
-        """What answers call the method."""
+        """The name of the method in answers."""
         place = python_file.place(self.method)
         return label_of(self.method) if place is None else place[1]
 

@@ -12,10 +12,10 @@ from cesaro.data import Block, FeatureTransitions
 from cesaro.linear import EmpiricalProblem
 from cesaro.linear.methods import AffineForm, LimitPoint
 from cesaro.linear.system import LinearSystem
+from cesaro.passes.feature_log import FeatureBlock
 from cesaro.passes.influence import InfluencePass, Series
 from cesaro.passes.moments import Moments
-from cesaro.passes.prepare import Prepared, Rows
-from cesaro.passes.ready import ReadyBlock
+from cesaro.passes.prepare import FeatureRows, Prepared
 
 
 class LogProblem(EmpiricalProblem):
@@ -91,7 +91,7 @@ class MethodLimit:
         """The limit of a method that has the influence of rows in closed form."""
         return MethodLimit(form, at, form.level(at, problem))
 
-    def series(self, rows: Rows, per_weight: float = 1.0) -> Series:
+    def series(self, rows: FeatureRows, per_weight: float = 1.0) -> Series:
         """Influence, density ratio (what the method multiplies TD errors with) and TD errors of some rows.
 
         `per_weight`: rows per unit of weight, in the whole log.
@@ -110,7 +110,7 @@ class MethodPass(InfluencePass):
 
     solution: Any  # a MethodLimit
 
-    def of_piece(self, prepared: Prepared, part: Block | ReadyBlock, number: int) -> tuple[Series | None, float]:
+    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> tuple[Series | None, float]:
         rows = prepared.features_of(part, piece=number)
         found = self.solution.series(rows, self.plan.facts.rows / self.plan.facts.weight)
         return found, 0.0

@@ -65,7 +65,7 @@ SQUARINGS, FEW_SQUARINGS, MANY_VARIABLES = 34, 18, 600
 
 @dataclass(frozen=True)
 class LinearEnds:
-    """What the seeds ended at.
+    """The ends of the runs of all seeds.
 
     Attributes:
         rates: mean rate over the second half of each run, `[seeds]`; NaN where it diverged.
@@ -103,7 +103,7 @@ class Tuned:
 
     @property
     def time_constant(self) -> float:
-        """Of the slowest direction, in steps."""
+        """The time constant of the slowest direction, in steps."""
         return self.plug_in.time_constant(self.step_size)
 
 
@@ -152,7 +152,7 @@ def fit_linear(est: LearnedBase, data: Any, policy: Any, settings: LearnedSettin
 
 
 def _rows(est: LearnedBase, settings: LearnedSettings) -> FeatureTransitions | Feed:
-    """What runs draw from."""
+    """The rows that runs draw from."""
     if is_dense(est.prepared_):
         return dense(est.prepared_)
     return buffered(est.prepared_, est.facts_, settings.dtype)

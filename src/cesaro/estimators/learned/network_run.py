@@ -33,7 +33,7 @@ from cesaro.learning import sweep
 from cesaro.learning.arguments import as_objective
 from cesaro.learning.feed import Feed
 from cesaro.passes.influence import InfluencePass
-from cesaro.passes.moments import Facts
+from cesaro.passes.moments import RowFacts
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.row_hashes import distinct, row_hashes
 from cesaro.passes.run import run_pass
@@ -49,7 +49,7 @@ UNBOUNDED = 1e6
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkEnds:
-    """What the seeds ended at; rates in units of rewards, NaN where a run diverged.
+    """The ends of the runs of all seeds; rates in units of rewards, NaN where a run diverged.
 
     Attributes:
         rates: mean over the last quarter of each run, `[seeds]`.
@@ -152,7 +152,7 @@ def check_function(settings: LearnedSettings, num_inputs: int) -> None:
         )
 
 
-def _rows(prepared: Prepared, data: Any, facts: Facts, dtype: str) -> tuple[FeatureTransitions, Any]:
+def _rows(prepared: Prepared, data: Any, facts: RowFacts, dtype: str) -> tuple[FeatureTransitions, Any]:
     """All rows; or a sample of them, and what makes the feed that runs draw from."""
     if isinstance(data, FeatureTransitions):
         return data, None
@@ -163,7 +163,7 @@ def _rows(prepared: Prepared, data: Any, facts: Facts, dtype: str) -> tuple[Feat
 
 
 def _other_target(est: LearnedBase) -> str:
-    """What else than a smaller step keeps a method together that bootstraps."""
+    """A remedy beside a smaller step, for a method that bootstraps."""
     if isinstance(est.target, str):
         return f" or a slower target (target=tracked({MIXING / 5:g}), say)"
     return (
@@ -285,7 +285,7 @@ def _size(state: Any) -> Any:
 
 
 def _at_rows(members: Members, rows: FeatureTransitions, is_ratio: bool, scale: float) -> tuple[Array, Array, Array]:
-    """Of each member: its rate over all rows, its level, and the root mean square of its function, `[seeds]` each."""
+    """The rate of each member over all rows, its level, and the root mean square of its function, `[seeds]` each."""
     shares = _shares(rows)
     over_rows, levels, sizes = np.full((3, len(members)), np.nan)
     for seed in np.flatnonzero(members.are_finite):

@@ -20,7 +20,7 @@ from cesaro.fingerprints import fingerprint
 from cesaro.learning.feed import Feed
 from cesaro.linear import EmpiricalProblem
 from cesaro.linear.fixed_point import feature_scale, reduce
-from cesaro.passes.moments import Facts
+from cesaro.passes.moments import RowFacts
 from cesaro.passes.prepare import Prepared
 from cesaro.passes.support import not_identified, remedy
 from cesaro.text import Sentence, argument
@@ -75,7 +75,7 @@ def dense(prepared: Prepared, repeats: int = 1) -> FeatureTransitions:
     return FeatureTransitions(x, rewards, x_next, weights=weights if is_weighted else None)
 
 
-def buffered(prepared: Prepared, facts: Facts, dtype: str, rewards: tuple[float, float] = (0.0, 1.0)) -> Feed:
+def buffered(prepared: Prepared, facts: RowFacts, dtype: str, rewards: tuple[float, float] = (0.0, 1.0)) -> Feed:
     """Rows of a larger log through a buffer, with rewards `(R − shift)/scale`; every visit draws its own `a'`."""
     assert prepared.log is not None
     shift, scale = rewards

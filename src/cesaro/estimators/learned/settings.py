@@ -62,11 +62,11 @@ class LearnedSettings(NamedTuple):
         return Running(self.run.quiet, engine=self.run.engine, address=self.run.address)
 
     def numbers(self, **given: float) -> dict[str, float]:
-        """Of these, the ones that the method takes."""
+        """Those of the given numbers that the method takes."""
         return {name: value for name, value in given.items() if name in self.objective.defaults}
 
     def words(self, optimizer: Any, target: Any) -> dict[str, Any]:
-        """Of a network, for the summary."""
+        """Layers, optimizer and target of a network in words, for the summary."""
         assert isinstance(self.approximator, MLP)
         network = self.approximator
         layers = " × ".join(map(str, network.widths)) or "none"

@@ -23,7 +23,7 @@ MAX_SAMPLED, WORK, FEWEST_ROWS, MOST_ROWS = 128, 3.5e7, 1_000, 5_000
 
 
 class RowInfluence(NamedTuple):
-    """What rows do to the rate at a method's limit, `[n]` each.
+    """The influence of rows on the rate at a method's limit, and its factors, `[n]` each.
 
     Attributes:
         influence: of a row on the rate.
@@ -81,7 +81,7 @@ class LimitPoint:
 
     @cached_property
     def shrink(self) -> float:
-        """What the ridge on the weights adds to `p·ψ` of every row, with its sign turned."""
+        """The number that the ridge on the weights adds to `p·ψ` of every row, with its sign turned."""
         return self.settings.ridge * float(self.weights[:, 1] @ self.weights[:, 0])
 
     def _both(self, part: slice) -> Array:
@@ -150,7 +150,7 @@ class AffineForm(ABC):
         return None
 
     def influence(self, at: LimitPoint, x: Any, z: Any, rewards: Array) -> RowInfluence:
-        """What rows do to the rate at the limit; `x` and `z` are dense or sparse, `[n, K]`."""
+        """The influence of rows on the rate at the limit; `x` and `z` are dense or sparse, `[n, K]`."""
         raise NotImplementedError
 
     def level(self, at: LimitPoint, p: Expectations) -> Array:

@@ -41,7 +41,7 @@ _ORDER = (
 
 
 @dataclass(frozen=True)
-class Panel:
+class PanelFit:
     """The exact fit of the features in a panel.
 
     Attributes:
@@ -120,7 +120,7 @@ class BoyanResult:
     """Everything the tables and figures show."""
 
     config: BoyanConfig
-    panels: dict[tuple[float, float], Panel]
+    panels: dict[tuple[float, float], PanelFit]
     cells: dict[tuple[tuple[float, float], str], MethodRuns]
 
     def margin(self, panel: tuple[float, float], method: str) -> tuple[float, float] | None:
@@ -275,11 +275,11 @@ def _limits(problem: LinearProblem | None, method: str = "", setting: Mapping[st
     return {name: np.array(np.nan if value is None else value) for name, value in found.items()}
 
 
-def _panel(config: BoyanConfig, panel: tuple[float, float]) -> Panel:
+def _panel(config: BoyanConfig, panel: tuple[float, float]) -> PanelFit:
     problem = config.problem(*panel)
     truth, rate = problem.exact.reward_rate, problem.td_fixed_point().reward_rate
     assert rate is not None  # there is a fixed point in every panel, with either features
     ratio = exact.density_ratio(problem.mdp, problem.policy, problem.sampling).reshape(-1)
     missing = ratio - problem.project(ratio, problem.X)
     fit = problem.error_bounds().representation_error, math.sqrt(problem.d @ missing**2)
-    return Panel(*panel, truth, *fit, rate - truth)
+    return PanelFit(*panel, truth, *fit, rate - truth)

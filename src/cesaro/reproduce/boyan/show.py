@@ -56,7 +56,7 @@ def write_best(result: BoyanResult, file: Path) -> None:
 
 
 def _best_row(result: BoyanResult, panel: tuple[float, float], method: str) -> dict[str, Any]:
-    cell, facts, margin = result.cells[panel, method], result.panels[panel], result.margin(panel, method)
+    cell, fit, margin = result.cells[panel, method], result.panels[panel], result.margin(panel, method)
     return {
         **_where(panel, method, {} if cell.best is None else cell.settings[cell.best]),
         "final_error": cell.error,
@@ -65,9 +65,9 @@ def _best_row(result: BoyanResult, panel: tuple[float, float], method: str) -> d
         "margin_standard_error": None if margin is None else margin[1],
         "beats_gradient_dice": None if margin is None else "yes" if margin[0] > 0 else "no",
         **{name: getattr(cell, name) for name in ("max_step_expected", "max_step_sampled", "time_constant")},
-        "representation_error": facts.value_error,
-        "ratio_representation_error": facts.ratio_error,
-        "td_rate_minus_true_rate": facts.rate_gap,
+        "representation_error": fit.value_error,
+        "ratio_representation_error": fit.ratio_error,
+        "td_rate_minus_true_rate": fit.rate_gap,
     }
 
 
@@ -107,8 +107,8 @@ def _fit_table(result: BoyanResult) -> "Table":
     table = study.plain_table(title, right=_PANEL)
     for name in ("of the values", "of the density ratio", "r_TD - r_pi"):
         table.add_column(name, justify="right")
-    for panel, facts in result.panels.items():
-        table.add_row(*_names(panel), f"{facts.value_error:.3f}", f"{facts.ratio_error:.3f}", f"{facts.rate_gap:+.4f}")
+    for panel, fit in result.panels.items():
+        table.add_row(*_names(panel), f"{fit.value_error:.3f}", f"{fit.ratio_error:.3f}", f"{fit.rate_gap:+.4f}")
     return table
 
 

@@ -145,10 +145,10 @@ def _solved(
         for target in targets:
             problem = LinearProblem(mdp, policy=target, sampling=law, features=table)
             limits.append(problem.limit("diff-gq1", ridge=ridges[kind]).reward_rate)
-            ready = FeatureTransitions(
+            transitions = FeatureTransitions(
                 problem.X[space.pair], rewards, expected_features(target, table)[next_state], weights=space.probability
             )
-            fitted = DiffLSTD(ridge=ridges[kind], standard_errors="independent", quiet=True).fit(ready)
+            fitted = DiffLSTD(ridge=ridges[kind], standard_errors="independent", quiet=True).fit(transitions)
             influences.append(fitted.influence_ / (len(rewards) * space.probability))
         truths |= quantities(kind, limits[0], limits[1], mean)
         series |= quantities(kind, influences[0], influences[1], rewards - mean)

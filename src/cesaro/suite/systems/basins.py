@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.policies import Policy
 from cesaro.suite.system import Observations, Simulated, State
-from cesaro.suite.systems.linear_quadratic import EFFORT, Gain
+from cesaro.suite.systems.linear_quadratic import EFFORT, LinearFeedback
 
 NEAR, FAR = 0.5, -0.1
 
@@ -29,7 +29,7 @@ class Basins(Simulated):
         is_slow = self.mixing == "slow"
         self.pull, self.push, self.noise = (0.05, 0.025, 0.03) if is_slow else (0.2, 0.1, 0.06)
         self.warm = 400 if is_slow else 100
-        self.targets = {"main": Gain(np.array([[NEAR]]), 0.2, "main")}
+        self.targets = {"main": LinearFeedback(np.array([[NEAR]]), 0.2, "main")}
 
     def start(self, count: int, rng: np.random.Generator) -> State:
         return rng.choice([-1.0, 1.0], size=count) + 0.1 * rng.normal(size=count)
@@ -43,4 +43,4 @@ class Basins(Simulated):
 
     def behavior(self, degree: float) -> Policy:
         gain = (1 - degree) * NEAR + degree * FAR
-        return Gain(np.array([[gain]]), 0.2 + 0.2 * degree, f"behavior {degree:g}")
+        return LinearFeedback(np.array([[gain]]), 0.2 + 0.2 * degree, f"behavior {degree:g}")

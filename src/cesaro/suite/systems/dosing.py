@@ -19,7 +19,7 @@ from cesaro import exact
 from cesaro.checks import Array
 from cesaro.mdp import TabularMDP
 from cesaro.policies import Policy
-from cesaro.suite.rules import Always, Blend, Chosen, Rule, places
+from cesaro.suite.rules import Always, Blend, Rule, RulePolicy, places
 from cesaro.suite.system import Observations, Simulated, State
 
 PLACES = np.array(["home", "work", "street"])
@@ -70,7 +70,7 @@ class Dosing(Simulated):
             "always": Always((0.1, 0.9)),
             "never": Always((1.0, 0.0)),
         }
-        self.targets = {name: Chosen(ACTIONS, rule, name) for name, rule in rules.items()}
+        self.targets = {name: RulePolicy(ACTIONS, rule, name) for name, rule in rules.items()}
 
     def start(self, count: int, rng: np.random.Generator) -> State:
         return np.column_stack([rng.random(count), rng.normal(0.5, 0.5, count), rng.integers(3, size=count)])
@@ -92,11 +92,11 @@ class Dosing(Simulated):
 
     def behavior(self, degree: float) -> Policy:
         rule = Blend(Blend(self._near, self._far, degree), Always((0.5, 0.5)), 0.3 * degree)
-        return Chosen(ACTIONS, rule, f"behavior {degree:g}")
+        return RulePolicy(ACTIONS, rule, f"behavior {degree:g}")
 
     def exact(self, policy: Policy, stickiness: float = 0.0) -> float | None:
-        """Of messages that do not depend on the state: E[a B] = p² + p (1 − p) (1 − λ) s / (1 − λ s) at stickiness s."""
-        assert isinstance(policy, Chosen)
+        """Messages that do not depend on the state have E[a B] = p² + p (1 − p) (1 − λ) s / (1 − λ s) at stickiness s."""
+        assert isinstance(policy, RulePolicy)
         if not isinstance(policy.rule, Always):
             return None
         chance = policy.rule.given[1]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.policies import Policy
 from cesaro.suite.system import Observations, Simulated, State
-from cesaro.suite.systems.linear_quadratic import DISTURBANCE, EFFORT, Gain
+from cesaro.suite.systems.linear_quadratic import DISTURBANCE, EFFORT, LinearFeedback
 
 NEAR, FAR = -0.7, -0.1
 # The load in the end, and what a temperature loses by itself.
@@ -31,7 +31,7 @@ class Drift(Simulated):
         self.pace = 0.25 if self.mixing == "slow" else 1.0
         # Logs begin soon after the start, while the load is small.
         self.warm = int(50 / self.pace)
-        self.targets = {"main": Gain(np.array([[NEAR]]), 0.2, "main")}
+        self.targets = {"main": LinearFeedback(np.array([[NEAR]]), 0.2, "main")}
 
     def start(self, count: int, rng: np.random.Generator) -> State:
         return np.column_stack([0.5 * rng.normal(size=count), np.zeros(count)])
@@ -48,4 +48,4 @@ class Drift(Simulated):
 
     def behavior(self, degree: float) -> Policy:
         gain = (1 - degree) * NEAR + degree * FAR
-        return Gain(np.array([[gain]]), 0.2 + 0.2 * degree, f"behavior {degree:g}")
+        return LinearFeedback(np.array([[gain]]), 0.2 + 0.2 * degree, f"behavior {degree:g}")

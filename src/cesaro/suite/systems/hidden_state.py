@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.policies import Policy
 from cesaro.suite.system import Observations, Simulated, State
-from cesaro.suite.systems.linear_quadratic import DISTURBANCE, EFFORT, Gain
+from cesaro.suite.systems.linear_quadratic import DISTURBANCE, EFFORT, LinearFeedback
 
 # How much behaviors of degree 1 counteract.
 FAR = -0.05
@@ -36,7 +36,7 @@ class HiddenState(Simulated):
         self.size, self.near = rng.uniform(0.4, 0.6), -rng.uniform(0.4, 0.6)
         self.stays = 1 - (1 - stays) / (4 if self.mixing == "slow" else 1)
         self.warm = int(8 / (1 - self.stays))
-        self.targets = {"main": Gain(np.array([[self.near]]), 0.2, "main")}
+        self.targets = {"main": LinearFeedback(np.array([[self.near]]), 0.2, "main")}
 
     def start(self, count: int, rng: np.random.Generator) -> State:
         return rng.normal(size=(count, 2)) * [1.0, self.size]
@@ -53,4 +53,4 @@ class HiddenState(Simulated):
 
     def behavior(self, degree: float) -> Policy:
         gain = (1 - degree) * self.near + degree * FAR
-        return Gain(np.array([[gain]]), 0.2 + 0.2 * degree, f"behavior {degree:g}")
+        return LinearFeedback(np.array([[gain]]), 0.2 + 0.2 * degree, f"behavior {degree:g}")

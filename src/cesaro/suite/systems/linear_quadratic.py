@@ -23,7 +23,7 @@ SHARES, NOISES = np.array([0.6, 0.9, 0.3, 0.15, 0.45, 0.0]), (0.2, 0.0, 0.2, 0.0
 WEAK = 0.3
 
 
-class Gain(Sampler):
+class LinearFeedback(Sampler):
     """`u = K x + e`.
 
     Args:
@@ -72,7 +72,7 @@ class LinearQuadratic(Simulated):
             closed = [np.abs(np.linalg.eigvals(radius * system + push @ k)).max() for k in (*gains[:5], *between)]
             self.system, self.push = radius * system, push
             names = ("main", "second", "third", "fourth", "fifth")
-            self.targets = {name: Gain(k, e, name) for name, k, e in zip(names, gains, NOISES)}
+            self.targets = {name: LinearFeedback(k, e, name) for name, k, e in zip(names, gains, NOISES)}
             self._gains = gains[0], far
             if max(closed) < radius:
                 return
@@ -90,11 +90,11 @@ class LinearQuadratic(Simulated):
 
     def behavior(self, degree: float) -> Policy:
         near, far = self._gains
-        return Gain((1 - degree) * near + degree * far, 0.2 + 0.4 * degree, f"behavior {degree:g}")
+        return LinearFeedback((1 - degree) * near + degree * far, 0.2 + 0.4 * degree, f"behavior {degree:g}")
 
     def exact(self, policy: Policy, stickiness: float = 0.0) -> float | None:
-        """From the second moments M of (x, last u), which solve a linear equation even where actions are repeated."""
-        assert isinstance(policy, Gain)
+        """The rate from the second moments M of (x, last u), which solve a linear equation even where actions are repeated."""
+        assert isinstance(policy, LinearFeedback)
         d, m = self.size, self.inputs
         fresh, stays = np.zeros((d + m, d + m)), np.zeros((d + m, d + m))  # (x, u) after a step, of (x, last u)
         fresh[:d, :d], fresh[d:, :d] = self.system + self.push @ policy.gain, policy.gain

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.policies import Policy
-from cesaro.suite.rules import Always, Blend, Chosen, Rule
+from cesaro.suite.rules import Always, Blend, Rule, RulePolicy
 from cesaro.suite.system import Observations, Simulated, State
 
 ITEMS, GENRES = 20, 3
@@ -75,7 +75,7 @@ class Recommender(Simulated):
             "popular": Always(popular),
             "even": Always(np.full(ITEMS, 1 / ITEMS)),
         }
-        self.targets = {name: Chosen(range(ITEMS), rule, name) for name, rule in rules.items()}
+        self.targets = {name: RulePolicy(range(ITEMS), rule, name) for name, rule in rules.items()}
 
     def start(self, count: int, rng: np.random.Generator) -> State:
         return np.column_stack([rng.normal(0, TASTE_SPREAD, (count, GENRES)), rng.random((count, GENRES))])
@@ -94,4 +94,4 @@ class Recommender(Simulated):
 
     def behavior(self, degree: float) -> Policy:
         far = Blend(self._far, Always(np.full(ITEMS, 1 / ITEMS)), 0.3)
-        return Chosen(range(ITEMS), Blend(self._near, far, degree), f"behavior {degree:g}")
+        return RulePolicy(range(ITEMS), Blend(self._near, far, degree), f"behavior {degree:g}")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.policies import Policy
-from cesaro.suite.rules import Always, Blend, Chosen, Rule, places
+from cesaro.suite.rules import Always, Blend, Rule, RulePolicy, places
 from cesaro.suite.system import Observations, Simulated, State
 
 ACTIONS = ("up", "hold", "down")
@@ -83,7 +83,7 @@ class ServerFarm(Simulated):
             "schedule": Schedule(2, 5),
             "flat": Schedule(4, 4),
         }
-        self.targets = {name: Chosen(ACTIONS, rule, name) for name, rule in rules.items()}
+        self.targets = {name: RulePolicy(ACTIONS, rule, name) for name, rule in rules.items()}
 
     def start(self, count: int, rng: np.random.Generator) -> State:
         phase = rng.integers(2, size=count)
@@ -113,4 +113,4 @@ class ServerFarm(Simulated):
 
     def behavior(self, degree: float) -> Policy:
         far = Blend(self._far, Always((1 / 3, 1 / 3, 1 / 3)), 0.4)
-        return Chosen(ACTIONS, Blend(self._near, far, degree), f"behavior {degree:g}")
+        return RulePolicy(ACTIONS, Blend(self._near, far, degree), f"behavior {degree:g}")

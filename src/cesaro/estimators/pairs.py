@@ -14,7 +14,7 @@ from cesaro.errors import InputError
 
 @dataclass(frozen=True)
 class Role:
-    """What one role looks like: its form, names, and per column the levels (labels) or the width (numbers)."""
+    """One role in the form that the log had it: names, and per column the levels (labels) or the width (numbers)."""
 
     role: str
     form: Form

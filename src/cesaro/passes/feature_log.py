@@ -15,7 +15,7 @@ from cesaro.errors import InputError
 
 
 @dataclass(frozen=True)
-class ReadyBlock:
+class FeatureBlock:
     """Rows whose features are ready; `follows` is not known of them."""
 
     key: tuple[int, int]
@@ -32,11 +32,11 @@ class ReadyBlock:
     def follows(self) -> NDArray[np.bool_]:
         return np.zeros(len(self), dtype=np.bool_)
 
-    def part(self, rows: Index) -> "ReadyBlock":
+    def part(self, rows: Index) -> "FeatureBlock":
         """Some of its rows."""
         start = self.start + ((rows.start or 0) if isinstance(rows, slice) else 0)
         weights = None if self.weights is None else self.weights[rows]
-        return ReadyBlock(self.key, start, self.x[rows], self.x_next[rows], self.rewards[rows], weights)
+        return FeatureBlock(self.key, start, self.x[rows], self.x_next[rows], self.rewards[rows], weights)
 
 
 class Excerpt:
@@ -45,7 +45,7 @@ class Excerpt:
     is_streamed = False
     lengths: NDArray[np.int64] | None = None
 
-    def __init__(self, rows: Block | ReadyBlock) -> None:
+    def __init__(self, rows: Block | FeatureBlock) -> None:
         self._rows = rows
 
     def __len__(self) -> int:
@@ -55,28 +55,28 @@ class Excerpt:
     def stretches(self) -> tuple[Stretch, ...]:
         return blocks.BlockLayout((len(self),)).stretches
 
-    def blocks(self, stretch: Stretch | None = None) -> Iterator[Block | ReadyBlock]:
+    def blocks(self, stretch: Stretch | None = None) -> Iterator[Block | FeatureBlock]:
         for one in self.stretches if stretch is None else (stretch,):
             for number in one.blocks:
                 part = self._rows.part(slice(number * blocks.BLOCK_ROWS, (number + 1) * blocks.BLOCK_ROWS))
                 yield replace(part, key=(0, number))
 
 
-class ReadyLog(Excerpt):
+class FeatureLog(Excerpt):
     """Ready features as a log."""
 
     def __init__(self, data: FeatureTransitions) -> None:
         self.lengths = None if data.trajectory is None else trajectory_lengths(data.trajectory)
-        super().__init__(ReadyBlock((0, 0), 0, data.x, data.x_next, data.rewards, data.weights))
+        super().__init__(FeatureBlock((0, 0), 0, data.x, data.x_next, data.rewards, data.weights))
 
     stamps: Mapping[str, str] = MappingProxyType({})
 
     def digests(self) -> ColumnDigests:
-        """As those of a log in memory."""
+        """Digests in the form of those of a log in memory."""
         return {"rows": rows_digest(self._rows)}
 
     def changed_since(self, before: ColumnDigests, *, reread: bool, quiet: bool = True) -> str | None:
-        """What to call them where they are not those of the digests; None: they are."""
+        """A name for the rows where they are not those of the digests; None: they are."""
         return None if np.array_equal(before["rows"], self.digests()["rows"]) else "the ready features"
 
     def sample(self, random_state: int) -> Sample:

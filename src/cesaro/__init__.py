@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cesaro.errors import InputError as InputError
     from cesaro.errors import MultichainError as MultichainError
     from cesaro.errors import NoLimitError as NoLimitError
+    from cesaro.errors import StartError as StartError
     from cesaro.errors import ToleranceError as ToleranceError
     from cesaro.errors import UserMemoryError as UserMemoryError
     from cesaro.estimators import DiffLSTD as DiffLSTD
@@ -89,6 +90,7 @@ _EXPORTS = {
     "InputError": "cesaro.errors",
     "MultichainError": "cesaro.errors",
     "NoLimitError": "cesaro.errors",
+    "StartError": "cesaro.errors",
     "ToleranceError": "cesaro.errors",
     "UserMemoryError": "cesaro.errors",
     "EvaluationWarning": "cesaro.errors",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cesaro import __version__
-from cesaro.data import as_log
+from cesaro.data.reader import as_log
 from cesaro.errors import InputError
 from cesaro.estimators.run import Run
 from cesaro.evaluation import (

@@ -12,7 +12,8 @@ import numpy as np
 
 from cesaro import __version__
 from cesaro.checks import Array
-from cesaro.data import Log, as_log, read
+from cesaro.data import Log, read
+from cesaro.data.reader import as_log
 from cesaro.diagnostics import Diagnostic, widened, worst
 from cesaro.diagnostics.panel import panel_findings, rare_pairs, rehearsed, table_findings
 from cesaro.errors import EvaluationWarning, InputError

@@ -16,7 +16,8 @@ import numpy as np
 
 from cesaro.candidates import MAPS, suitable_maps
 from cesaro.checks import Array
-from cesaro.data import Log, Transitions, excerpt
+from cesaro.data import Log, Transitions
+from cesaro.data.transitions import excerpt
 from cesaro.devices import starting_jax
 from cesaro.diagnostics.panel import PanelFacts
 from cesaro.diagnostics.worlds import WorldFacts

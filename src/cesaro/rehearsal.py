@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from cesaro import checks
 from cesaro.candidates import Candidate, ask, closed_forms, named
 from cesaro.checks import Array
-from cesaro.data import Log, as_log
+from cesaro.data import Log
+from cesaro.data.reader import as_log
 from cesaro.diagnostics.worlds import Residual
 from cesaro.errors import InputError
 from cesaro.estimators import registry

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cesaro.data import Block, Categories, Log, Transitions, Values, excerpt, read
+from cesaro.data import Block, Categories, Log, Transitions, Values, read
 from cesaro.data import blocks as block_module
+from cesaro.data.transitions import excerpt
 
 BLOCK = 16  # instead of 65,536
 

@@ -27,9 +27,9 @@ Its modules, from the top:
 
 from cesaro.data.blocks import Block, Sample, Stretch
 from cesaro.data.log import Log
-from cesaro.data.reader import as_log, read
+from cesaro.data.reader import read
 from cesaro.data.sorting import sort
-from cesaro.data.transitions import FeatureTransitions, Transitions, excerpt
+from cesaro.data.transitions import FeatureTransitions, Transitions
 from cesaro.data.values import Categories, Values
 
 __all__ = [
@@ -41,8 +41,6 @@ __all__ = [
     "Stretch",
     "Transitions",
     "Values",
-    "as_log",
-    "excerpt",
     "read",
     "sort",
 ]

@@ -30,6 +30,7 @@ from cesaro.report.words import (
     percent,
     reasons,
     settings_of,
+    share_text,
     spoken,
     spoken_differences,
     warnings_of,
@@ -126,7 +127,7 @@ def _candidates(evaluation: Evaluation) -> Iterable[RenderableType]:
             continue
         estimate = one.estimate if evaluation.cost is None else one.estimate.negative()
         rate, low, high = numbers(estimate, evaluation.confidence, decimals)
-        table.add_row(_text(name), rate, f"{low} … {high}", f"{one.weight:.0%}", "")
+        table.add_row(_text(name), rate, f"{low} … {high}", share_text(one.weight), "")
     yield table
     yield ""
 

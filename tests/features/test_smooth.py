@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.preprocessing import SplineTransformer
 
 import cesaro as cs
 from cesaro.features.base import Smooth, Splines
@@ -74,6 +75,15 @@ def test_splines_are_of_inputs_with_many_values_and_linear_beyond_them() -> None
     assert (made.inputs.tolist(), made.size) == ([0], 7)
     far = made(np.array([[8, 0], [9, 0], [10, 0]], np.float32)).astype(np.float64)
     np.testing.assert_allclose(far[2] - far[1], far[1] - far[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("knots", [2, 6, 15])
+def test_splines_are_those_of_scikit_learn(knots: int) -> None:
+    sample = inputs(columns=3)
+    made = Splines(sample, knots)
+    asked = np.concatenate([3 * sample[:500], made.knots.astype(np.float32)])
+    theirs = SplineTransformer(degree=3, knots=made.knots, extrapolation="linear", include_bias=False).fit(made.knots)
+    np.testing.assert_allclose(made(asked), theirs.transform(asked), rtol=1e-6, atol=1e-13)
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ class Comparison:
 
     Attributes:
         evaluations: by name, in the order given.
-        differences: `(a, b)` to the rate of a minus that of b, paired row by row.
+        differences: `(a, b)` to the rate of a minus that of b, paired: row by row, and in a panel also process by process.
     """
 
     evaluations: dict[str, Evaluation]
@@ -80,7 +80,7 @@ class Comparison:
 
     @property
     def is_paired(self) -> bool:
-        """Whether differences are paired row by row, as every evaluation's `is_paired` says."""
+        """Whether differences are paired, as every evaluation's `is_paired` says."""
         return all(one.is_paired for one in self.evaluations.values())
 
     def ranked_differences(self) -> dict[tuple[str, str], Estimate]:

@@ -15,7 +15,7 @@ from cesaro.checks import Array
 from cesaro.data import Log, read
 from cesaro.data.reader import as_log
 from cesaro.diagnostics import Diagnostic, widened, worst
-from cesaro.diagnostics.panel import panel_findings, rare_pairs, rehearsed, table_findings
+from cesaro.diagnostics.panel import RARE_PAIRS, panel_findings, rare_pairs, rehearsed, table_findings
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import registry
 from cesaro.estimators.base import Estimator
@@ -61,6 +61,10 @@ COVERS_PANEL = (
 COVERS_ALL = (
     "The interval covers the noise of the log. Every logged pair of state and action has a feature of its own, so the features "
     "leave nothing out of these columns."
+)
+COVERS_TABLE = (
+    "The interval covers the noise of the log, and what pairs of state and action leave open that were seen rarely. Every logged "
+    "pair has a feature of its own, so the features leave nothing out of these columns."
 )
 COVERS_WORLD = (
     "The interval covers what the log leaves open about the process, and what held-out rows prove wrong about the learned one. "
@@ -163,6 +167,8 @@ class Evaluation:
         if self.panel is not None:
             return COVERS_PANEL
         one_hot = str(self.settings.get("features", "")).startswith("one-hot")
+        if one_hot and any(entry.name == RARE_PAIRS.name for entry in self.diagnostics):
+            return COVERS_TABLE
         return COVERS_ALL if one_hot and not self.settings.get("ridge") else COVERS
 
     @cached_property
@@ -342,10 +348,8 @@ def _with_rare_pairs(answer: Evaluation) -> Evaluation:
     estimator: Any = answer.estimator
     log, target = estimator.prepared_.log, estimator.prepared_.policy
     rates = posterior_rates(log, target, estimator.random_state, quiet=estimator._run().quiet)
-    if rates is None:
-        return answer
-    rare = rare_pairs(estimator.estimate_, rates, CONFIDENCE)
-    target, difference = (widened(one, [rare]) for one in (answer.target, answer.difference))
+    rare = None if rates is None else rare_pairs(estimator.estimate_, rates, CONFIDENCE)
+    target, difference = (widened(one, [] if rare is None else [rare]) for one in (answer.target, answer.difference))
     found = table_findings(target, difference, answer.behavior, answer.diagnostics, rare)
     return replace(answer, target=target, difference=difference, diagnostics=ordered(found))
 
@@ -375,7 +379,7 @@ def _by_panel(answer: Evaluation, world: Callable[[], World]) -> Evaluation:
 
 
 def _excerpt(rows: int) -> str:
-    return f"other features were compared with these on {rows:,} rows of whole trajectories"
+    return f"other features were compared with these on {rows:,} rows"
 
 
 def _duration(answer: Evaluation) -> str:

@@ -204,6 +204,7 @@ class Panel:
 
     @property
     def voting(self) -> list[Opinion]:
+        """Those that have a weight in the answer."""
         return [opinion for opinion in self.opinions if opinion.weight > 0]
 
     def minus(self, other: "Panel") -> Estimate:

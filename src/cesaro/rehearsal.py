@@ -22,6 +22,7 @@ from cesaro.lazy import pandas
 from cesaro.panel import QUANTILE, Pooled, pooled
 from cesaro.policies import attach
 from cesaro.progress import progress, stage
+from cesaro.text import percent
 from cesaro.worlds import World
 from cesaro.worlds.tabular import TabularWorld
 
@@ -135,7 +136,9 @@ class Rehearsal:
         held = round(last["coverage_in_worlds"] * count)
         scale = abs(float(np.median(self.truths)) - self.logged)
         whose = "all candidates together" if last["candidate"] == TOGETHER else f"{last['candidate']}"
-        part = f", which is {last['error_in_worlds'] / scale:.0%} of the difference from the log" if scale > 0 else ""
+        part = (
+            f", which is {percent(last['error_in_worlds'] / scale)} of the difference from the log" if scale > 0 else ""
+        )
         return (
             f"In {count} systems that were learned from this log, the interval of {whose} held what the policy earns there "
             f"{held} times; the answers were off by {last['error_in_worlds']:.3g} (root mean square){part}."
@@ -167,7 +170,7 @@ class Rehearsal:
         count, lines = len(self.truths), [self.summary, ""]
         lines.append(f"{'candidate':14s}{'rate':>10s}{'± s.e.':>10s}   in {count} worlds: error, bias, coverage")
         for row in self.table:
-            told = f"{row['error_in_worlds']:.4g}, {row['bias_in_worlds']:+.4g}, {row['coverage_in_worlds']:.0%}"
+            told = f"{row['error_in_worlds']:.4g}, {row['bias_in_worlds']:+.4g}, {percent(row['coverage_in_worlds'])}"
             said = (
                 told if row["eligible"] else f"not everywhere an answer with a standard error. {row['note']}".rstrip()
             )

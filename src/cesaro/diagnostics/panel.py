@@ -8,7 +8,7 @@ import numpy as np
 from cesaro.checks import Array
 from cesaro.diagnostics.equations import ROWS_PER_PAIR
 from cesaro.diagnostics.finding import Check, Diagnostic, at_most
-from cesaro.diagnostics.maps import AGREEMENT_OF_FEATURES, LEARNED_METHODS, LEARNING_BY_METHOD
+from cesaro.diagnostics.maps import AGREEMENT_OF_FEATURES, LEARNED_METHODS
 from cesaro.diagnostics.rows import DRIFT, INFLUENTIAL_ROWS, MEMORY, REWARD_DRIFT
 from cesaro.diagnostics.support import EFFECTIVE_SAMPLE_SIZE, NEGATIVE_DENSITY_RATIO, SUPPORT
 from cesaro.diagnostics.worlds import WorldFacts, edge, hidden_state, over_time
@@ -78,7 +78,6 @@ HELD_BY_PANELS = frozenset(
         EFFECTIVE_SAMPLE_SIZE,
         INFLUENTIAL_ROWS,
         LEARNED_METHODS,
-        LEARNING_BY_METHOD,
         NEGATIVE_DENSITY_RATIO,
     )
 )
@@ -125,14 +124,19 @@ def panel_findings(facts: PanelFacts, of_closed_form: Iterable[Diagnostic]) -> I
 
 
 def table_findings(
-    target: Estimate, difference: Estimate, logged: Estimate, of_closed_form: Iterable[Diagnostic], rare: Diagnostic
+    target: Estimate,
+    difference: Estimate,
+    logged: Estimate,
+    of_closed_form: Iterable[Diagnostic],
+    rare: Diagnostic | None,
 ) -> Iterator[Diagnostic]:
-    """Findings on a discrete log, whose interval holds what rare pairs leave open."""
+    """Findings on a discrete log, whose interval holds what rare pairs leave open, unless these could not be looked at."""
     low, high = target.interval()
-    held = (ROWS_PER_PAIR.name, INFLUENTIAL_ROWS.name)
+    held = () if rare is None else (ROWS_PER_PAIR.name, INFLUENTIAL_ROWS.name)
     yield from _drifting((entry for entry in of_closed_form if entry.name not in held), (high - low) / 2)
     yield width(target, difference, logged)
-    yield rare
+    if rare is not None:
+        yield rare
 
 
 def _drifting(found: Iterable[Diagnostic], half: float) -> Iterator[Diagnostic]:
@@ -167,11 +171,11 @@ def width(target: Estimate, of_difference: Estimate, logged: Estimate) -> Diagno
     difference = abs(of_difference.value)
     scale = max(difference, ERRORS * float(np.nan_to_num(logged.standard_error)))
     part = (high - low) / 2 / scale if scale > 0 else np.inf
-    against = f"the difference from the log is {difference:.3g}" if scale == difference else "the log differs by less"
+    noise = "" if scale == difference else f"; {ERRORS:g} standard errors of the log's own rate are {scale:.3g}"
     return WIDTH_OF_INTERVAL.found(
         part,
         at_most(part, WIDTH_CAUTION, WIDTH_BAD),
-        f"The interval reaches {(high - low) / 2:.3g} to each side, and {against}.",
+        f"The interval reaches {(high - low) / 2:.3g} to each side, and the difference from the log is {difference:.3g}{noise}.",
         "Collect more rows, above all where the target does other things than the log, or take the interval as it is.",
     )
 

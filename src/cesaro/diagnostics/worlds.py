@@ -114,7 +114,7 @@ EDGE = Check(
     caution=f"over {percent(FAR_CAUTION)}",
     bad=f"over {percent(FAR_BAD)}",
     meaning="the learned process runs away under the target, or the target does what the log never did",
-    remedy="collect data where the target goes; `--method auto`",
+    remedy="collect data where the target goes; evaluate a policy closer to the log",
 )
 HIDDEN = Check(
     "state of the world",
@@ -247,7 +247,7 @@ def edge(found: WorldFacts) -> Diagnostic:
         found.far,
         at_most(found.far, FAR_CAUTION, FAR_BAD),
         f"In {percent(found.far)} of steps a rollout's state, or the target's action, had to be held back near the log.",
-        "Collect data where the target goes, or compare with the closed form.",
+        "Collect data where the target goes, or evaluate a policy closer to the log.",
     )
 
 

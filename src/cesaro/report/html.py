@@ -68,7 +68,7 @@ def comparison_picture(comparison: Comparison) -> Picture:
         "Rates with intervals",
         f"Points are estimates, lines their {percent(comparison.confidence)} intervals."
         + (
-            " Differences are paired row by row, which makes their intervals shorter than the rates' own suggest."
+            " Differences are paired, which makes their intervals shorter than the rates' own suggest."
             if comparison.is_paired
             else ""
         ),

@@ -97,7 +97,7 @@ def rates_picture(evaluation: Evaluation) -> Picture:
         "rates",
         "Rates with intervals",
         f"Points are estimates, lines their {percent(evaluation.confidence)} intervals."
-        + (" The difference is paired row by row." if evaluation.is_paired and not evaluation.is_logged else ""),
+        + (" The difference is paired." if evaluation.is_paired and not evaluation.is_logged else ""),
         headline(evaluation),
         evaluation_rates(evaluation, wide=False),
     )

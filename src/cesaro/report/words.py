@@ -230,7 +230,7 @@ def comparison_sentences(comparison: Comparison) -> Iterable[str]:
         past = _VERBS[log.cost is not None].past
         yield f"What is known is what the log itself {past}: {logged} {log.unit or 'per step'}{within}."
     if doubted := [one.name for one in ranked if one.verdict == "caution"]:
-        yield f"The intervals do not cover everything: read the cautions on {_listed(doubted)} below, too."
+        yield f"Read the cautions on {_listed(doubted)} below, too."
 
 
 def reasons(evaluation: Evaluation) -> list[str]:

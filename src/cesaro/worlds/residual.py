@@ -46,7 +46,7 @@ def residual(world: World, target: Attached, seed: int) -> Residual:
     space = process.space.columns
     theirs = process.inputs(space.split(simulated.observations), process.actions.of_values(simulated.actions))
     ratio = _ratio(inputs, theirs, process.groups[rows], seed)
-    worth = _worth(values, target, rng)
+    worth = _worth(values, world.log_.action_levels, target, rng)
     found = process.rewards[rows] + worth(space.join(process.following.take(rows)))
     expected, member = np.zeros(len(rows)), _held_out_by(process, rows, rng)
     outputs = process.model.outputs(np.broadcast_to(inputs, (process.members, *inputs.shape)))[
@@ -62,22 +62,31 @@ def residual(world: World, target: Attached, seed: int) -> Residual:
     return Residual(value, error, rows_behind, _outside(inputs, theirs), _memory(process), _trend(process))
 
 
-def _worth(values: DiffLSTD, target: Attached, rng: np.random.Generator) -> Any:
-    """`v` at states: the values of the target's actions there."""
+def _worth(values: DiffLSTD, levels: NDArray[Any] | None, target: Attached, rng: np.random.Generator) -> Any:
+    """`v` at states: the values of the target's actions there; zero, which is their mean, of labels that no rollout took.
+
+    Args:
+        values: of the target, in its own rollouts.
+        levels: labels of the log's actions; None where these are numbers.
+    """
+    log = values.prepared_.log
+    taken = None if log is None else log.action_levels
 
     def worth(observations: Values) -> Array:
         plain = observations.plain()
+        if levels is None or taken is None:
+            actions = target.sample(plain, rng)
+            if actions.ndim == 2 and values.prepared_.sample.rows.actions.form == "lone":
+                actions = actions[:, 0]
+            return np.asarray(values.predict(plain, actions))
         chances = target.probabilities(plain)
-        levels = values.prepared_.log.action_levels if values.prepared_.log is not None else None
-        if chances is not None and levels is not None:
-            each = [values.predict(plain, np.full(len(observations), level)) for level in levels]
-            return np.asarray(np.nan_to_num(np.where(chances > 0, np.stack(each, axis=1), 0.0) * chances).sum(axis=1))
-        actions = target.sample(plain, rng)
-        if levels is not None:
-            actions = levels[actions]
-        elif actions.ndim == 2 and values.prepared_.sample.rows.actions.form == "lone":
-            actions = actions[:, 0]
-        return np.asarray(values.predict(plain, actions))
+        if chances is None:
+            chances = np.eye(len(levels))[target.sample(plain, rng)]
+        each = [
+            values.predict(plain, np.full(len(observations), level)) if level in taken else np.zeros(len(observations))
+            for level in levels
+        ]
+        return np.asarray(np.nan_to_num(np.where(chances > 0, np.stack(each, axis=1), 0.0) * chances).sum(axis=1))
 
     return worth
 

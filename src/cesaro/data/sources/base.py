@@ -14,7 +14,7 @@ from cesaro.errors import CesaroError, InputError, is_out_of_memory
 from cesaro.text import Sentence, redacted, visible
 
 Files = tuple[tuple[str, int], ...]
-PLACES = 8  # stretches of an excerpt
+PLACES = 8  # of an excerpt
 
 
 class UnreadableError(InputError):
@@ -130,7 +130,7 @@ def every_column(names: Sequence[str]) -> Roles:
 
 
 def spread(table: pa.Table, rows: int) -> pa.Table:
-    """All rows, or `PLACES` contiguous stretches of about `rows` together."""
+    """All rows, or about `rows` together, contiguous ones at `PLACES` places."""
     if len(table) <= rows:
         return table
     starts = np.linspace(0, len(table) - rows // PLACES, PLACES).astype(int)

@@ -27,6 +27,8 @@ from cesaro.text import looks_like_address, nearest, shown_address, visible
 
 Arrays = dict[str, NDArray[Any]]
 
+AFRESH = "delete that file to start afresh"  # the remedy for a checkpoint that cannot be used
+
 _LOCK = "cesaro-lock/1"
 # What stands beside a file of ours while it is written: its next content, and who holds it.
 _BESIDE = re.compile(r"\.(.+)\.(?:[0-9a-f]{8}\.tmp|lock)", re.DOTALL)

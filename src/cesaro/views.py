@@ -1,7 +1,7 @@
-"""The numbers that pictures and reports show of a fitted estimator: stretches of the log, values by state, gains, actions,
+"""The numbers that pictures and reports show of a fitted estimator: the log over time, values by state, gains, actions,
 leverage; and of a learned world what the target earns and where it is.
 
-Everything here is small: at most 60 stretches, 12 or 24 bins per column, and the states with the most rows.
+Everything here is small: at most 60 bins of rows, 12 or 24 per column, and the states with the most rows.
 
 Where the target gains: by the performance difference identity, the target's rate minus the log's is the mean over logged states
 of `v(s) − q(s, a)`, with `q` the target's differential values, `a` the logged action and `v(s)` the mean of `q(s, ·)` over the
@@ -37,8 +37,8 @@ MOST_DRAWS = 200
 BINS, LEADING, DIMENSIONS = 12, 4, 4
 # Bins of a histogram.
 FINE_BINS = 24
-# Stretches of rollouts.
-STRETCHES = 60
+# Bins of steps of rollouts.
+STEP_BINS = 60
 # What sums of shares may lose.
 ROUNDING = 1e-9
 # A bin with more of the log than this is no place.
@@ -47,10 +47,10 @@ WIDEST = 0.3
 
 @dataclass(frozen=True)
 class OverTime:
-    """The log in stretches of as many rows, in its order.
+    """The log in bins of as many rows, in its order.
 
     Attributes:
-        edges: row numbers at which stretches begin, and the end, `[bins + 1]`.
+        edges: row numbers at which bins begin, and the end, `[bins + 1]`.
         reward: mean reward of each, `[bins]`; NaN where all its rows have weight zero.
         influence: by how much each moves the target's rate, `[bins]`; NaN where the method has no influence.
         borders: row numbers at which a trajectory begins, the first aside; none where there are many.
@@ -164,8 +164,8 @@ class Rollouts:
     """The target's rewards in every member of a learned world, from the first step on.
 
     Attributes:
-        edges: steps at which stretches begin, and the end, `[stretches + 1]`.
-        reward: mean reward of each stretch, `[members, stretches]`.
+        edges: steps at which bins begin, and the end, `[bins + 1]`.
+        reward: mean reward of each, `[members, bins]`.
         rates: the rate of each member, `[members]`.
         burn_in: steps that rates leave out.
         logged: the log's rate.
@@ -183,7 +183,7 @@ class Views:
     """All of it; what an estimator does not have is None or empty.
 
     Attributes:
-        over_time: stretches of the log.
+        over_time: bins of the log's rows.
         table: discrete states and actions.
         along: other observations, the column that explains most first, at most four.
         places: where the target gains and loses, largest gain first.
@@ -236,7 +236,7 @@ def _views(estimator: Estimator, rates: Rates | None) -> Views:
 
 
 def _rollouts(rates: Rates, subject: Subject) -> Rollouts:
-    edges = np.linspace(0, rates.steps, min(STRETCHES, rates.steps) + 1).astype(np.int64)
+    edges = np.linspace(0, rates.steps, min(STEP_BINS, rates.steps) + 1).astype(np.int64)
     reward = np.add.reduceat(rates.trace, edges[:-1], axis=1) / np.diff(edges)
     return Rollouts(edges, reward, rates.by_member, rates.burn_in, subject.behavior.value)
 
@@ -318,7 +318,7 @@ def _states(like: Values, table: OneHot, states: NDArray[np.int64]) -> Values:
 
 
 def _chances(observations: Values, policy: Attached, actions: int, seed: int) -> Array:
-    """The target's probabilities at each state: exact, or the shares of many draws."""
+    """The target's probabilities at each state: exact, or the shares of many draws, as many as `MOST_ROWS` allows."""
     rng = np.random.default_rng([seed, 5])
     if policy.has_probabilities:
         return action_probabilities(observations, policy, actions, rng, 1)

@@ -1,6 +1,5 @@
 """A log that was taken as one trajectory says which columns could have told trajectories apart."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +7,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.feather
-import pyarrow.parquet as pq
 import pytest
 
 from cesaro.data import read
+
+from .sources.writers import WRITERS
 
 ROWS = 200
 NOTE = (
@@ -29,19 +27,6 @@ def table(**columns: Any) -> pa.Table:
 
 def notes(source: Any, **options: Any) -> list[str]:
     return [note for note in read(source, **options).notes if "one trajectory" in note]
-
-
-def _as_stream(table: pa.Table, file: Path) -> None:
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=70)
-
-
-WRITERS: dict[str, Callable[[pa.Table, Path], Any]] = {
-    "parquet": pq.write_table,
-    "csv": pa.csv.write_csv,
-    "feather": pa.feather.write_feather,
-    "arrows": _as_stream,
-}
 
 
 @pytest.mark.parametrize("ending", WRITERS)

@@ -34,13 +34,15 @@ def one_line_errors(*, resumes: bool | Callable[[], bool] = True, is_work: bool 
             forget = signals.heed()
         yield
     except CesaroError as error:
-        _say(f"error: {for_command_line(error.message)}")
+        _say(f"error: {for_command_line(error.message) or _named(error)}")
         raise typer.Exit(1 if isinstance(error, MemoryError) else 2) from error
     except OSError as error:
-        _say(f"error: {error}; once that is fixed, {'the same command resumes' if goes_on() else 'run it again'}.")
+        _say(
+            f"error: {_named(error)}; once that is fixed, {'the same command resumes' if goes_on() else 'run it again'}."
+        )
         raise typer.Exit(1) from error
     except MemoryError as error:
-        _say(f"error: not enough memory ({error}); use fewer rows or features, or a larger machine.")
+        _say(f"error: not enough memory ({_named(error)}); use fewer rows or features, or a larger machine.")
         raise typer.Exit(1) from error
     except KeyboardInterrupt as error:
         number = error.number if isinstance(error, Stopped) else signal.SIGINT
@@ -52,6 +54,11 @@ def one_line_errors(*, resumes: bool | Callable[[], bool] = True, is_work: bool 
         raise typer.Exit(128 + number) from error
     finally:
         forget()  # threads of a policy that are left over must not keep a signal from ending the program
+
+
+def _named(error: BaseException) -> str:
+    """What an error says, or its name where it says nothing."""
+    return str(error) or type(error).__name__
 
 
 def _say(line: str) -> None:

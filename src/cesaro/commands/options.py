@@ -1,4 +1,8 @@
-"""Options that several commands share, each written once: the log and its columns, how rates are estimated, where answers go."""
+"""Options that several commands share, each written once: the log and its columns, how rates are estimated, where answers go.
+
+`log_options`, `estimate_options` and `output_options` are never called: their parameters are the options, with types, defaults
+and help. `taking_options` gives them to a command, whose signature typer reads.
+"""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -264,7 +268,7 @@ def log_options(
     skip_bad_files: SkipBadFiles = False,
     stream: Stream = None,
 ) -> None:
-    """The log, the policies, and how the log is read."""
+    """The log, the policies, and how the log is read. Never called: see `taking_options`."""
 
 
 def estimate_options(
@@ -284,7 +288,7 @@ def estimate_options(
     address: Address = None,
     trust: Trust = False,
 ) -> None:
-    """How rates are estimated."""
+    """How rates are estimated. Never called: see `taking_options`."""
 
 
 def output_options(
@@ -295,11 +299,15 @@ def output_options(
     fail_on: FailOn = None,
     quiet: Quiet = False,
 ) -> None:
-    """Where the answer goes."""
+    """Where the answer goes. Never called: see `taking_options`."""
 
 
 def taking_options(*groups: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of these functions, each of which stands in one place."""
+    """Give a command, which takes `**given`, the parameters of these functions as its signature.
+
+    Typer makes options of what `inspect.signature` and the annotations say, and calls the command with a value for each; the
+    functions themselves are never called, so that every option stands in one place.
+    """
 
     def taking(command: Callable[..., None]) -> Callable[..., None]:
         parameters = [one for group in groups for one in inspect.signature(group).parameters.values()]

@@ -15,18 +15,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cesaro.checks import LARGEST, SMALLEST
-from cesaro.data import columns as numbers
 from cesaro.data import labels
 from cesaro.data.blocks import Array, AssembledRows, Integers
 from cesaro.data.columns import (
     ColumnPlace,
     basic_type,
     first_true,
+    floats,
     is_list,
     is_text,
+    list_width,
     reject_missing,
+    reject_unusable,
     to_complete,
+    unusable_rows,
     unwrapped,
+    vectors,
 )
 from cesaro.data.continuing import DisorderError, Successors
 from cesaro.data.log import Origin
@@ -228,10 +232,10 @@ class Assembly:
         """Per row its reward; with a lag the entry of the next row, and only those that are used must be there."""
         lag = self._settings.reward_lag
         place = self.place(self._roles.reward)
-        raw = numbers.floats(self._single(place.column), place, missing=lag > 0, exact=False)
+        raw = floats(self._single(place.column), place, missing=lag > 0, exact=False)
         raw = raw.astype(np.float64, copy=False)
         if not lag:
-            numbers.reject_unusable(raw, place)
+            reject_unusable(raw, place)
             return raw if order is None else raw[order]
         rewards = np.append((raw if order is None else raw[order])[1:], np.nan)
         wrong = ~(np.abs(rewards[kept]) <= LARGEST)
@@ -248,8 +252,8 @@ class Assembly:
         if self._roles.weight is None:
             return None
         place = self.place(self._roles.weight)
-        weights = numbers.floats(self._single(place.column), place, exact=False).astype(np.float64, copy=False)
-        numbers.reject_unusable(weights, place)
+        weights = floats(self._single(place.column), place, exact=False).astype(np.float64, copy=False)
+        reject_unusable(weights, place)
         if (weights < 0).any():
             row = int(np.argmax(weights < 0))
             got = f"{weights[row]:g} at {place.row(row)}"
@@ -379,10 +383,10 @@ def _converted(
         if listed:
             width = arrays[0].shape[1] if i else known.widths.get(name)
             rule = f'must have the width of "{name}" ({width})' if i else None
-            arrays.append(numbers.vectors(column, own, missing=i > 0, width=width, rule=rule))
+            arrays.append(vectors(column, own, missing=i > 0, width=width, rule=rule))
         else:
-            arrays.append(numbers.floats(column, own, missing=i > 0))
-    numbers.reject_unusable(arrays[0], place)
+            arrays.append(floats(column, own, missing=i > 0))
+    reject_unusable(arrays[0], place)
     for (_, own), array in zip(pair[1:], arrays[1:]):
         if array.shape != arrays[0].shape:
             got = f"{array.shape[1]} entries per row"
@@ -407,12 +411,12 @@ def _converted(
 
 
 def _reject_gaps(column: Column, place: ColumnPlace, needed: NDArray[np.bool_]) -> None:
-    wrong = column.codes < 0 if isinstance(column, Categories) else numbers.unusable_rows(column)
+    wrong = column.codes < 0 if isinstance(column, Categories) else unusable_rows(column)
     if wrong is not None and (wrong & needed).any():
         raise place.error(
             f"must not have missing or infinite entries, or any over {LARGEST:g} in size, where a transition needs them",
             f"one at {place.row(int(np.argmax(wrong & needed)))}",
-            Sentence("{complete}, or flag the end of the episode", complete=numbers.to_complete(1, place.is_droppable)),
+            Sentence("{complete}, or flag the end of the episode", complete=to_complete(1, place.is_droppable)),
         )
 
 
@@ -420,10 +424,10 @@ def unlisted(column: pa.ChunkedArray, place: ColumnPlace) -> pa.ChunkedArray:
     """Labels out of lists of one entry; other columns as they are."""
     if not is_list(basic_type(column.type)):
         return column
-    column = numbers.unwrapped(column, place)
-    numbers.reject_missing(column, place)
+    column = unwrapped(column, place)
+    reject_missing(column, place)
     rule = "must have one entry per row to hold labels"
-    width = numbers.list_width(column, place, 1, rule)
+    width = list_width(column, place, 1, rule)
     if width != 1:
         raise place.error(rule, f"{width}", "split it into one column per entry")
     return pa.chunked_array([chunk.flatten() for chunk in column.chunks], column.type.value_type)

@@ -18,13 +18,13 @@ BLOCK_ROWS = 65_536
 STRETCH_BLOCKS = 64
 # Rows that feature maps are fitted on and diagnostics look at, the same ones in every mode.
 SAMPLE = 100_000
-# Stretches of BLOCK_ROWS transitions that the sample of a longer log is taken from.
+# Places, of BLOCK_ROWS transitions each, that the sample of a longer log is taken from.
 SPREAD = 256
 
 
 @dataclass(frozen=True)
 class Block:
-    """Transitions from one stretch of 65,536 rows of one file (fewer at its end, or where rows were dropped).
+    """Transitions of 65,536 consecutive rows of one file (fewer at its end, or where rows were dropped).
 
     Attributes:
         key: (file, block number).
@@ -236,7 +236,7 @@ class AssembledRows:
     follows: NDArray[np.bool_]
 
     def next_observations(self, rows: Index) -> Values:
-        """The next observations of some rows; a contiguous stretch without a restart copies nothing."""
+        """The next observations of some rows; contiguous ones without a restart copy nothing."""
         count = len(self.observations)
         first, last = (rows.start, rows.stop - 1) if isinstance(rows, slice) else (int(rows[0]), int(rows[-1]))
         low, high = np.searchsorted(self.restarts, (first, last + 1))

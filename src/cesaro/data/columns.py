@@ -22,15 +22,23 @@ EXACT = 2**53 - 1  # up to here a float64 stands for one whole number; 2**53 is 
 _CHECKED = 1 << 18  # entries per pass of a check
 
 
-# The line and the text of an entry, by the number of the file, the row and the column; None: its file is no text.
+# The line and the text of an entry, by the number of the file, the row and the column; None: its file is no text, or in doubt.
 Written = Callable[[int, int, str], tuple[int, str] | None]
 
 
 def named_row(file: int, row: int, column: str, files: Sequence[str], written: Written | None) -> str:
     """A row as messages name it, with its line where the file is text."""
     of = f" of {files[file]}" if len(files) > 1 else ""
-    found = None if written is None else written(file, row, column)
+    found = _written(file, row, column, written)
     return f"row {row}{of} (counted from 0)" + ("" if found is None else f", line {found[0]}")
+
+
+def _written(file: int, row: int, column: str, written: Written | None) -> tuple[int, str] | None:
+    """What `written` finds; the message that needs it must not fail where the file cannot be read again."""
+    try:
+        return None if written is None else written(file, row, column)
+    except (OSError, ValueError):
+        return None
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class ColumnPlace:
 
     def text(self, index: int) -> str:
         """How an entry is written; empty where the file holds no text."""
-        found = None if self.written is None else self.written(*self._spot(index), self.column)
+        found = _written(*self._spot(index), self.column, self.written)
         return "" if found is None else found[1].strip()
 
     def _spot(self, index: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from cesaro.errors import InputError
 
 DISTINCT = 1 << 20  # different steps that are counted, where a trajectory is too long to be held
 _OWN_STEPS = 3  # a trajectory with fewer steps is judged by the median of all
-_LONG = 256  # from this length on a partition per stretch is faster than one sort of all
+_LONG = 256  # from this length on a partition per run is faster than one sort of all
 _STRETCH = 1 << 15  # rows at a time, so that intermediate results stay in the cache
 
 
@@ -179,7 +179,7 @@ def _own_steps(steps: Array, lengths: Integers, gap: float) -> Array:
 
 
 def _medians(values: Array, lengths: Integers) -> Array:
-    """Medians of consecutive stretches of non-negative values."""
+    """Medians of consecutive runs of non-negative values."""
     starts = np.cumsum(lengths) - lengths
     if len(values) >= _LONG * len(lengths):
         low, high = np.array([_middle(part) for part in np.split(values, starts[1:])]).T

@@ -252,3 +252,12 @@ def state_numbers(observations: Values) -> NDArray[np.int64]:
         assert isinstance(column, Categories)
         number = number * size + column.codes
     return number
+
+
+def state_codes(numbers: NDArray[np.int64], sizes: Sequence[int]) -> list[NDArray[np.int64]]:
+    """The code of each column at states with these numbers, as `state_numbers` gives them; `sizes`: the levels of each column."""
+    codes: list[NDArray[np.int64]] = []
+    for size in reversed(sizes):
+        numbers, code = np.divmod(numbers, size)
+        codes.append(code)
+    return codes[::-1]

@@ -180,9 +180,11 @@ class LogHandle(Log):
         stream: whether it is read in blocks; None: where it is large.
     """
 
+    origin: Origin
+
     def __init__(self, origin: Origin, stream: bool | None) -> None:
         source = origin.source
-        self.name, self.origin, self._origin = source.name, origin, origin
+        self.name, self.origin = source.name, origin
         if stream and not isinstance(source, FilesSource):
             raise InputError.of(
                 "{streamed} needs a log of {formats} files. Got {log}, which is read as a whole; leave {stream} out, or "
@@ -205,7 +207,7 @@ class LogHandle(Log):
 
     @property
     def num_rows(self) -> int:
-        known = self._origin.source.num_rows
+        known = self.origin.source.num_rows
         return super().num_rows if known is None else known
 
     def opened(self, *, quiet: bool = True) -> OpenedLog:
@@ -213,12 +215,12 @@ class LogHandle(Log):
             if not self._opens_in_blocks():
                 with stage("reading the log", quiet=quiet):
                     return self.load()
-            self._streamed = Streamed(self._origin, quiet=quiet)
+            self._streamed = Streamed(self.origin, quiet=quiet)
         return self._streamed
 
     def _opens_in_blocks(self) -> bool:
         """Whether the log is to be read in blocks."""
-        origin = self._origin
+        origin = self.origin
         if self._stream is not None:
             return self._stream
         if self._loaded is not None or not isinstance(origin.source, FilesSource):
@@ -227,11 +229,11 @@ class LogHandle(Log):
 
     def load(self) -> Transitions:
         if self._loaded is None:
-            self._loaded = loaded(self._origin)
+            self._loaded = loaded(self.origin)
         return self._loaded
 
     def __repr__(self) -> str:
-        rows = self._origin.source.num_rows
+        rows = self.origin.source.num_rows
         return f"Log({self.name}{'' if rows is None else f', {rows} rows'})"
 
 

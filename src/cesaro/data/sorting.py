@@ -387,7 +387,7 @@ class _Trajectories(_Keys):
 
 
 class _Times(_Keys):
-    """One trajectory; parts are stretches of time."""
+    """One trajectory; parts are spans of time."""
 
     def __init__(self, column: str, place: Any, rows: int) -> None:
         super().__init__(column, place, rows)

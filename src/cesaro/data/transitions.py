@@ -39,8 +39,8 @@ from cesaro.data.windows import ColumnDigests, rows_digest
 from cesaro.errors import InputError
 
 _LARGE = 1 << 27  # bytes
-# Stretches of one long trajectory that an excerpt has.
-_STRETCHES = 20
+# Parts of one long trajectory that an excerpt has.
+_PARTS = 20
 
 
 class Transitions(OpenedLog):
@@ -245,10 +245,10 @@ def simulated(observations: Values, actions: Values, rewards: Array, trajectory:
 def excerpt(log: OpenedLog, most: int, random_state: int) -> Transitions:
     """At most so many transitions of a log, in memory: whole trajectories, chosen at random.
 
-    Of trajectories that are longer than a part of `most` it takes stretches, which are trajectories of their own then.
+    Of trajectories that are longer than a part of `most` it takes such parts, which are trajectories of their own then.
     """
     lengths = np.array([len(log)]) if log.lengths is None else log.lengths
-    longest, ends = most // _STRETCHES, np.cumsum(lengths)
+    longest, ends = most // _PARTS, np.cumsum(lengths)
     pieces = [(low, min(low + longest, end)) for end, n in zip(ends, lengths) for low in range(end - n, end, longest)]
     order = np.random.default_rng([random_state, 11]).permutation(len(pieces))
     sizes = np.diff(np.array(pieces), axis=1)[:, 0]

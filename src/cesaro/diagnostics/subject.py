@@ -14,7 +14,7 @@ from cesaro.data import Log
 from cesaro.diagnostics.worlds import WorldFacts
 from cesaro.features import OneHot, sample_rows
 from cesaro.features.networks import Members
-from cesaro.passes.influence import ClosedForm, Series, Totals, influence
+from cesaro.passes.influence import ClosedForm, Series, Totals, influence_of
 from cesaro.passes.moments import Moments, MomentsPass, RowFacts
 from cesaro.passes.prepare import FeatureRows, Prepared, joined_rows
 from cesaro.passes.run import Running, run_pass
@@ -200,7 +200,7 @@ def solved(prepared: Prepared, per_weight: float, relative_ridge: float = 0.0) -
     else:
         solution = dense.solve(moments, relative_ridge * float(np.mean(moments.mean("xx"))))
     series = [
-        influence(prepared, solution, piece, number, per_weight)[0]
+        influence_of(prepared.features_of(piece, piece=number), solution, per_weight)[0]
         for block in prepared.data.blocks()
         for number, piece in enumerate(prepared.pieces(block))
     ]

@@ -12,12 +12,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cesaro import checks, user_code
-from cesaro.data.log import state_numbers, state_sizes
+from cesaro.data.log import state_codes, state_numbers, state_sizes
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
 from cesaro.features.base import Base, Fourier, Linear, Polynomial, Smooth
 from cesaro.features.encoder import MAX_DENSE, Encoder
 from cesaro.policies import Attached
+from cesaro.policies.observed import Observations
 from cesaro.text import Sentence, Wording, argument
 
 Features: TypeAlias = NDArray[np.floating] | sp.csr_array
@@ -51,10 +52,16 @@ def action_probabilities(
     exact = policy.probabilities(plain)
     if exact is not None:
         return exact
-    rows = np.arange(len(observations))
-    shares = np.zeros((len(rows), num_actions))
+    return drawn_shares(plain, policy, (len(observations), num_actions), rng, draws)
+
+
+def drawn_shares(
+    observations: Observations, policy: Attached, shape: tuple[int, int], rng: np.random.Generator, draws: int
+) -> checks.Array:
+    """The shares of a policy's draws, `[n, A]`."""
+    shares = np.zeros(shape)
     for _ in range(draws):
-        np.add.at(shares, (rows, policy.sample(plain, rng).astype(np.int64)), 1 / draws)
+        shares[np.arange(len(shares)), policy.sample(observations, rng).astype(np.int64)] += 1 / draws
     return shares
 
 
@@ -84,11 +91,7 @@ class OneHot:
 
     def numbers(self, states: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """The code of each column at these states."""
-        number, codes = np.asarray(states if self._occur is None else self._occur[states]), []
-        for size in reversed(self._sizes):
-            number, code = np.divmod(number, size)
-            codes.append(code)
-        return codes[::-1]
+        return state_codes(np.asarray(states if self._occur is None else self._occur[states]), self._sizes)
 
     def states(self, observations: Values) -> NDArray[np.int64]:
         """The number of each row's state, `[n]`."""

@@ -9,7 +9,6 @@ import pyarrow as pa
 from cesaro.data.columns import ColumnPlace, basic_type, is_plain_text
 from cesaro.data.roles import DEFAULTS
 from cesaro.data.sources.base import Source
-from cesaro.data.sources.csv import CsvSource
 from cesaro.data.sources.files import FilesSource
 from cesaro.data.texts import MOST, NEARLY, Nearly, nearly_numbers, nearly_times
 from cesaro.inspection.evidence import looked_at
@@ -59,18 +58,20 @@ def corrected(source: Source, table: pa.Table, given: Mapping[str, tuple[str, ..
     needed: dict[str, Correction] = {}
     possible: dict[str, Correction] = {}
     outcomes = (*given.get("reward", ()), *given.get("cost", ()))
-    is_csv = isinstance(source, CsvSource)
     for number, name in enumerate(table.column_names):
         kind = basic_type(table.schema.field(name).type)
         if not is_plain_text(kind) or name in given.get("trajectory", ()):
             continue
         texts = table[name].cast(kind)
-        times, is_outcome = nearly_times(texts, is_csv), name in outcomes if outcomes else _sounds_like_outcome(name)
+        times, is_outcome = (
+            nearly_times(texts, source.is_text),
+            name in outcomes if outcomes else _sounds_like_outcome(name),
+        )
         found = times or nearly_numbers(texts, MOST if is_outcome else NEARLY)
         if found is None:
             continue
         place = _Place(source.name, name, ((source.name, len(table)),), written=source.written, is_known=is_known)
-        is_mixed = is_csv and not found.fits.all() and not is_id(name)
+        is_mixed = source.is_text and not found.fits.all() and not is_id(name)
         if not (is_outcome or is_mixed or times is not None or name in given.get("time", ())):
             possible[name] = Correction(place, found)
             continue

@@ -20,7 +20,6 @@ from cesaro.passes.prepare import Prepared
 
 SCHEMA = "cesaro-passes/2"
 _OLDER = "cesaro-passes/1"
-_AFRESH = "delete that file to start afresh"
 # Between two writings of the file.
 SECONDS = 60.0
 # Rows whose features tell one fit from another where no source text does.
@@ -54,21 +53,21 @@ class PassCheckpoint:
             self._resume(quiet)
 
     def _resume(self, quiet: bool) -> None:
-        files.reject_older(self.path, _OLDER, _AFRESH)
-        kept = files.read_values(self.path, SCHEMA, remedy=_AFRESH)
+        files.reject_older(self.path, _OLDER, files.AFRESH)
+        kept = files.read_values(self.path, SCHEMA, remedy=files.AFRESH)
         was = kept.get("identity")
         was = was if isinstance(was, dict) else {}
         self._check(was, [name for name in (*self.identity, *was) if name != "features"])
         passes, stamps, digests = (kept.get(name) for name in ("passes", "stamps", "digests"))
         if not (isinstance(passes, list) and isinstance(stamps, dict) and self._fit(digests)):
-            raise InputError(f"The checkpoint '{self.path}' holds no progress of an evaluation; {_AFRESH}.")
+            raise InputError(f"The checkpoint '{self.path}' holds no progress of an evaluation; {files.AFRESH}.")
         now = dict(self._data.stamps)
         changed = self._data.changed_since(digests, reread=stamps != now, quiet=quiet)
         if changed is not None:
             named = [name for name, stamp in now.items() if stamps.get(name) != stamp]
             name = changed if changed in now else ", ".join(named) or changed
             raise InputError(
-                f"The checkpoint '{self.path}' belongs to another run: the rows of {name} have changed since; {_AFRESH}, or "
+                f"The checkpoint '{self.path}' belongs to another run: the rows of {name} have changed since; {files.AFRESH}, or "
                 "choose another one (--checkpoint, --out)."
             )
         self._check(was, ["features"])  # whose fingerprint depends on rows, too
@@ -88,7 +87,7 @@ class PassCheckpoint:
             if was.get(name) != self.identity.get(name):
                 raise InputError(
                     f"The checkpoint '{self.path}' belongs to another run: its {name} is {was.get(name)}, and here it is "
-                    f"{self.identity.get(name)}; {_AFRESH}, or choose another one (--checkpoint, --out)."
+                    f"{self.identity.get(name)}; {files.AFRESH}, or choose another one (--checkpoint, --out)."
                 )
 
     def begin(self) -> dict[str, Any] | None:

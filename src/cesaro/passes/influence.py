@@ -1,8 +1,8 @@
 """The second pass: the influence of every row on the rate, and what it adds up to.
 
-`Plan` is what the pass has to know of the whole log before it starts, `Solution` what it takes from the first pass. Of every
-block it makes `Series`, one number per row; `Totals` adds them up, so that no series over rows need be kept. Everything there is
-a sum, a maximum or a few sampled rows: blocks are merged in their order, in every mode alike.
+`Plan` is what the pass has to know of the whole log before it starts, `ClosedForm` the answer that was solved for after the
+first pass. Of every block it makes `Series`, one number per row; `Totals` adds them up, so that no series over rows need be
+kept. Everything there is a sum, a maximum or a few sampled rows: blocks are merged in their order, in every mode alike.
 """
 
 from dataclasses import dataclass, field
@@ -23,8 +23,8 @@ from cesaro.passes.standard_errors import Sampling
 
 # A reward this many robust standard deviations from the median is an outlier: of a million exponential ones the largest is at 13.
 OUTLIER = 30.0
-# Stretches of the log that are shown, and rows that each should have.
-STRETCHES, ROWS_PER_STRETCH = 60, 20
+# Bins of rows, in the order of the log, that are shown, and rows that each should have.
+BINS, ROWS_PER_BIN = 60, 20
 
 # Of the pieces of a block: their series, and their sums of weight times ratio times value.
 Pieces = list[tuple["Series | None", float]]
@@ -39,7 +39,7 @@ class Plan:
         sampling: how rows depend on each other.
         unit: a power of two near the size of rewards, in which squares are taken, so that none overflows.
         median, width: of the sampled rewards: their median, and a robust standard deviation.
-        edges: borders of the stretches that are shown over time.
+        edges: borders of the bins that are shown over time.
         sampled: rows whose series are kept.
         keeps: whether all series are kept, because the log is in memory.
     """
@@ -61,7 +61,7 @@ class Plan:
     @staticmethod
     def of(prepared: Prepared, sampling: Sampling, facts: RowFacts) -> "Plan":
         rows = prepared.num_rows
-        bins = max(1, min(STRETCHES, rows // ROWS_PER_STRETCH))
+        bins = max(1, min(BINS, rows // ROWS_PER_BIN))
         sample = prepared.sample
         median, width = robust(sample.rows.rewards)
         return Plan(
@@ -183,7 +183,7 @@ class Totals:
         largest: by name: sizes of errors, and distance of a reward from the median.
         outlier: (row, reward) of the latter.
         half_weights: sums of weights in the halves of the target's series and in those of the rewards, where rows have weights.
-        over_time: sums of weight times reward, of weight and of influence in the stretches of the plan.
+        over_time: sums of weight times reward, of weight and of influence in the bins of the plan.
         sampled: influence, ratio and errors at sampled rows, `[3, m]`.
         ends: (error, whether the ratio is not zero, whether it goes on from the row before) of the first and of the last row.
         kept: the series themselves, where the plan keeps them.
@@ -368,7 +368,7 @@ def _pair_sums(first: Array, second: Array, count: int) -> dict[str, float]:
 
 
 def _binned(plan: Plan, rows: slice, values: Array) -> Array:
-    """Sums of some rows in the stretches of the plan."""
+    """Sums of some rows in the bins of the plan."""
     result = np.zeros(len(plan.edges) - 1)
     first = int(np.searchsorted(plan.edges, rows.start, side="right")) - 1
     last = int(np.searchsorted(plan.edges, rows.stop))
@@ -398,7 +398,8 @@ class InfluencePass:
         """The influence of a piece's rows and their level, in a thread of its own."""
         if self.solution is None:
             return None, 0.0
-        return influence(prepared, self.solution, part, number, self.plan.facts.rows / self.plan.facts.weight)
+        rows = prepared.features_of(part, piece=number)
+        return influence_of(rows, self.solution, self.plan.facts.rows / self.plan.facts.weight)
 
     def collect(self, so_far: Pieces | None, piece: tuple[Series | None, float]) -> Pieces:
         """Pieces of a block, in order."""
@@ -410,15 +411,8 @@ class InfluencePass:
         return Totals.of(self.plan, block, Series.joined(found) if found else None, level)
 
 
-def influence(
-    prepared: Prepared, solution: ClosedForm, part: Block | FeatureBlock, number: int, per_weight: float
-) -> tuple[Series, float]:
-    """The series of some rows, and their sum of weight times ratio times value; `per_weight`: rows per unit of weight."""
-    return influence_of(prepared.features_of(part, piece=number), solution, per_weight)
-
-
 def influence_of(rows: FeatureRows, solution: ClosedForm, per_weight: float) -> tuple[Series, float]:
-    """The same of rows as features."""
+    """The series of some rows, and their sum of weight times ratio times value; `per_weight`: rows per unit of weight."""
     (dual, primal), residual, weights = solution.rate_row, solution.residual, solution.weights
     exact = not residual.any()
     tests = dual[1:, None] if exact else np.stack([dual[1:], residual[1:]], axis=1)

@@ -1,4 +1,8 @@
-"""Which rows networks were fitted on: one number per transition, so that their features are known wherever those rows return."""
+"""One number per row that depends on nothing but its entries, and how such numbers are mixed.
+
+It tells which rows a network was fitted on, wherever those rows return (`row_hashes`, `overlap`), and which rows a log holds more
+than once (`repeats.py`); `mixed` alone gives random signs (`projection.py`).
+"""
 
 import numpy as np
 from numpy.typing import NDArray

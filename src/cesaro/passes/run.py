@@ -96,9 +96,13 @@ def run_pass(work: Work[P], prepared: Prepared, running: Running) -> P:
         return {"total": total.state(), "part": part.state(), "at": at, "rows": rows, "before": before}
 
     with row_progress(work.label, total=prepared.num_rows, done=rows, quiet=running.quiet) as advance:
-        steps = _local if running.engine == "local" else _distributed
+        left = _from(stretches, at)
         try:
-            with closing(steps(work, prepared, _from(stretches, at), running)) as results:
+            if running.engine == "local":
+                steps = _blocks(work, prepared, left, cores())
+            else:
+                steps = _distributed(work, prepared, left, running)
+            with closing(steps) as results:
                 for step in results:
                     is_whole = False
                     if step.partial is not None:
@@ -129,11 +133,6 @@ class _Step:
     rows: int
 
 
-def _local(work: Work[Any], prepared: Prepared, stretches: list[Stretch], running: Running) -> Generator[_Step]:
-    """Block by block, with all cores of this machine."""
-    yield from _blocks(work, prepared, stretches, cores())
-
-
 def _from(stretches: tuple[Stretch, ...], at: tuple[int, int]) -> list[Stretch]:
     """The stretches that are left to do."""
     left = [stretch for stretch in stretches if stretch.number >= at[0]]
@@ -143,7 +142,7 @@ def _from(stretches: tuple[Stretch, ...], at: tuple[int, int]) -> list[Stretch]:
 
 
 def _blocks(work: Work[Any], prepared: Prepared, stretches: list[Stretch], workers: int) -> Generator[_Step]:
-    """Pieces go to threads as blocks come in; what they find is taken in order, and few wait at a time."""
+    """Block by block: pieces go to threads as blocks come in; what they find is taken in order, and few wait at a time."""
     waiting: deque[tuple[Stretch, Any, bool, Future[Any] | None]] = deque()
     collected: Any = None
 

@@ -1,7 +1,7 @@
 """A policy on a log: its labels are matched to the log's, and everything it returns is checked."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -259,12 +259,34 @@ class Attached:
                 )
 
 
-def attach(policy: Any, log: Any) -> Attached:
+class LoggedRows(Protocol):
+    """What a policy has to know of a log, which is a `Log`: this layer comes before that of logs."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        ...
+
+    @property
+    def action_levels(self) -> NDArray[Any] | None:
+        """The sorted labels of discrete actions; None where actions are numbers."""
+        ...
+
+    def blocks(self) -> Iterator[Any]:
+        """Blocks of rows with `observations` and `actions`, of which the first tells names, forms and labels."""
+        ...
+
+    def states(self) -> NDArray[np.int64] | None:
+        """Numbers of the states that occur; None where observations are not labels."""
+        ...
+
+
+def attach(policy: Any, log: LoggedRows) -> Attached:
     """`policy` (anything that `cs.policy` takes) on `log`; raises where its labels or states do not fit."""
     return Attached(as_policy(policy), _info(log))
 
 
-def _info(log: Any) -> LogInfo:
+def _info(log: LoggedRows) -> LogInfo:
     first = next(iter(log.blocks()))
     observations, states = first.observations, None
     width = 1 if first.actions.form == "lone" else first.actions.columns[0].shape[1]

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import breadth_first_order
 from cesaro import exact
 from cesaro.checks import Array
 from cesaro.data.blocks import Block
-from cesaro.data.log import state_numbers, state_sizes
+from cesaro.data.log import state_codes, state_numbers, state_sizes
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
 from cesaro.mdp import TabularMDP
@@ -100,15 +100,12 @@ class TabularWorld:
 
     def states(self, numbers: Codes) -> Values:
         """States by their place, as the log has observations."""
-        codes, rest = [], self.numbers[numbers]
-        for size in reversed(state_sizes(self.like)):
-            rest, code = np.divmod(rest, size)
-            codes.append(code)
+        codes = state_codes(self.numbers[numbers], state_sizes(self.like))
         columns = [column for column in self.like.columns if isinstance(column, Categories)]
         return Values(
             self.like.form,
             self.like.names,
-            tuple(Categories(code, column.levels) for code, column in zip(reversed(codes), columns)),
+            tuple(Categories(code, column.levels) for code, column in zip(codes, columns)),
         )
 
     def start(self, count: int, rng: np.random.Generator, *, logged: int) -> MemberStates:

@@ -32,7 +32,6 @@ GAIN = 1e-4
 TOGETHER = 5
 # Of files that keep progress; and seconds between two writings.
 SCHEMA, SECONDS = "cesaro-world/1", 30.0
-_AFRESH = "delete that file to start afresh"
 
 
 class Rows(NamedTuple):
@@ -101,11 +100,11 @@ class Kept:
         self._trainings: list[dict[str, Any]] = []
         self._number, self._written = -1, time.monotonic()
         if path is not None and path.exists():
-            found = files.read_values(path, SCHEMA, remedy=_AFRESH).get("trainings")
+            found = files.read_values(path, SCHEMA, remedy=files.AFRESH).get("trainings")
             if not isinstance(found, list) or not all(
                 isinstance(one, dict) and {*one} >= {"identity", "leaves"} for one in found
             ):
-                raise InputError(f"The checkpoint '{path}' holds no progress of a world; {_AFRESH}.")
+                raise InputError(f"The checkpoint '{path}' holds no progress of a world; {files.AFRESH}.")
             self._trainings = found
 
     def begin(self, start: Progress, *depends_on: Any) -> Progress:
@@ -122,13 +121,13 @@ class Kept:
         if found["identity"] != told:
             raise InputError(
                 f"The checkpoint '{self.path}' belongs to another world: its rows, settings, versions or device were others; "
-                f"{_AFRESH}, or choose another one (--checkpoint)."
+                f"{files.AFRESH}, or choose another one (--checkpoint)."
             )
         if found["leaves"] is None:
             return start
         leaves, expected = found["leaves"], jax.tree.leaves(start)
         if not isinstance(leaves, list) or [np.shape(leaf) for leaf in leaves] != [np.shape(leaf) for leaf in expected]:
-            raise InputError(f"The checkpoint '{self.path}' holds no progress of this world; {_AFRESH}.")
+            raise InputError(f"The checkpoint '{self.path}' holds no progress of this world; {files.AFRESH}.")
         progress: Progress = jax.tree.unflatten(jax.tree.structure(start), leaves)
         return progress
 

@@ -19,6 +19,7 @@ from cesaro.data.transitions import simulated
 from cesaro.data.values import Categories, Values
 from cesaro.devices import starting_jax
 from cesaro.errors import InputError
+from cesaro.features.maps import drawn_shares
 from cesaro.files import holding
 from cesaro.policies import Attached, attach
 from cesaro.progress import stage
@@ -148,10 +149,7 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         exact = target.probabilities(seen)
         if exact is not None:
             return exact
-        rng, shares = np.random.default_rng([self.random_state, 14]), np.zeros(process.shape)
-        for _ in range(DRAWS):
-            shares[np.arange(len(shares)), target.sample(seen, rng).astype(np.int64)] += 1 / DRAWS
-        return shares
+        return drawn_shares(seen, target, process.shape, np.random.default_rng([self.random_state, 14]), DRAWS)
 
     def simulate(self, policy: Any, trajectories: int, length: int, rng: np.random.Generator) -> Transitions:
         """A log of the policy in the world, with the columns and kinds of the real one; members take turns.

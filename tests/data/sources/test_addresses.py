@@ -84,6 +84,13 @@ def test_no_message_of_a_command_shows_credentials(
     assert "@bucket/a" in said
 
 
+@pytest.mark.parametrize("error", [OSError(), MemoryError()])
+def test_an_error_without_words_has_its_name(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), one_line_errors():
+        raise error
+    assert type(error).__name__ in capsys.readouterr().err
+
+
 def test_files_do_not_show_their_address() -> None:
     file = File("a.parquet", "bucket/a.parquet", 3, pa.fs.LocalFileSystem(), "s3://KEY:TOPSECRET@bucket")
     assert repr(file) == "File(name='a.parquet')"

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import cesaro as cs
-from cesaro.data.sources.csv import _bytes
+from cesaro.data.columns import ColumnPlace, named_row
 from cesaro.data.sources.formats import open_path
+from cesaro.data.sources.lines import text_from
 from cesaro.data.sources.places import File
 
 ROWS = [("a", "stop", 1.5), ("b", "go", -0.25), ("a", "go", 1e-3), ("b", "stop", 20.0)]
@@ -127,10 +128,24 @@ def test_broken_headers_get_a_sentence(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])
 def test_a_file_that_got_shorter(tmp_path: Path, name: str) -> None:
     file = File(name, str(written(tmp_path, PLAIN, name)))
-    assert b"".join(_bytes(file, 10)) == PLAIN.encode()[10:]
-    assert list(_bytes(file, len(PLAIN))) == []
+    assert b"".join(text_from(file, 10)) == PLAIN.encode()[10:]
+    assert list(text_from(file, len(PLAIN))) == []
     with pytest.raises(cs.InputError, match=rf"^{name} must not change while it is read. Got less text than before"):
-        list(_bytes(file, len(PLAIN) + 1))
+        list(text_from(file, len(PLAIN) + 1))
+
+
+def test_a_message_does_without_lines_of_a_file_that_is_gone(tmp_path: Path) -> None:
+    file = written(tmp_path, PLAIN)
+    source = open_path(str(file))
+    assert source.written(0, 0, source.names[0]) is not None
+    file.unlink()
+    assert source.written(0, 0, source.names[0]) is None
+
+    def fail(file: int, row: int, column: str) -> tuple[int, str] | None:
+        raise OSError("gone")
+
+    assert named_row(0, 3, "x", ["log.csv"], fail) == "row 3 (counted from 0)"
+    assert ColumnPlace("log", "x", (("log.csv", 4),), written=fail).text(3) == ""
 
 
 def test_dates_without_marks_are_read_in_both_modes(tmp_path: Path) -> None:

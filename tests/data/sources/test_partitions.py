@@ -1,14 +1,10 @@
 """Columns in the names of folders, and categories of several files."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.feather
-import pyarrow.parquet as pq
 import pytest
 
 import cesaro as cs
@@ -18,12 +14,7 @@ from cesaro.data.sources.files import FilesSource
 from cesaro.data.sources.formats import open_path
 from cesaro.errors import InputError
 
-Writer = Callable[[pa.Table, str], Any]
-WRITERS: dict[str, Writer] = {
-    "parquet": pq.write_table,
-    "csv": pyarrow.csv.write_csv,
-    "arrow": lambda table, path: pyarrow.feather.write_feather(table, path, "uncompressed"),
-}
+from .writers import WRITERS
 
 
 @pytest.fixture(autouse=True)

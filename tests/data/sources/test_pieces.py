@@ -1,9 +1,8 @@
 """Logs in pieces: whatever the format and the sizes, the pieces are the whole."""
 
-import bz2
-import gzip
 import pickle
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,12 @@ import pytest
 import cesaro as cs
 from cesaro.data import blocks as block_module
 from cesaro.data.roles import RoleColumns, Roles
-from cesaro.data.sources import csv as csv_file
+from cesaro.data.sources import lines as text_files
 from cesaro.data.sources.files import FilesSource
 from cesaro.data.sources.formats import open_path
 from cesaro.errors import InputError
+
+from .writers import WRITERS, Writer
 
 ROWS = 230
 ROLES = Roles(RoleColumns(("x", "place")), RoleColumns(("action",)), "reward", trajectory="run")
@@ -45,41 +46,17 @@ def with_lists() -> pa.Table:
     return table().set_column(4, "x", pa.array(list(vectors), pa.list_(pa.float64())))
 
 
-def _arrow(data: pa.Table, path: Path) -> None:
-    with pyarrow.ipc.new_file(str(path), data.schema) as file:
-        file.write_table(data, max_chunksize=31)
-
-
-def _stream(data: pa.Table, path: Path) -> None:
-    with pyarrow.ipc.new_stream(str(path), data.schema) as file:
-        file.write_table(data, max_chunksize=31)
-
-
-def _csv(data: pa.Table, path: Path) -> None:
-    pyarrow.csv.write_csv(data, path)
-
-
-def _compressed(data: pa.Table, path: Path) -> None:
-    sink = pa.BufferOutputStream()
-    pyarrow.csv.write_csv(data, sink)
-    text = sink.getvalue().to_pybytes()
-    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else bz2.compress(text))
-
-
 def _european(data: pa.Table, path: Path) -> None:
     lines = [[str(entry).replace(".", ",") for entry in row.values()] for row in data.to_pylist()]
     path.write_text("\n".join(";".join(line) for line in [data.column_names, *lines]))
 
 
-WRITERS: dict[str, tuple[str, Callable[[pa.Table, Path], None]]] = {
+# How files are written, and how their names end.
+WAYS: dict[str, tuple[str, Writer]] = {
+    **{ending: (ending, write) for ending, write in WRITERS.items()},
     "one row group": ("parquet", pq.write_table),
-    "row groups of 13": ("parquet", lambda data, path: pq.write_table(data, path, row_group_size=13)),
+    "row groups of 13": ("parquet", partial(WRITERS["parquet"], rows=13)),
     "plain pages": ("parquet", lambda data, path: pq.write_table(data, path, use_dictionary=False, row_group_size=90)),
-    "arrow file": ("arrow", _arrow),
-    "arrow stream": ("arrows", _stream),
-    "csv": ("csv", _csv),
-    "csv.gz": ("csv.gz", _compressed),
-    "csv.bz2": ("csv.bz2", _compressed),
     "csv with decimal commas": ("csv", _european),
 }
 
@@ -123,12 +100,12 @@ def check(path: Path | str, roles: Roles = ROLES, kinds: dict[str, str] | None =
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_module, "BLOCK_ROWS", 20)
-    monkeypatch.setattr(csv_file, "CHUNK", 1_000)
+    monkeypatch.setattr(text_files, "CHUNK", 1_000)
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", WAYS)
 def test_pieces_are_the_whole(name: str, tmp_path: Path) -> None:
-    ending, write = WRITERS[name]
+    ending, write = WAYS[name]
     write(table(), tmp_path / f"log.{ending}")
     check(tmp_path / f"log.{ending}")
     (tmp_path / "logs" / "day=2").mkdir(parents=True)
@@ -141,17 +118,17 @@ def test_pieces_are_the_whole(name: str, tmp_path: Path) -> None:
     assert whole.to_pydict() == opened(tmp_path / f"log.{ending}").table(ROLES, {})[0].to_pydict()
 
 
-@pytest.mark.parametrize("name", ["row groups of 13", "arrow file", "arrow stream"])
+@pytest.mark.parametrize("name", ["row groups of 13", "arrow", "feather", "arrows"])
 def test_lists_come_in_pieces(name: str, tmp_path: Path) -> None:
-    ending, write = WRITERS[name]
+    ending, write = WAYS[name]
     write(with_lists(), tmp_path / f"log.{ending}")
     source = check(tmp_path / f"log.{ending}")
     assert source.nbytes(ROLES) >= ROWS * 3 * 8
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", WAYS)
 def test_the_size_in_memory_is_about_right(name: str, tmp_path: Path) -> None:
-    ending, write = WRITERS[name]
+    ending, write = WAYS[name]
     write(table(), tmp_path / f"log.{ending}")
     source = opened(tmp_path / f"log.{ending}")
     held = source.table(ROLES, {})[0].nbytes
@@ -159,13 +136,27 @@ def test_the_size_in_memory_is_about_right(name: str, tmp_path: Path) -> None:
 
 
 def test_a_file_without_rows_has_no_pieces(tmp_path: Path) -> None:
-    for name in ("row groups of 13", "arrow file", "csv"):
-        ending, write = WRITERS[name]
+    for name in ("row groups of 13", "arrow", "csv"):
+        ending, write = WAYS[name]
         folder = tmp_path / ending
         folder.mkdir()
         write(table(), folder / f"a.{ending}")
         write(table().slice(0, 0), folder / f"b.{ending}")
         assert [len(blocks) for blocks in pieces(check(folder), ROLES)] == [12, 0]
+
+
+def test_an_excerpt_has_every_column_that_can_be_read(tmp_path: Path) -> None:
+    """Text that is not UTF-8 in a column that nobody asked for, in a file of few rows and in one of many."""
+    broken = pa.StringArray.from_buffers(1, pa.array([0, 1], pa.int32()).buffers()[1], pa.py_buffer(b"\xff"))
+    data = table().append_column("note", pa.concat_arrays([broken] * ROWS))
+    WRITERS["arrow"](data, tmp_path / "log.arrow")
+    for rows in (ROWS, 80):
+        found = opened(tmp_path / "log.arrow").excerpt(rows)
+        assert found.column_names == table().column_names
+        assert found.slice(0, 10).to_pydict() == table().slice(0, 10).to_pydict()
+    _broken_header(tmp_path / "log.arrow")
+    with pytest.raises(InputError, match=r"^log.arrow must be a complete Arrow file"):
+        opened(tmp_path / "log.arrow").excerpt(ROWS)
 
 
 # CSV: types of the whole column
@@ -296,8 +287,8 @@ def test_line_ends(tmp_path: Path) -> None:
 
 
 def test_rows_are_counted_without_types(tmp_path: Path) -> None:
-    for name in ("csv", "csv.gz", "arrow stream"):
-        ending, write = WRITERS[name]
+    for name in ("csv", "csv.gz", "arrows"):
+        ending, write = WAYS[name]
         write(table(), tmp_path / f"log.{ending}")
         assert opened(tmp_path / f"log.{ending}").file_rows() == (ROWS,)
 
@@ -306,8 +297,8 @@ def test_rows_are_counted_without_types(tmp_path: Path) -> None:
 
 
 def test_folders_hold_one_format(tmp_path: Path) -> None:
-    _arrow(table(), tmp_path / "a.arrow")
-    _csv(table(), tmp_path / "b.csv")
+    WRITERS["arrow"](table(), tmp_path / "a.arrow")
+    WRITERS["csv"](table(), tmp_path / "b.csv")
     with pytest.raises(InputError, match=r"must hold files of one format. Got a.arrow and b.csv; name one"):
         opened(tmp_path)
     (tmp_path / "b.csv").rename(tmp_path / "_b.csv")
@@ -336,8 +327,8 @@ def _broken_line(path: Path) -> None:
 BROKEN: dict[str, tuple[str, Callable[[Path], None]]] = {
     "parquet, cut": ("row groups of 13", _broken_header),
     "parquet, a page": ("one row group", _broken_page),
-    "arrow, cut": ("arrow file", _broken_header),
-    "arrow stream, cut": ("arrow stream", _broken_header),
+    "arrow, cut": ("arrow", _broken_header),
+    "arrow stream, cut": ("arrows", _broken_header),
     "csv, a line": ("csv", _broken_line),
     "csv.gz, cut": ("csv.gz", _broken_header),
 }
@@ -346,7 +337,7 @@ BROKEN: dict[str, tuple[str, Callable[[Path], None]]] = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_files_that_cannot_be_read(name: str, tmp_path: Path) -> None:
     writer, damage = BROKEN[name]
-    ending, write = WRITERS[writer]
+    ending, write = WAYS[writer]
     for number in range(3):
         write(table().slice(number * 70, 70), tmp_path / f"part-{number}.{ending}")
     damage(tmp_path / f"part-1.{ending}")

@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.feather
 import pyarrow.fs
-import pyarrow.parquet as pq
 import pytest
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from typer.testing import CliRunner
@@ -22,21 +19,19 @@ import cesaro as cs
 from cesaro.cli import app
 from cesaro.data import blocks as block_module
 from cesaro.data.roles import RoleColumns, Roles
-from cesaro.data.sources import csv as csv_file
+from cesaro.data.sources import lines as text_files
 from cesaro.data.sources import places
-from cesaro.data.sources.arrow import ArrowSource
-from cesaro.data.sources.csv import CsvSource
 from cesaro.data.sources.files import FilesSource
-from cesaro.data.sources.formats import open_path
-from cesaro.data.sources.parquet import ParquetSource
+from cesaro.data.sources.formats import FORMATS, open_path
 from cesaro.data.sources.places import File
 from cesaro.errors import InputError
 from cesaro.passes import checkpoint as pass_checkpoint
 
+from .writers import WRITERS
+
 ROWS = 6_000
 ROLES = Roles(RoleColumns(("state",)), RoleColumns(("action",)), "reward")
 SECRET = "TOPSECRET"
-FORMATS: dict[str, type[FilesSource]] = {"parquet": ParquetSource, "arrow": ArrowSource, "csv": CsvSource}
 
 
 class Faults:
@@ -84,25 +79,25 @@ def store() -> Iterator[tuple[Faults, str]]:
 
 @pytest.fixture(scope="module")
 def logs(store: tuple[Faults, str]) -> dict[str, str]:
-    """Addresses of the same data in three formats, credentials included."""
+    """Addresses of the same data in every format, credentials included."""
     options = store[1]
     system, bucket = pa.fs.FileSystem.from_uri(f"s3://me:{SECRET}@bucket{options}&allow_bucket_creation=true")
     system.create_dir(bucket)
     for number in range(4):
         part = table().slice(number * ROWS // 4, ROWS // 4)
         place = f"{bucket}/logs/day={number // 2}/part-{number}"
-        pq.write_table(part, f"{place}.parquet", filesystem=system, row_group_size=700)
-        for ending, write in (("csv", pyarrow.csv.write_csv), ("arrow", pyarrow.feather.write_feather)):
-            with system.open_output_stream(f"{bucket}/{ending}/part-{number}.{ending}") as file:
-                write(part, file)
+        for ending, write in WRITERS.items():
+            path = f"{place}.parquet" if ending == "parquet" else f"{bucket}/{ending}/part-{number}.{ending}"
+            with system.open_output_stream(path, compression=None) as file:
+                write(part, file, rows=700)
     for name in ("_temporary.parquet", ".hidden.parquet"):
         with system.open_output_stream(f"{bucket}/logs/{name}") as file:
             file.write(b"no log")
     start = f"s3://me:{SECRET}@bucket"
     return {
+        **{ending: f"{start}/{ending}{options}" for ending in WRITERS},
         "parquet": f"{start}/logs{options}",
         "pattern": f"{start}/logs/*/part-*.parquet{options}",
-        "csv": f"{start}/csv{options}",
         "arrow": f"{start}/arrow/*.arrow{options}",
     }
 
@@ -121,7 +116,7 @@ def table() -> pa.Table:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_module, "BLOCK_ROWS", 500)
-    monkeypatch.setattr(csv_file, "CHUNK", 10_000)
+    monkeypatch.setattr(text_files, "CHUNK", 10_000)
     monkeypatch.setattr(places, "PAUSES", (0.01,) * 4)
 
 
@@ -138,7 +133,7 @@ def pieces(source: FilesSource) -> dict[str, list[Any]]:
     return dict(pa.concat_tables(blocks).to_pydict())
 
 
-@pytest.mark.parametrize("name", ["parquet", "pattern", "csv", "arrow"])
+@pytest.mark.parametrize("name", ["pattern", *WRITERS])
 def test_a_store_is_read_like_a_folder(name: str, logs: dict[str, str]) -> None:
     source = opened(logs[name])
     assert [file.rpartition("/")[2].partition(".")[0] for file in source.files.names] == [f"part-{n}" for n in range(4)]
@@ -188,18 +183,14 @@ class FlakyFile(io.FileIO):
         return super().read(size) or b""
 
 
-@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "csv.gz"])
+@pytest.mark.parametrize("ending", WRITERS)
 def test_reading_goes_on_where_it_failed(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"log.{ending}"
-    if ending == "parquet":
-        pq.write_table(table(), path, row_group_size=700)
-    elif ending == "arrow":
-        pyarrow.feather.write_feather(table(), path, chunksize=700)
-    else:
-        with pa.output_stream(path) as file:  # compressed by its name
-            pyarrow.csv.write_csv(table(), file)
+    WRITERS[ending](table(), path, rows=700)
     system = Flaky()
-    source = FORMATS[ending.partition(".")[0]]("log", [File(path.name, str(path), 0, system)])
+    form = next(form.in_pieces for form in FORMATS if path.name.endswith(form.endings))
+    assert form is not None
+    source = form("log", [File(path.name, str(path), 0, system)])
     source.piece_types(ROLES, {})
     system.wrong, system.reads = (1, 3, 20, 40, 41), 0
     assert pieces(source) == table().to_pydict()

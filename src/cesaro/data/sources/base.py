@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from cesaro.errors import CesaroError, InputError, is_out_of_memory
 from cesaro.text import Sentence, redacted, visible
 
 Files = tuple[tuple[str, int], ...]
-PLACES = 8  # stretches of an excerpt
+PLACES = 8  # of an excerpt
 
 
 class UnreadableError(InputError):
@@ -41,12 +41,14 @@ class Source(ABC):
         given: the path or address that it was opened by, without credentials; None: it was none.
         names: its columns.
         types: their Arrow types; None where only the data tell.
+        is_text: whether every entry is text in the file, so that the type of a column is what its entries look like.
         options: settings that the log itself carries, such as `on_termination`.
         roles, kinds: what the format itself says about its columns; the caller's choice goes before.
     """
 
     given: str | None = None
     types: pa.Schema | None = None
+    is_text: ClassVar[bool] = False
 
     def __init__(self, name: str, names: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
         self.name = name
@@ -76,7 +78,10 @@ class Source(ABC):
         """The columns of `roles`, in file order, and the files with their rows."""
 
     def head(self, columns: Sequence[str], rows: int) -> pa.Table | None:
-        """The first rows of some columns, unchecked; None where a look would cost too much."""
+        """The first rows of some columns, unchecked; None where a look would cost too much.
+
+        Whatever goes wrong may be raised: it is a look at columns that nobody asked for, and no look will do.
+        """
         return None
 
     def excerpt(self, rows: int) -> pa.Table:
@@ -112,7 +117,10 @@ class Source(ABC):
         return {}
 
     def written(self, file: int, row: int, column: str) -> tuple[int, str] | None:
-        """The line of a file that holds an entry, and its text; None: the file is no text."""
+        """The line of a file that holds an entry, and its text, for messages about other mistakes.
+
+        Never raises: None if the file is no text, or if in doubt.
+        """
         return None
 
 
@@ -122,7 +130,7 @@ def every_column(names: Sequence[str]) -> Roles:
 
 
 def spread(table: pa.Table, rows: int) -> pa.Table:
-    """All rows, or `PLACES` contiguous stretches of about `rows` together."""
+    """All rows, or about `rows` together, contiguous ones at `PLACES` places."""
     if len(table) <= rows:
         return table
     starts = np.linspace(0, len(table) - rows // PLACES, PLACES).astype(int)

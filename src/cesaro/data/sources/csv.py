@@ -4,7 +4,6 @@ import csv
 import io
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,19 +12,17 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from cesaro.data.roles import Roles
-from cesaro.data.sources.base import ChangedError, Files, every_column, reading, spread
+from cesaro.data.sources.base import Files, every_column, reading, spread
 from cesaro.data.sources.csv_types import WHAT, Notation, Request, Section, TypeSurvey
-from cesaro.data.sources.files import FilesSource, Header, first_rows
+from cesaro.data.sources.files import Header, first_rows
+from cesaro.data.sources.lines import LinesSource, opened_text, text_from
 from cesaro.data.sources.places import File, resumed
 from cesaro.data.texts import Order, formats
 from cesaro.errors import InputError
 from cesaro.text import visible
 
-CHUNK = 1 << 24  # bytes
 SMALL = 1 << 26  # bytes of files of which an excerpt takes every line
 _HEADER = 65_536  # bytes
-_COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
-_RATIO = 4  # bytes of text per compressed byte, about
 _SEMICOLONS = "Semicolons separate the columns, as in the header of the file."
 _DECIMALS = "Semicolons separate the columns, as in the header of the file, and decimal commas are read as such."
 
@@ -44,28 +41,26 @@ class ColumnTypes(NamedTuple):
     dates: Mapping[str, Order]
 
 
-class CsvSource(FilesSource):
+class CsvSource(LinesSource):
     """CSV files with a header; types come from the whole column, over all files, and ids stay text.
 
     Columns are separated by commas, or by semicolons where the header has these and no commas; `notes` says so.
     """
 
     what = WHAT
-    is_typed = False
+    is_text = True
 
     def __init__(
         self, name: str, files: Sequence[File], skip_bad_files: bool = False, notes: Sequence[str] = ()
     ) -> None:
         self._separator = ""
-        # Per file (row, byte) where a chunk starts, and the stamp of the file in which it does.
-        self._marks: dict[str, tuple[str, list[tuple[int, int]]]] = {}
         self._found = ColumnTypes({}, frozenset(), {})
         self._surveyed: tuple[Roles, dict[str, str]] | None = None
         super().__init__(name, files, skip_bad_files, notes)
 
     def _header(self, file: File) -> Header:
         separator = _separator(file)
-        with _stream(file) as stream, pyarrow.csv.open_csv(stream, parse_options=_parsing(separator)) as opened:
+        with opened_text(file) as stream, pyarrow.csv.open_csv(stream, parse_options=_parsing(separator)) as opened:
             names = opened.schema.names
         if self._separator not in ("", separator):
             raise InputError(
@@ -93,21 +88,21 @@ class CsvSource(FilesSource):
         if one.is_remote or column not in self._columns[one.path]:
             return None
         place = self._columns[one.path].index(column)
-        with _stream(one) as stream:
-            lines = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
-            found = csv.reader(lines, delimiter=self._separator)
-            try:
+        try:
+            with opened_text(one) as stream:
+                lines = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+                found = csv.reader(lines, delimiter=self._separator)
                 entries = next(itertools.islice(filter(None, found), row + 1, None))  # the header is a row, too
-            except (csv.Error, StopIteration):
-                return None
-            return found.line_num, entries[place] if place < len(entries) else ""
+                return found.line_num, entries[place] if place < len(entries) else ""
+        except (csv.Error, StopIteration, OSError, ValueError):
+            return None
 
     def head(self, columns: Sequence[str], rows: int) -> pa.Table:
         """The first rows as text, so that no later row can contradict the type of the first ones."""
         own, file = self._own(columns), self.files[0]
         conversion = _conversion(Request(own, dict.fromkeys(own, pa.string())))
         options = {"parse_options": _parsing(self._separator), "convert_options": conversion}
-        with _stream(file) as stream, pyarrow.csv.open_csv(stream, **options) as opened:
+        with opened_text(file) as stream, pyarrow.csv.open_csv(stream, **options) as opened:
             return first_rows((self._folders.completed(file, pa.table(batch), columns) for batch in opened), rows)
 
     def _excerpt(self, rows: int) -> pa.Table:
@@ -126,11 +121,10 @@ class CsvSource(FilesSource):
     def nbytes(self, roles: Roles) -> int:
         """An estimate from the length of the first lines; an entry is taken for eight bytes."""
         file = self.files[0]
-        with reading(file.name, WHAT, address=file.address), _stream(file) as stream:
+        with reading(file.name, WHAT, address=file.address), opened_text(file) as stream:
             start = stream.read(_HEADER)
         lines = max(1, start.count(b"\n") or start.count(b"\r"))
-        text = sum(file.size * (_RATIO if _codec(file) else 1) for file in self.files)
-        return int(text / max(1, len(start)) * lines * 8 * len(roles.columns()))
+        return int(self._text_size() / max(1, len(start)) * lines * 8 * len(roles.columns()))
 
     def _survey(
         self,
@@ -189,8 +183,7 @@ class CsvSource(FilesSource):
                     yield section
                     marks.append((row, place))
                     row += section.rows
-            if _codec(file) is None:
-                self._marks[file.path] = stamp, marks
+            self._keep_marks(file, stamp, marks)
 
     def _pieces(self, file: File, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
         # Decimal commas are for numbers alone; labels that are numbers have points, and are parsed apart.
@@ -211,33 +204,14 @@ class CsvSource(FilesSource):
             start -= cut
             yield from table.slice(cut).to_batches()
 
-    def _mark(self, file: File, row: int) -> tuple[int, int]:
-        """The last known start of a chunk up to a row; the start of the file where it has changed since."""
-        stamp, marks = self._marks.get(file.path, ("", []))
-        known = marks if row and stamp == file.stamp() else ()
-        return max((mark for mark in known if mark[0] <= row), default=(0, 0))
-
     def _count(self, file: File, columns: list[str]) -> int:
         request = Request(columns, dict.fromkeys(columns, pa.binary()))
         return sum(len(self._parsed(file, at, chunk, request)) for at, chunk in self._chunks(file))
 
-    def _chunks(self, file: File, place: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Whole lines, and the byte at which they start."""
-        tail = b""
-        for data in resumed(file, partial(_bytes, file), place):
-            lines = tail + data
-            cut = lines.rfind(b"\n") + 1 or lines.rfind(b"\r") + 1
-            if cut:
-                yield place, lines[:cut]
-                place += cut
-            tail = lines[cut:]
-        if tail:
-            yield place, tail
-
     def _parsed_file(self, file: File, request: Request) -> pa.Table:
         if file.is_remote:
-            return self._read(io.BytesIO(b"".join(resumed(file, partial(_bytes, file), 0))), None, request)
-        with _stream(file) as stream:
+            return self._read(io.BytesIO(b"".join(resumed(file, partial(text_from, file), 0))), None, request)
+        with opened_text(file) as stream:
             return self._read(stream, None, request)
 
     def _parsed(self, file: File, place: int, chunk: bytes, request: Request) -> pa.Table:
@@ -272,48 +246,11 @@ def _conversion(request: Request) -> Any:
     )
 
 
-def _codec(file: File) -> str | None:
-    return next((codec for ending, codec in _COMPRESSED.items() if file.name.lower().endswith(ending)), None)
-
-
-@contextmanager
-def _stream(file: File) -> Iterator[pa.NativeFile]:
-    """The text of a file; only what is not compressed can be read at any place."""
-    codec = _codec(file)
-    with file.opened() as data:
-        if codec is None:
-            yield data
-        else:
-            with pa.CompressedInputStream(data, codec) as stream:
-                yield stream
-
-
-def _bytes(file: File, place: int) -> Iterator[bytes]:
-    """The text of a file from a byte on."""
-    with _stream(file) as stream:
-        if _codec(file) is None:
-            if stream.size() < place:
-                raise _changed(file)
-            stream.seek(place)
-        else:
-            while place:
-                passed = len(stream.read(min(place, CHUNK)))
-                if not passed:
-                    raise _changed(file)
-                place -= passed
-        while data := stream.read(CHUNK):
-            yield data
-
-
-def _changed(file: File) -> ChangedError:
-    return ChangedError(file.name, "less text than before", file.name)
-
-
 def _separator(file: File) -> str:
     """The mark that separates the columns: the header is one column by any other."""
     if ".tsv" in file.name.lower():
         return "\t"
-    with _stream(file) as stream:
+    with opened_text(file) as stream:
         start = stream.read(_HEADER).decode("utf-8-sig", errors="replace")
     header = start.lstrip("\r\n")
 

@@ -1,7 +1,7 @@
 """Logs in files of one format and one schema, read as a whole or in pieces, here or over a network.
 
 `FileSet` holds the files that can be read, `FolderColumns` the columns that stand in names of folders, and `FilesSource` makes
-one log of both. A format is a subclass with two methods: `_header` opens a file, and `_pieces` reads rows of it.
+one log of both. A format is a subclass, whose docstring says what it needs.
 """
 
 import re
@@ -202,6 +202,23 @@ class FilesSource(Source):
     `piece_types` comes first then: it settles the types of the columns, and which files can be read where broken ones shall be
     left out. The source can be pickled before and after.
 
+    A format whose files tell the types of their columns, such as Parquet, is a subclass with `what`, `_header` and `_pieces`.
+    Where it can do better it overrides `_whole` (a file in one piece) and `_types` (the types that `_pieces` gives, if not those
+    of the header).
+
+    One whose files do not, such as CSV, sets `is_typed` to False (`LinesSource` has), and `_header` gives the type null to
+    every column. It finds types by a pass over all files, within `reading` and after `_settle`, which leaves out those that
+    cannot be read, and keeps in `_rows` how many rows it met. As only the data tell, it overrides what asks for types:
+    `table` and `piece_types`, with the same types in both; `_count`, which `_settle` calls before there are any; `head`,
+    `_excerpt` and `nbytes`, which come before such a pass; `_some_column`, if `_pieces` reads only columns whose types were
+    found. Text has `written`, so that messages name lines.
+
+    A subclass may use `files`, `_columns` (the columns of each file, in its order), `_rows` (rows that are known), both by
+    the path of the file; `_schema` (that of all headers, in the order of the first) and `_folders` (the columns that stand in
+    names of folders, which `_own` takes away and `_folders.completed` adds). Fields of its own are set before
+    `super().__init__`, which calls `_header`. What `_header` and `_pieces` raise is turned into one sentence by `reading`: a
+    ValueError with the reason is enough. Either may be called again where a request over a network failed.
+
     Args:
         name: what messages call them together.
         files: in the order of their rows.
@@ -290,18 +307,39 @@ class FilesSource(Source):
         return first_rows((self._folders.completed(file, pa.table(piece), columns) for file, piece in pieces), rows)
 
     def _excerpt(self, rows: int) -> pa.Table:
+        try:
+            return self._some_rows(self.names, rows)
+        except InputError:
+            if any(
+                file.is_remote for file in self.files
+            ):  # a store that does not answer would be waited for again and again
+                raise
+            readable = [name for name in self.names if self._is_readable(name, rows)]
+            if not readable:
+                raise
+            return self._some_rows(readable, rows)
+
+    def _is_readable(self, column: str, rows: int) -> bool:
+        try:
+            self._some_rows([column], rows)
+        except InputError:
+            return False
+        return True
+
+    def _some_rows(self, columns: Sequence[str], rows: int) -> pa.Table:
+        """Some columns: all rows, or contiguous ones at `PLACES` places where there are more than `rows`."""
         found = []
         counts = self.file_rows()
         if sum(counts) <= rows:
-            return self.table(every_column(self.names), {})[0]
+            return self.table(every_column(columns), {})[0]
         starts = np.linspace(0, max(0, sum(counts) - rows // PLACES), PLACES).astype(int)
         for start in starts.tolist():
             number = int(np.searchsorted(np.cumsum(counts), start, side="right"))
             file, within = self.files[number], start - sum(counts[:number])
             with self.files.reading(file):
-                pieces = self._pieces(file, self._own(self.names), within)
+                pieces = self._pieces(file, self._own(columns), within)
                 table = first_rows((pa.table(piece) for piece in pieces), rows // PLACES)
-            found.append(self._folders.completed(file, table, self.names))
+            found.append(self._folders.completed(file, table, columns))
         return pa.concat_tables(found, promote_options="default")
 
     def piece_types(self, roles: Roles, kinds: Mapping[str, str], *, checked: bool = True) -> pa.Schema:

@@ -5,7 +5,6 @@ Opening reads names, types and sizes; the data wait.
 
 import glob
 import os
-import re
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from cesaro.data.sources.arrow import ArrowSource
 from cesaro.data.sources.base import Source, reading
 from cesaro.data.sources.csv import CsvSource
 from cesaro.data.sources.files import FilesSource, named
+from cesaro.data.sources.lines import COMPRESSED
 from cesaro.data.sources.minari import MinariSource
 from cesaro.data.sources.parquet import ParquetSource
 from cesaro.data.sources.places import (
@@ -58,8 +58,8 @@ class Format(NamedTuple):
         return self.source if issubclass(self.source, FilesSource) else None
 
 
-_CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst", ".csv.bz2", ".tsv.bz2")
-# In a folder, Parquet files go before others.
+_CSV = tuple(f"{ending}{packed}" for packed in ("", *COMPRESSED) for ending in (".csv", ".tsv"))
+# Messages name the formats in this order. In a folder Parquet files go before others (`_folder`); else its files have one format.
 FORMATS = (
     Format("Parquet", (".parquet", ".parq", ".pq"), b"PAR1", ParquetSource),
     Format("CSV", _CSV, b"", CsvSource),
@@ -76,13 +76,16 @@ def _listed(names: Sequence[str], last: str = "or") -> str:
 _IN_PIECES = [form.name.partition("/")[0] for form in FORMATS if form.in_pieces is not None]
 IN_PIECES = _listed(_IN_PIECES)  # formats of logs that may be several files
 _AS_A_WHOLE = [form for form in FORMATS if form.in_pieces is None]
-# Files that may hold data, and are not read where there are several; and endings of files that are read in spite of them.
-_UNREAD = re.compile(
-    rf"\.({'|'.join(ending[1:] for form in _AS_A_WHOLE for ending in form.endings)}"
-    r"|(csv|tsv)\.(xz|lzma|zip|lz4|br|7z|z)|(parquet|arrow|feather)\.(gz|zst|bz2|xz|zip))$",
-    re.IGNORECASE,
+
+
+# How names end of files that may hold data and are not read where there are several; those that are read are told apart before.
+_PACKED = (*COMPRESSED, ".xz", ".lzma", ".zip", ".lz4", ".br", ".7z", ".z")
+_UNREAD = tuple(
+    ending + packed
+    for form in FORMATS
+    for ending in form.endings
+    for packed in (("",) if form.in_pieces is None else _PACKED)
 )
-_COMPRESSED = re.compile(r"\.(gz|zst|bz2)$", re.IGNORECASE)
 
 
 def open_source(source: Any, skip_bad_files: bool = False) -> Source:
@@ -211,7 +214,7 @@ def _folder(name: str, found: Listing, skip_bad_files: bool) -> Source:
         if others:
             notes.append(f"The Parquet files of the folder were read, and not {named(others)}.")
     _reject_copies(name, [file.name for file in files])
-    unread = [other for other in found.others if _UNREAD.search(other)]
+    unread = [other for other in found.others if other.lower().endswith(_UNREAD)]
     if unread:
         notes.append(f"Only {_listed(_IN_PIECES, 'and')} files of a folder are read, and not {named(unread)}.")
     if found.hidden:
@@ -225,7 +228,8 @@ def _reject_copies(folder: str, names: Sequence[str]) -> None:
     """Refuse a file that lies beside itself, once as it is and once compressed, whose rows would count twice."""
     whole = set(names)
     for name in names:
-        if (stem := _COMPRESSED.sub("", name)) != name and stem in whole:
+        stem = next((name[: -len(ending)] for ending in COMPRESSED if name.lower().endswith(ending)), None)
+        if stem is not None and stem in whole:
             raise InputError(
                 f"{visible(folder)} must hold every file once. Got {visible(stem)} and {visible(name)}; remove one of the "
                 "two, or name the files by a pattern."

@@ -72,11 +72,19 @@ def pytest_collection_finish() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def immediate() -> Iterator[None]:
+    """Answers of the closed form alone, also in fixtures, unless a test is about panels: these learn a world, for seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cesaro.evaluation.DEFAULT_EFFORT", "none")
+        yield
+
+
 @pytest.fixture(autouse=True)
-def immediate(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers of the closed form alone, unless a test is about panels: these learn a world, which takes seconds."""
-    if request.node.get_closest_marker("panel") is None:
-        monkeypatch.setattr("cesaro.evaluation.DEFAULT_EFFORT", "none")
+def by_panel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default where a test is about it."""
+    if request.node.get_closest_marker("panel") is not None:
+        monkeypatch.setattr("cesaro.evaluation.DEFAULT_EFFORT", "quick")
 
 
 @pytest.fixture(scope="module")

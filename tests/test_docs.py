@@ -39,6 +39,7 @@ def _run(page: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",  # `cesaro` is the one under test
         "JAX_PLATFORMS": "cpu",
+        "JAX_NUMPY_DTYPE_PROMOTION": "standard",  # as users have it: Adam needs it
         "MPLBACKEND": "agg",
     }
     command = [sys.executable, "-W", "error", str(RUNNER), str(page)]

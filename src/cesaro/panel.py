@@ -286,7 +286,6 @@ def _together(opinions: list[Opinion], logged: Estimate, facts: WorldFacts | Non
         PanelFacts(
             target=found.estimate,
             difference=against_log,
-            logged=logged,
             closed_forms=_weighed([one for one in opinions if one.kind == "closed form"]).estimate,
             world=next((one.estimate for one in opinions if one.kind == "world"), None),
             note=next((one.note for one in opinions if one.kind == "world"), ""),

@@ -15,9 +15,8 @@ from cesaro.diagnostics.worlds import WorldFacts, edge, hidden_state, over_time
 from cesaro.passes.standard_errors import Estimate
 from cesaro.text import percent
 
-# The interval's half width as a part of the difference from the log, or of so many standard errors of the log's own rate if that
-# is more: a smaller difference is none.
-WIDTH_CAUTION, WIDTH_BAD, ERRORS = 0.15, 1.0, 5.0
+# The interval's half width as a part of the difference from the log; what is within the noise of the log deserves caution, too.
+WIDTH_CAUTION, WIDTH_BAD = 0.15, 1.0
 # Standard errors of their difference that two kinds of answers may be apart.
 APART = 2.5
 # The share of the target's actions outside of the log from which a panel's answer suffers; its interval holds what fewer do.
@@ -32,9 +31,7 @@ HELD = 0.8
 
 WIDTH_OF_INTERVAL = Check(
     "width of the interval",
-    number=(
-        f"half width, as a part of the difference from the log (or of {ERRORS:g} SE of the log's own rate, if that is more)"
-    ),
+    number="half width, as a part of the difference from the log",
     caution=f"over {percent(WIDTH_CAUTION)}",
     bad=f"over {percent(WIDTH_BAD)}",
     meaning="the log tells the difference only roughly; over 100 %: not at all",
@@ -88,7 +85,7 @@ class PanelFacts:
     """An answer of several candidates.
 
     Attributes:
-        target, difference, logged: the rate, its difference from the log, and what the log earned.
+        target, difference: the rate, and its difference from the log.
         closed_forms, world: what each kind says by itself; None where it says nothing.
         note: why the world has no vote.
         about_world: what the learned world says about itself; None where there is none.
@@ -97,7 +94,6 @@ class PanelFacts:
 
     target: Estimate
     difference: Estimate
-    logged: Estimate
     closed_forms: Estimate
     world: Estimate | None
     note: str
@@ -112,7 +108,7 @@ def panel_findings(facts: PanelFacts, of_closed_form: Iterable[Diagnostic]) -> I
     low, high = facts.target.interval()
     kept = (_supported(entry) for entry in of_closed_form if entry.name not in left_out)
     yield from _drifting(kept, (high - low) / 2)
-    yield width(facts.target, facts.difference, facts.logged)
+    yield width(facts.target, facts.difference)
     yield _kinds(facts)
     if facts.remembered:
         yield _start(facts.remembered)
@@ -126,7 +122,6 @@ def panel_findings(facts: PanelFacts, of_closed_form: Iterable[Diagnostic]) -> I
 def table_findings(
     target: Estimate,
     difference: Estimate,
-    logged: Estimate,
     of_closed_form: Iterable[Diagnostic],
     rare: Diagnostic | None,
 ) -> Iterator[Diagnostic]:
@@ -134,7 +129,7 @@ def table_findings(
     low, high = target.interval()
     held = () if rare is None else (ROWS_PER_PAIR.name, INFLUENTIAL_ROWS.name)
     yield from _drifting((entry for entry in of_closed_form if entry.name not in held), (high - low) / 2)
-    yield width(target, difference, logged)
+    yield width(target, difference)
     if rare is not None:
         yield rare
 
@@ -165,17 +160,15 @@ def _start(remembered: float) -> Diagnostic:
     )
 
 
-def width(target: Estimate, of_difference: Estimate, logged: Estimate) -> Diagnostic:
+def width(target: Estimate, of_difference: Estimate) -> Diagnostic:
     """The interval beside what it is to tell: the difference from the log."""
     low, high = target.interval()
     difference = abs(of_difference.value)
-    scale = max(difference, ERRORS * float(np.nan_to_num(logged.standard_error)))
-    part = (high - low) / 2 / scale if scale > 0 else np.inf
-    noise = "" if scale == difference else f"; {ERRORS:g} standard errors of the log's own rate are {scale:.3g}"
+    part = (high - low) / 2 / difference if difference > 0 else np.inf
     return WIDTH_OF_INTERVAL.found(
         part,
         at_most(part, WIDTH_CAUTION, WIDTH_BAD),
-        f"The interval reaches {(high - low) / 2:.3g} to each side, and the difference from the log is {difference:.3g}{noise}.",
+        f"The interval reaches {(high - low) / 2:.3g} to each side, and the difference from the log is {difference:.3g}.",
         "Collect more rows, above all where the target does other things than the log, or take the interval as it is.",
     )
 

@@ -50,7 +50,7 @@ def rows_streamed(size: int, folder: Path) -> Callable[[], Any]:
     path = folder / "rows"
     shutil.rmtree(path, ignore_errors=True)
     write_log(path, size)
-    log = cs.read(path, stream=True)
+    log = cs.read(path, observation="obs_*", action="act_*", stream=True)
     return lambda: cs.DiffLSTD("fourier:64", quiet=True).fit(log, controller)
 
 

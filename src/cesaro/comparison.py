@@ -16,6 +16,7 @@ from cesaro.data.reader import as_log
 from cesaro.errors import InputError
 from cesaro.estimators.run import Run
 from cesaro.evaluation import (
+    EFFORTS,
     Evaluation,
     effort_of,
     evaluate,
@@ -23,13 +24,13 @@ from cesaro.evaluation import (
     paired_difference,
     rates_row,
     reject_columns,
-    shared_world,
     target_series,
     to_frame,
     to_numbers,
     with_effort,
 )
 from cesaro.files import holding
+from cesaro.panel import learned_world
 from cesaro.passes.standard_errors import Estimate
 from cesaro.progress import part
 
@@ -227,7 +228,8 @@ def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Compariso
                 asked = settings if file is None else {**settings, **own}
                 found[name] = evaluate(data, policy, name=name, effort="none", **asked)
         if effort != "none":
-            world = cache(partial(shared_world, found[names[0]], effort))
+            first: Any = found[names[0]].estimator
+            world = cache(partial(learned_world, first, EFFORTS[effort]))
             for place, name in enumerate(names, 1):
                 with part(f"policy {place} of {len(names)}"):
                     found[name] = with_effort(found[name], effort, world)

@@ -340,7 +340,7 @@ def with_effort(answer: Evaluation, effort: str, world: Callable[[], World] | No
         return told
     if isinstance(estimator.prepared_.map, OneHot):
         return _with_rare_pairs(told)
-    return _by_panel(told, cache(partial(shared_world, answer, effort) if world is None else world))
+    return _by_panel(told, cache(partial(learned_world, estimator, EFFORTS[effort]) if world is None else world))
 
 
 def _with_rare_pairs(answer: Evaluation) -> Evaluation:
@@ -367,19 +367,18 @@ def _by_panel(answer: Evaluation, world: Callable[[], World]) -> Evaluation:
         rehearsal = rehearse(log, target, worlds=world(), random_state=estimator.random_state, quiet=run.quiet)
         held = rehearsal.table[-1]["coverage_in_worlds"]
         found.append(rehearsed(len(rehearsal.truths), held, rehearsal.summary))
+    settings = answer.settings
+    if panel.excerpt is not None:
+        settings = {**settings, "excerpt": f"other features were compared with these on {panel.excerpt:,} rows"}
     return replace(
         answer,
         panel=panel,
         rehearsal=rehearsal,
         target=panel.estimate,
         difference=panel.against_log,
-        settings=answer.settings if panel.excerpt is None else {**answer.settings, "excerpt": _excerpt(panel.excerpt)},
+        settings=settings,
         diagnostics=ordered(found),
     )
-
-
-def _excerpt(rows: int) -> str:
-    return f"other features were compared with these on {rows:,} rows"
 
 
 def _duration(answer: Evaluation) -> str:
@@ -388,12 +387,6 @@ def _duration(answer: Evaluation) -> str:
     seconds *= 2 if answer.effort == "full" else 1
     about = f"{round(seconds, -1):.0f} seconds" if seconds < 100 else f"{seconds / 60:.0f} minutes"
     return f"about {about} on two cores"
-
-
-def shared_world(answer: Evaluation, effort: str) -> World:
-    """The world that an answer with this effort asks, for several policies."""
-    estimator: Any = answer.estimator
-    return learned_world(estimator.prepared_.log, estimator.random_state, EFFORTS[effort], estimator._run())
 
 
 def ordered(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -28,6 +28,7 @@ from cesaro.passes.projection import Projection
 from cesaro.passes.standard_errors import Estimate, Sampling
 from cesaro.progress import stage
 from cesaro.worlds import World
+from cesaro.worlds.process import median_estimate
 
 if TYPE_CHECKING:
     from cesaro.worlds.estimator import WorldAnswer
@@ -44,6 +45,7 @@ NOISE = 2.0
 # Rows up to which every candidate is asked about all of them; of a longer log others than the first one are asked about an
 # excerpt, and what they differ by there is added to what the first one says of all rows.
 MOST_ROWS = 1_000_000
+NOTHING = Estimate(0.0, 0.0, np.inf)
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Opinion:
     _series: "_Series | None" = field(default=None, repr=False)
 
     def minus(self, other: "Opinion") -> Estimate | None:
-        """The difference from what the same candidate says of another policy, paired as far as it can be."""
+        """The difference from another opinion of the same kind, paired: on another policy, or of other features."""
         if self.estimate is None or other.estimate is None:
             return None
         if self._series is None or other._series is None:
@@ -88,18 +90,10 @@ class _Series(NamedTuple):
             found = self.sampling.over_time().estimate(value, self.influence.minus(other.influence))
             if self.in_excerpt is None or other.in_excerpt is None:
                 return found
-            return _sum(
-                found, self.in_excerpt.minus(other.in_excerpt, Estimate(0.0, 0.0, 0.0), Estimate(0.0, 0.0, 0.0))
-            )
+            return _sum(found, self.in_excerpt.minus(other.in_excerpt, NOTHING, NOTHING))
         assert self.members is not None
         assert other.members is not None
-        return _by_members(value, self.members - other.members, one.below + two.below)
-
-
-def _by_members(value: float, differences: Array, proven: float) -> Estimate:
-    count = len(differences)
-    error = float(differences.std(ddof=1)) * float(np.sqrt(1 + np.pi / 2 / count))
-    return Estimate(value, error, count - 1.0, proven, proven)
+        return replace(median_estimate(self.members - other.members, proven=one.below + two.below), value=value)
 
 
 def _sum(one: Estimate, other: Estimate) -> Estimate:
@@ -365,9 +359,11 @@ def _between(one: _Series | None, other: _Series | None) -> _Series:
     return _Series(one.sampling, one.influence.minus(other.influence))
 
 
-def learned_world(log: Log, seed: int, members: int, run: Run) -> World:
-    """The process of a log; its progress is kept beside that of the first closed form."""
-    return World(members, random_state=seed, quiet=run.quiet, checkpoint=_own(run, "world")).fit(log)
+def learned_world(base: DiffLSTD, members: int) -> World:
+    """The process of the log of a fitted closed form; its progress is kept beside that of the latter."""
+    run, log = base._run(), base.prepared_.log
+    assert log is not None
+    return World(members, random_state=base.random_state, quiet=run.quiet, checkpoint=_own(run, "world")).fit(log)
 
 
 def _in_world(found: "WorldAnswer", world: World, logged: Estimate) -> Opinion:
@@ -375,7 +371,8 @@ def _in_world(found: "WorldAnswer", world: World, logged: Estimate) -> Opinion:
     process: Any = world.process_
     estimate, members = found.estimate, found.rates.by_member
     earned = np.array([np.average(process.rewards, weights=times * process.weights) for times in process.bag.times])
-    difference = _by_members(estimate.value - logged.value, members - earned, estimate.below)
+    difference = median_estimate(members - earned, proven=estimate.below)
+    difference = replace(difference, value=estimate.value - logged.value)
     return Opinion("world", "world", estimate, difference, _series=_Series(members=members))
 
 

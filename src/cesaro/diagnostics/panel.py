@@ -25,7 +25,7 @@ OUTSIDE = 0.03
 WIDER = 0.25
 # The correlation of what a rollout earns in successive stretches, where starts are not forgotten in thousands of steps: slow
 # systems come to 0.7, and those that never leave a group of states to 1.
-START_CAUTION, START_BAD = 0.0, 0.9
+START_BAD = 0.9
 # Of 20 worlds, intervals that hold in 95 % of them hold in fewer than 16 once in 400 times.
 HELD = 0.8
 
@@ -153,7 +153,7 @@ def _supported(entry: Diagnostic) -> Diagnostic:
 def _start(remembered: float) -> Diagnostic:
     return START.found(
         remembered,
-        at_most(remembered, START_CAUTION, START_BAD),
+        "bad" if remembered > START_BAD else "caution",
         f"In the learned process what a rollout earns in one stretch tells what it earns in the next (correlation "
         f"{remembered:.2f}): starts are not forgotten.",
         "Look for groups of states that never meet, and evaluate each on its own, or for a state that the columns do not show.",

@@ -50,6 +50,11 @@ class Residual:
     memory: float
     trend: float = 0.0
 
+    @property
+    def proven(self) -> float:
+        """By how much the world is off at least, as far as noise allows to say."""
+        return max(0.0, abs(self.value) - self.standard_error)
+
 
 @dataclass(frozen=True)
 class WorldFacts:

@@ -23,6 +23,8 @@ Rule: TypeAlias = Literal["independent", "clustered", "long-run"]
 RULES: tuple[Rule, ...] = ("independent", "clustered", "long-run")
 # As many trajectories of equal length are enough to count each as one observation.
 ENOUGH_CLUSTERS = 30
+# Variance of a median over that of a mean, of many normal numbers.
+MEDIAN = np.pi / 2
 # With fewer, nothing but the trajectories themselves can tell how unlike they are.
 FEW_CLUSTERS = 5
 

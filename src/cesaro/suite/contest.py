@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
-from scipy.stats import t as student
 
 from cesaro import __version__
 from cesaro.candidates import Candidate, ask, closed_forms
@@ -29,7 +28,7 @@ from cesaro.data import Log, Transitions
 from cesaro.diagnostics.worlds import Residual
 from cesaro.errors import InputError
 from cesaro.files import read_values, write_values
-from cesaro.panel import QUANTILE, pooled
+from cesaro.panel import QUANTILE, equivalent, pooled
 from cesaro.passes.prepare import Prepared
 from cesaro.progress import progress
 from cesaro.rehearsal import Rehearsal, rehearse
@@ -43,7 +42,7 @@ from cesaro.suite.scoreboard import SIDES, Row, Scoreboard
 from cesaro.suite.system import BEHAVIORS, RELEASE, SHIFTS
 from cesaro.suite.systems import SYSTEMS, kind_of
 from cesaro.worlds import World
-from cesaro.worlds.estimator import MEDIAN
+from cesaro.worlds.process import median_estimate
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -186,14 +185,10 @@ def world(one: Evidence) -> Answer:
     found = one.rehearsal
     if found is None:
         return REFUSED
-    residual = found.residual
-    proven = 0.0 if residual is None else max(0.0, abs(residual.value) - residual.standard_error)
-    count = len(found.truths)
-    error = math.hypot(
-        float(found.truths.std(ddof=1)) * math.sqrt(1 + MEDIAN / count),
-        math.sqrt(float((found.noise**2).mean()) / count),
-    )
-    return _answer(float(np.median(found.truths)), float(student.ppf(0.975, count - 1)) * error + proven)
+    proven = 0.0 if found.residual is None else found.residual.proven
+    noise = math.sqrt(float((found.noise**2).mean()) / len(found.noise))
+    estimate = median_estimate(found.truths, noise, proven)
+    return _answer(estimate.value, QUANTILE * equivalent(estimate))
 
 
 def kinds(one: Evidence, *, networks: bool = False, members: int | None = None) -> Answer:

@@ -22,13 +22,11 @@ from cesaro.passes.run import Running, run_pass
 from cesaro.passes.standard_errors import Estimate
 from cesaro.policies import Attached
 from cesaro.progress import stage
-from cesaro.worlds.process import Rates, Rollout
+from cesaro.worlds.process import Rates, Rollout, median_estimate
 from cesaro.worlds.residual import residual
 from cesaro.worlds.tabular import TabularWorld
 from cesaro.worlds.world import World
 
-# The variance of a median of n numbers is so many times that of their mean.
-MEDIAN = np.pi / 2
 # Rollouts behind each value, and their steps.
 ROLLOUTS, HORIZON = 20, 200
 
@@ -52,10 +50,8 @@ class WorldAnswer:
     @property
     def estimate(self) -> Estimate:
         """The median over members, with the spread of bootstrap members, the error of the simulation and what rows prove."""
-        count, found = len(self.rates.by_member), self.residual
-        error = float(np.hypot(self.rates.spread * np.sqrt(1 + MEDIAN / count), self.rates.error))
-        proven = 0.0 if found is None else max(0.0, abs(found.value) - found.standard_error)
-        return Estimate(self.rates.rate, error, count - 1.0, proven, proven)
+        proven = 0.0 if self.residual is None else self.residual.proven
+        return median_estimate(self.rates.by_member, self.rates.error, proven)
 
 
 def ask_world(world: World, target: Attached, seed: int, *, quiet: bool) -> WorldAnswer:

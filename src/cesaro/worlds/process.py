@@ -11,6 +11,7 @@ from cesaro.checks import Array
 from cesaro.data.blocks import joined_values
 from cesaro.data.values import Values
 from cesaro.errors import StartError
+from cesaro.passes.standard_errors import MEDIAN, Estimate
 
 Act = Callable[[Values, np.random.Generator], NDArray[Any]]
 
@@ -131,6 +132,19 @@ class Rates:
     def error(self) -> float:
         """The Monte-Carlo error of the rate."""
         return float(np.sqrt((self.errors**2).mean() / len(self.errors)))
+
+
+def median_estimate(rates: Array, noise: float = 0.0, proven: float = 0.0) -> Estimate:
+    """The median of what bootstrap members say, whose spread is the noise of the log; the median of few adds some of its own.
+
+    Args:
+        rates: of members, `[members]`.
+        noise: the error of the simulation.
+        proven: by how much they are all off at least.
+    """
+    count = len(rates)
+    error = float(np.hypot(rates.std(ddof=1) * np.sqrt(1 + MEDIAN / count), noise))
+    return Estimate(float(np.median(rates)), error, count - 1.0, proven, proven)
 
 
 def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Generator) -> Rates:

@@ -19,11 +19,8 @@ from cesaro.estimators.registry import Kind
 from cesaro.estimators.run import Run
 from cesaro.features.networks import Members
 from cesaro.learning.arguments import Method, label_of
-from cesaro.passes.standard_errors import Estimate
+from cesaro.passes.standard_errors import MEDIAN, Estimate
 from cesaro.policies import python_file
-
-# Variance of a median over that of a mean, of many normal numbers.
-MEDIAN = np.pi / 2
 
 
 class LearnedBase(Estimator):

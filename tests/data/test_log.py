@@ -214,9 +214,8 @@ def test_an_excerpt_has_whole_trajectories() -> None:
     ends = np.cumsum(part.lengths)
     for low, high in zip(ends - part.lengths, ends):
         assert len(set(log.trajectory[rows[low:high]])) == 1
-        assert (
-            high - low == min(20, log.lengths[log.trajectory[rows[low]]]) or log.lengths[log.trajectory[rows[low]]] > 20
-        )
+        length = log.lengths[log.trajectory[rows[low]]]
+        assert high - low in {min(20, length), length % 20}
     (block,) = part.blocks()
     assert np.flatnonzero(~block.follows).tolist() == (ends - part.lengths).tolist()
 

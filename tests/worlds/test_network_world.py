@@ -188,23 +188,6 @@ def test_a_hidden_state_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gives", ["labels", "probabilities"])
-def test_a_target_that_takes_few_of_many_labels(monkeypatch: pytest.MonkeyPatch, gives: str) -> None:
-    """In its rollouts other labels do not occur; what is compared with held-out rows does not mind."""
-    monkeypatch.setattr(training, "MOST_STEPS", 200)
-    rng = np.random.default_rng(0)
-    actions = rng.integers(0, 6, 2_000)
-    x = rng.normal(size=2_001)
-    x[1:] += 0.2 * actions
-    log = cs.Transitions(x[:-1], actions, -(x[:-1] ** 2), x[1:], trajectory=np.repeat(np.arange(20), 100))
-    policy: Any = (lambda seen: np.full(len(seen), 4)) if gives == "labels" else "constant:4"
-    answer = cs.evaluate(log, policy, method="world", members=2, quiet=True)
-    residual = vars(answer.estimator)["residual_"]
-    assert abs(residual.value) < 1
-    assert residual.rows > 10
-
-
-@pytest.mark.slow
 def test_resets_are_events_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the log has flags, and where it has none."""
     monkeypatch.setattr(training, "MOST_STEPS", 600)

@@ -144,9 +144,10 @@ def test_inputs_of_the_next_pair_hold_probabilities() -> None:
     log, policy = problem()
     inputs = NetworkInputs.of(log, 0)
     attached = attach(policy, log)
-    x = inputs.expected(log.next_observations, attached, np.random.default_rng(0), 1)
-    after = log.next_observations.joint().codes
-    np.testing.assert_array_equal(x, np.concatenate([np.eye(STATES)[after], policy[after]], axis=1).astype(np.float32))
+    after = log.next_observations
+    x = inputs.expected(after, inputs.actions(after, attached, np.random.default_rng(0), 1))
+    states = after.joint().codes
+    np.testing.assert_array_equal(x, np.concatenate([np.eye(STATES)[states], policy[states]], axis=1).astype(np.float32))
     x = inputs.pairs(log.observations, log.actions)
     here, action = log.observations.joint().codes, log.actions.joint().codes
     np.testing.assert_array_equal(x, np.concatenate([np.eye(STATES)[here], np.eye(ACTIONS)[action]], axis=1))

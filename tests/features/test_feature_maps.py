@@ -8,10 +8,10 @@ import pytest
 import cesaro as cs
 from cesaro.checks import Array
 from cesaro.data.values import Categories, Values
-from cesaro.features import build, sample_rows
+from cesaro.features import FeatureMap, build, sample_rows
 from cesaro.features.encoder import Encoder
 from cesaro.features.maps import fewer, other_kinds
-from cesaro.policies import Finite, attach
+from cesaro.policies import Attached, Finite, attach
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +32,11 @@ def leaning(observations: Any) -> Array:
 
 
 POLICY = Finite(["stay", "go"], leaning)
+
+
+def expected(features: FeatureMap, observations: Values, policy: Attached, draws: int = 1) -> Any:
+    """The mean of features over what a policy does."""
+    return features.expected(observations, features.actions(observations, policy, np.random.default_rng(0), draws))
 
 
 def test_numbers_are_standardized_and_labels_one_hot(mixed: cs.Transitions) -> None:
@@ -83,14 +88,14 @@ def test_no_remedy_names_what_is_in_use(mixed: cs.Transitions) -> None:
 def test_the_expectation_runs_over_all_actions(spec: Any, mixed: cs.Transitions) -> None:
     features, attached = build(spec, mixed, random_state=0), attach(POLICY, mixed)
     after = mixed.next_observations
-    got = features.expected(after, attached, np.random.default_rng(0), 1)
+    got = expected(features, after, attached)
     probabilities = attached.probabilities(after.plain())
     assert probabilities is not None
-    expected = np.zeros((len(after), features.size))
+    mean = np.zeros((len(after), features.size))
     for code in range(2):
         constant = Values("lone", ("action",), (Categories(np.full(len(after), code), mixed.action_levels),))  # type: ignore[arg-type]
-        expected += probabilities[:, code, None] * np.asarray(features.pairs(after, constant))
-    np.testing.assert_allclose(got, expected, atol=1e-5)
+        mean += probabilities[:, code, None] * np.asarray(features.pairs(after, constant))
+    np.testing.assert_allclose(got, mean, atol=1e-5)
 
 
 def test_actions_interact_with_state_features(mixed: cs.Transitions) -> None:
@@ -112,8 +117,8 @@ def test_continuous_actions_are_drawn_and_averaged() -> None:
 
     attached = attach(noisy, log)
     after = log.next_observations
-    mean = features.expected(after, attached, np.random.default_rng(0), 400)
-    exact = features.expected(after, attach(lambda observations: observations[:, :2], log), np.random.default_rng(0), 1)
+    mean = expected(features, after, attached, draws=400)
+    exact = expected(features, after, attach(lambda observations: observations[:, :2], log))
     # 400 draws leave a standard deviation of 0.05 per entry; of 1,500 entries the largest is below 5 of them
     np.testing.assert_allclose(mean, exact, atol=0.25)
     assert features.size == 1 + 3 + 2
@@ -125,11 +130,8 @@ def test_finitely_many_continuous_actions_need_no_draw() -> None:
     features = build("fourier:7", log, random_state=0)
     chances = np.array([0.2, 0.5, 0.3])
     policy = Finite([-1.0, 0.0, 1.0], lambda observations: np.tile(chances, (len(observations), 1)))
-    got = features.expected(log.next_observations, attach(policy, log), np.random.default_rng(0), 1)
-    parts = [
-        features.expected(log.next_observations, attach(f"constant:{a}", log), np.random.default_rng(0), 1)
-        for a in (-1.0, 0.0, 1.0)
-    ]
+    got = expected(features, log.next_observations, attach(policy, log))
+    parts = [expected(features, log.next_observations, attach(f"constant:{a}", log)) for a in (-1.0, 0.0, 1.0)]
     np.testing.assert_allclose(got, sum(c * np.asarray(part) for c, part in zip(chances, parts)), atol=1e-5)
     est = cs.DiffLSTD("fourier:7", quiet=True).fit(log, policy)
     assert "draws" not in est.summary_()

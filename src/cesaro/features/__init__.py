@@ -100,9 +100,8 @@ def build(
         return made
     state = Encoder(observations)
     action = None if finite else Encoder(actions)
-    inputs = state(observations)
-    if action is not None:
-        inputs = np.concatenate([inputs, action(actions)], axis=1)
+    parts = [state(observations), *([] if action is None else [action(actions)])]
+    inputs = np.concatenate(parts, axis=1)
     num_actions = len(actions.joint().levels) if finite else 1
     if isinstance(spec, str):
         base = _named(name, argument, inputs, num_actions, len(log), random_state, most)

@@ -231,7 +231,7 @@ class Transformer:
         return self._checked(self._called(self._transform, inputs), len(inputs))
 
     def _transform(self, inputs: Float32) -> NDArray[Any]:
-        result = self._transformer.transform(inputs)
+        result = self._transformer.transform(np.ascontiguousarray(inputs))
         if hasattr(result, "toarray"):
             result = result.toarray()
         return result if type(result) is np.ndarray else self._checked(result, len(inputs))

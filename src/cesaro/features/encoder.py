@@ -64,23 +64,30 @@ class Encoder:
 
     def __call__(self, values: Values) -> NDArray[np.float32]:
         """`[n, size]`."""
-        result = np.zeros((len(values), self.size), dtype=np.float32)
+        return np.ascontiguousarray(self.columns(values).T)
+
+    def columns(self, values: Values) -> NDArray[np.float32]:
+        """`[size, n]`, which is faster: rows of few numbers would be short loops."""
+        result = np.empty((self.size, len(values)), dtype=np.float32)
         first = 0
         for part, column in zip(self._parts, values.columns):
             if isinstance(column, Categories):
                 assert isinstance(part, np.ndarray)
                 position = part[column.codes]
-                known = position >= 0
-                result[np.flatnonzero(known), first + position[known]] = 1.0
-                first += int(part.max()) + 1
+                known, width = position >= 0, int(part.max()) + 1
+                result[first : first + width] = 0.0
+                result[first + position[known], np.flatnonzero(known)] = 1.0
+                first += width
             else:
-                table, here = _two_dimensional(column), result[:, first : first + len(part[0])]
-                mean, scale = (moment.astype(table.dtype) for moment in part)  # single precision stays single
+                table, here = _two_dimensional(column).T, result[first : first + len(part[0])]
+                mean, scale = (moment.astype(table.dtype)[:, None] for moment in part)  # single precision stays single
+                own = here if table.dtype == here.dtype else np.empty(table.shape, table.dtype)
                 with np.errstate(over="ignore", invalid="ignore"):  # what overflows is too far
-                    np.divide(table - mean, scale, out=here, casting="same_kind")
+                    np.subtract(table, mean, out=own)
+                    np.divide(own, scale, out=here, casting="same_kind")
                 first += len(mean)
         if result.size and not (result.min() >= -FAR and result.max() <= FAR):
-            self._reject_far(result, values)
+            self._reject_far(result.T, values)
         return result
 
     def _reject_far(self, result: NDArray[np.float32], values: Values) -> NoReturn:

@@ -4,8 +4,9 @@ Finite actions: state features per action, `x(s, a) = e_a ⊗ φ(s)`, so that `x
 actions: `φ(s, a)` of both together, averaged over draws of `a'`. Discrete states and actions: one unit vector per pair, sparse.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +16,7 @@ from cesaro import checks, user_code
 from cesaro.data.log import state_codes, state_numbers, state_sizes
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
-from cesaro.features.base import Base, Fourier, Linear, Polynomial, Smooth
+from cesaro.features.base import Base, Float32, Fourier, Linear, Polynomial, Smooth
 from cesaro.features.encoder import MAX_DENSE, Encoder
 from cesaro.policies import Attached
 from cesaro.policies.observed import Observations
@@ -24,19 +25,105 @@ from cesaro.text import Sentence, Wording, argument
 Features: TypeAlias = NDArray[np.floating] | sp.csr_array
 
 
-class FeatureMap(Protocol):
+class NextActions(NamedTuple):
+    """What a policy does at some states: asked once for many rows, whose features are then made in small groups.
+
+    Attributes:
+        chances: `[n, A]`, of the log's finite actions or of each of those `drawn`; None: these count alike.
+        drawn: continuous actions, `[n, d]` each; none where the log's actions are finite.
+    """
+
+    chances: checks.Array | None
+    drawn: tuple[checks.Array, ...] = ()
+
+
+class Pairs(Protocol):
+    """Rows of a log on the way to features, which are made of some rows at a time."""
+
+    def features(self, rows: slice) -> Features:
+        """`[rows, size]`."""
+        ...
+
+
+class ReadyPairs(NamedTuple):
+    """Rows whose features were made at once."""
+
+    table: Features  # [n, size]
+
+    def features(self, rows: slice) -> Features:
+        return self.table if rows == slice(0, self.table.shape[0]) else self.table[rows]
+
+
+class BasePairs(NamedTuple):
+    """Rows as the inputs of a base, column by column: observations, and one action or several beside them."""
+
+    base: Base
+    states: Float32  # [inputs of states, n]
+    actions: tuple[Float32, ...] = ()  # [inputs of actions, n] each
+    chances: checks.Array | None = None  # [n, actions]; None: they count alike
+
+    def features(self, rows: slice) -> NDArray[np.floating]:
+        """The mean over actions."""
+        states = self.states[:, rows]
+        if not self.actions:
+            return self.base(states.T)
+        found: Any = (self.base(np.concatenate([states, action[:, rows]]).T) for action in self.actions)
+        if self.chances is not None:
+            total = np.zeros((states.shape[1], self.base.size), np.float32)
+            for chance, features in zip(self.chances[rows].T, found):
+                total += chance.astype(np.float32)[:, None] * features
+            return total
+        total = next(found)
+        for features in found:
+            total += features
+        return total if len(self.actions) == 1 else np.divide(total, len(self.actions), out=total)
+
+
+class ActionPairs(NamedTuple):
+    """Rows as features of states, and the chances of each action; `codes` where one is certain."""
+
+    states: ReadyPairs | BasePairs
+    num_actions: int
+    codes: NDArray[Any] | None  # [n]
+    chances: checks.Array | None  # [n, A]
+
+    def features(self, rows: slice) -> NDArray[np.floating]:
+        states: Any = self.states.features(rows)
+        count, size = states.shape
+        if self.codes is None:
+            assert self.chances is not None
+            found = self.chances[rows].astype(states.dtype)[:, :, None] * states[:, None, :]
+        else:
+            found = np.zeros((count, self.num_actions, size), dtype=states.dtype)
+            found[np.arange(count), self.codes[rows]] = states
+        return np.asarray(found.reshape(count, self.num_actions * size))
+
+
+class FeatureMap(ABC):
     """Features of pairs, as estimators call them."""
 
     size: int
     description: str
 
+    @abstractmethod
+    def encoded(self, observations: Values, actions: Values) -> Pairs:
+        """Rows of the log on the way to `x(s, a)`, `[n, size]`."""
+
+    @abstractmethod
+    def actions(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> NextActions:
+        """What the policy does at these states, in the form that `encoded_next` takes."""
+
+    @abstractmethod
+    def encoded_next(self, observations: Values, actions: NextActions) -> Pairs:
+        """The same on the way to the mean of `x(s, A)` over a policy's actions."""
+
     def pairs(self, observations: Values, actions: Values) -> Features:
         """`x(s, a)`, `[n, size]`."""
-        ...
+        return self.encoded(observations, actions).features(slice(0, len(observations)))
 
-    def expected(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> Features:
-        """The mean of `x(s, A)` over the policy's actions, `[n, size]`."""
-        ...
+    def expected(self, observations: Values, actions: NextActions) -> Features:
+        """The mean of `x(s, A)`, `[n, size]`."""
+        return self.encoded_next(observations, actions).features(slice(0, len(observations)))
 
 
 def action_probabilities(
@@ -65,7 +152,7 @@ def drawn_shares(
     return shares
 
 
-class OneHot:
+class OneHot(FeatureMap):
     """One feature per logged state and action: the empirical MDP itself. Sparse, so that 10⁵ pairs are fine."""
 
     def __init__(self, observations: Values, states: NDArray[np.int64] | None, actions: Values) -> None:
@@ -108,17 +195,22 @@ class OneHot:
             )
         return at
 
-    def pairs(self, observations: Values, actions: Values) -> sp.csr_array:
+    def encoded(self, observations: Values, actions: Values) -> ReadyPairs:
         rows = len(observations)
         columns = self.states(observations) * self.num_actions + actions.joint().codes
-        return sp.csr_array((np.ones(rows), columns, np.arange(rows + 1)), shape=(rows, self.size))
+        return ReadyPairs(sp.csr_array((np.ones(rows), columns, np.arange(rows + 1)), shape=(rows, self.size)))
 
-    def expected(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> sp.csr_array:
-        probabilities = action_probabilities(observations, policy, self.num_actions, rng, draws)
+    def actions(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> NextActions:
+        return NextActions(action_probabilities(observations, policy, self.num_actions, rng, draws))
+
+    def encoded_next(self, observations: Values, actions: NextActions) -> ReadyPairs:
+        probabilities = actions.chances
+        assert probabilities is not None
         rows, chosen = np.nonzero(probabilities)
         columns = self.states(observations)[rows] * self.num_actions + chosen
         starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(observations)))])
-        return sp.csr_array((probabilities[rows, chosen], columns, starts), shape=(len(observations), self.size))
+        shape = (len(observations), self.size)
+        return ReadyPairs(sp.csr_array((probabilities[rows, chosen], columns, starts), shape=shape))
 
     def state_label(self, state: int) -> str:
         """Its levels in words."""
@@ -136,7 +228,7 @@ class States(Protocol):
     size: int
     description: str
 
-    def __call__(self, observations: Values) -> NDArray[np.floating]: ...
+    def encoded(self, observations: Values) -> ReadyPairs | BasePairs: ...
 
 
 class EncodedStates:
@@ -146,8 +238,8 @@ class EncodedStates:
         self.encoder, self._base = encoder, base
         self.size, self.description = base.size, base.description
 
-    def __call__(self, observations: Values) -> NDArray[np.floating]:
-        return self._base(self.encoder(observations))
+    def encoded(self, observations: Values) -> BasePairs:
+        return BasePairs(self._base, self.encoder.columns(observations))
 
     @property
     def components(self) -> int:
@@ -167,11 +259,11 @@ class StateFunction:
         self._function, self.size = function, size
         self.description = f"{name_of(function)}, {size} state features of its own"
 
-    def __call__(self, observations: Values) -> checks.Array:
-        return checked_output(self._function, (observations.plain(),), len(observations), self.size)
+    def encoded(self, observations: Values) -> ReadyPairs:
+        return ReadyPairs(checked_output(self._function, (observations.plain(),), len(observations), self.size))
 
 
-class PerAction:
+class PerAction(FeatureMap):
     """State features for each action separately."""
 
     def first(self, features: Features, size: int) -> Features:
@@ -195,19 +287,17 @@ class PerAction:
         assert isinstance(self.states, EncodedStates)
         return PerAction(self.states.with_components(components), self.num_actions, self._column)
 
-    def pairs(self, observations: Values, actions: Values) -> Features:
-        states = self.states(observations)
-        result = np.zeros((len(states), self.num_actions, self.states.size), dtype=states.dtype)
-        result[np.arange(len(states)), actions.joint().codes] = states
-        return result.reshape(len(states), self.size)
+    def encoded(self, observations: Values, actions: Values) -> ActionPairs:
+        return ActionPairs(self.states.encoded(observations), self.num_actions, actions.joint().codes, None)
 
-    def expected(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> Features:
-        states = self.states(observations)
-        probabilities = action_probabilities(observations, policy, self.num_actions, rng, draws).astype(states.dtype)
-        return (probabilities[:, :, None] * states[:, None, :]).reshape(len(states), self.size)
+    def actions(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> NextActions:
+        return NextActions(action_probabilities(observations, policy, self.num_actions, rng, draws))
+
+    def encoded_next(self, observations: Values, actions: NextActions) -> ActionPairs:
+        return ActionPairs(self.states.encoded(observations), self.num_actions, None, actions.chances)
 
 
-class Joint:
+class Joint(FeatureMap):
     """Features of observation and continuous action together."""
 
     def __init__(self, encoders: tuple[Encoder, Encoder], base: Base) -> None:
@@ -229,26 +319,23 @@ class Joint:
         assert isinstance(self._base, Smooth)
         return Joint(self.encoders, self._base.with_components(components))
 
-    def pairs(self, observations: Values, actions: Values) -> Features:
+    def encoded(self, observations: Values, actions: Values) -> BasePairs:
         state, action = self.encoders
-        return self._base(np.concatenate([state(observations), action(actions)], axis=1))
+        return BasePairs(self._base, state.columns(observations), (action.columns(actions),))
 
-    def expected(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> Features:
-        state, action = self.encoders
-        encoded, plain = state(observations), observations.plain()
-        total: Any = None
+    def actions(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> NextActions:
+        plain = observations.plain()
         finite = policy.finite_actions(plain)
         if finite is not None:
-            total = np.zeros((len(encoded), self.size), np.float32)
-            for vector, chance in zip(finite[0], finite[1].T):
-                chosen = action(as_actions(np.broadcast_to(vector, (len(encoded), len(vector)))))
-                total += chance.astype(np.float32)[:, None] * self._base(np.concatenate([encoded, chosen], axis=1))
-            return total
-        for _ in range(draws):
-            chosen = action(as_actions(policy.sample(plain, rng)))
-            drawn = self._base(np.concatenate([encoded, chosen], axis=1))
-            total = drawn if total is None else np.add(total, drawn, out=total)
-        return total if draws == 1 else np.divide(total, draws, out=total)
+            vectors, chances = finite
+            rows = len(observations)
+            return NextActions(chances, tuple(np.broadcast_to(vector, (rows, len(vector))) for vector in vectors))
+        return NextActions(None, tuple(policy.sample(plain, rng) for _ in range(draws)))
+
+    def encoded_next(self, observations: Values, actions: NextActions) -> BasePairs:
+        state, action = self.encoders
+        chosen = tuple(action.columns(as_actions(drawn)) for drawn in actions.drawn)
+        return BasePairs(self._base, state.columns(observations), chosen, actions.chances)
 
 
 def kind_of(features: FeatureMap | None) -> str:
@@ -273,7 +360,7 @@ def fewer(features: FeatureMap | None) -> Sentence:
     return Sentence("fewer features ({linear} has the fewest)", linear=argument("features", "linear"))
 
 
-class PairFunction:
+class PairFunction(FeatureMap):
     """The user's own function `f(observations, actions) -> [n, K]`, on the log's own columns."""
 
     def __init__(self, function: Callable[..., Any], size: int, levels: NDArray[Any] | None, is_lone: bool) -> None:
@@ -284,19 +371,26 @@ class PairFunction:
     def _call(self, observations: Any, actions: Any, rows: int) -> checks.Array:
         return checked_output(self._function, (observations, actions), rows, self.size)
 
-    def pairs(self, observations: Values, actions: Values) -> Features:
-        return self._call(observations.plain(), actions.plain(), len(observations))
+    def encoded(self, observations: Values, actions: Values) -> ReadyPairs:
+        return ReadyPairs(self._call(observations.plain(), actions.plain(), len(observations)))
 
-    def expected(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> Features:
+    def actions(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> NextActions:
+        if self._levels is not None:
+            return NextActions(action_probabilities(observations, policy, len(self._levels), rng, draws))
+        plain = observations.plain()
+        return NextActions(None, tuple(policy.sample(plain, rng) for _ in range(draws)))
+
+    def encoded_next(self, observations: Values, actions: NextActions) -> ReadyPairs:
         plain, rows = observations.plain(), len(observations)
-        if self._levels is None:
-            drawn = (policy.sample(plain, rng) for _ in range(draws))
-            return np.asarray(sum(self._call(plain, a[:, 0] if self._is_lone else a, rows) for a in drawn)) / draws
-        probabilities = action_probabilities(observations, policy, len(self._levels), rng, draws)
+        probabilities = actions.chances
+        if self._levels is None or probabilities is None:
+            drawn = actions.drawn
+            sums = sum(self._call(plain, a[:, 0] if self._is_lone else a, rows) for a in drawn)
+            return ReadyPairs(np.asarray(sums) / len(drawn))
         total = np.zeros((rows, self.size))
         for code, label in enumerate(self._levels):
             total += probabilities[:, code, None] * self._call(plain, np.full(rows, label), rows)
-        return total
+        return ReadyPairs(total)
 
 
 def checked_output(function: Callable[..., Any], inputs: tuple[Any, ...], rows: int, size: int | None) -> checks.Array:

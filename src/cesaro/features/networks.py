@@ -18,7 +18,16 @@ from cesaro.data import Log
 from cesaro.data.values import Values
 from cesaro.errors import InputError
 from cesaro.features.encoder import MAX_DENSE, Encoder
-from cesaro.features.maps import EncodedStates, Joint, PerAction, action_probabilities, as_actions
+from cesaro.features.maps import (
+    EncodedStates,
+    FeatureMap,
+    Joint,
+    NextActions,
+    PerAction,
+    ReadyPairs,
+    action_probabilities,
+    as_actions,
+)
 from cesaro.policies import Attached
 
 Float32 = NDArray[np.float32]
@@ -131,7 +140,7 @@ class Members:
         )
 
 
-class NetworkInputs:
+class NetworkInputs(FeatureMap):
     """A feature map whose features are a network's inputs.
 
     Attributes:
@@ -162,22 +171,28 @@ class NetworkInputs:
             Encoder(rows.observations), len(rows.actions.joint().levels) if finite else Encoder(rows.actions)
         )
 
-    def pairs(self, observations: Values, actions: Values) -> Float32:
+    def encoded(self, observations: Values, actions: Values) -> ReadyPairs:
         state = self._state(observations)
         if self._action is not None:
-            return np.concatenate([state, self._action(actions)], axis=1)
+            return ReadyPairs(np.concatenate([state, self._action(actions)], axis=1))
         chosen = np.zeros((len(state), self.num_actions), np.float32)
         chosen[np.arange(len(state)), actions.joint().codes] = 1.0
-        return np.concatenate([state, chosen], axis=1)
+        return ReadyPairs(np.concatenate([state, chosen], axis=1))
 
-    def expected(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> Float32:
-        """The next pair's inputs; `draws` matter only to finite actions whose policy samples, as shares."""
-        state = self._state(observations)
+    def actions(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> NextActions:
+        """One action, or probabilities: `draws` matter only to finite actions whose policy samples, as shares."""
         if self._action is not None:
-            chosen: Any = self._action(as_actions(policy.sample(observations.plain(), rng)))
+            return NextActions(None, (policy.sample(observations.plain(), rng),))
+        return NextActions(action_probabilities(observations, policy, self.num_actions, rng, draws))
+
+    def encoded_next(self, observations: Values, actions: NextActions) -> ReadyPairs:
+        state = self._state(observations)
+        if actions.chances is None:
+            assert self._action is not None
+            chosen: Any = self._action(as_actions(actions.drawn[0]))
         else:
-            chosen = action_probabilities(observations, policy, self.num_actions, rng, draws).astype(np.float32)
-        return np.concatenate([state, chosen], axis=1)
+            chosen = actions.chances.astype(np.float32)
+        return ReadyPairs(np.concatenate([state, chosen], axis=1))
 
     def hidden(self, layer: HiddenLayer) -> PerAction | Joint:
         """The features that a network with these inputs has in its last hidden layer."""

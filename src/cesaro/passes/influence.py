@@ -398,8 +398,9 @@ class InfluencePass:
         """The influence of a piece's rows and their level, in a thread of its own."""
         if self.solution is None:
             return None, 0.0
-        rows = prepared.features_of(part, piece=number)
-        return influence_of(rows, self.solution, self.plan.facts.rows / self.plan.facts.weight)
+        per_weight = self.plan.facts.rows / self.plan.facts.weight
+        found = [influence_of(rows, self.solution, per_weight) for rows in prepared.chunks_of(part, piece=number)]
+        return Series.joined([series for series, _ in found]), sum(level for _, level in found)
 
     def collect(self, so_far: Pieces | None, piece: tuple[Series | None, float]) -> Pieces:
         """Pieces of a block, in order."""

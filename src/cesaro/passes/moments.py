@@ -30,8 +30,14 @@ class Moments:
         self._sums: dict[str, Any] = {}
 
     def add(self, rows: FeatureRows) -> None:
-        """Count rows in."""
-        _accumulate(self._sums, _sums(rows))
+        """Count rows in; the sums of rows added before are changed in place."""
+        for name, value in _sums(rows).items():
+            if name not in self._sums:
+                self._sums[name] = value
+            elif isinstance(value, np.ndarray):
+                self._sums[name] += value
+            else:
+                self._sums[name] = self._sums[name] + value
         self.rows += len(rows)
         self.same &= rows.v is rows.x
         if not isinstance(rows.x, sp.csr_array):
@@ -119,22 +125,20 @@ def _sums(rows: FeatureRows) -> dict[str, Any]:
         sums = {"v": v.T @ weights, "z": z.T @ weights, "vR": v.T @ (weights * rewards), "xx": (x * x).T @ weights}
         return result | products | sums
     # Features may be single precision; their products never are: in single precision, rounding moved rates by a standard error.
-    size = 1 + v.shape[1]
-    every = np.empty((len(rows), size + x.shape[1] + 1))  # [1, v, z, R], times the root of the weight
-    every[:, 0], every[:, -1] = 1.0, rewards
-    every[:, 1:size] = v
-    np.subtract(rows.x_next, x, out=every[:, size:-1], dtype=np.float64)
+    tests, change = np.asarray(v, np.float64), np.array(rows.x_next, np.float64)
+    change -= tests if v is x else x
+    root = weights
     if rows.weights is not None:
-        every *= np.sqrt(weights)[:, None]
-    tests = every[:, :size]
-    square, cross = tests.T @ tests, tests.T @ every[:, size:]  # the first is symmetric, which halves its cost
+        root = np.sqrt(weights)
+        tests, change, rewards = root[:, None] * tests, root[:, None] * change, root * rewards
+    square = tests.T @ tests  # of one array with itself, which halves its cost
     return result | {
-        "v": square[1:, 0],
-        "vv": square[1:, 1:],
-        "z": cross[0, :-1],
-        "vz": cross[1:, :-1],
-        "vR": cross[1:, -1],
-        "xx": np.diag(square)[1:] if v is x else weights @ np.square(x),
+        "v": root @ tests,
+        "vv": square,
+        "z": root @ change,
+        "vz": tests.T @ change,
+        "vR": rewards @ tests,
+        "xx": np.diag(square).copy() if v is x else weights @ np.square(x),
     }
 
 
@@ -255,7 +259,8 @@ class MomentsPass:
         """The moments of a piece, in a thread of its own."""
         moments = Moments()
         if self.has_features:
-            moments.add(prepared.features_of(part, piece=number))
+            for rows in prepared.chunks_of(part, piece=number):
+                moments.add(rows)
         return moments
 
     def collect(self, so_far: Moments | None, piece: Moments) -> Moments:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Block, FeatureTransitions, Log, Sample, blocks
-from cesaro.data.blocks import RowBlocks
+from cesaro.data.blocks import RowBlocks, taken
 from cesaro.data.log import OpenedLog
 from cesaro.errors import InputError
 from cesaro.features import FeatureMap, Features, OneHot, build
-from cesaro.features.maps import Joint
+from cesaro.features.maps import Joint, Pairs
 from cesaro.passes.feature_log import Excerpt, FeatureBlock, FeatureLog
 from cesaro.passes.projection import Spans
 from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, RULES, Rule, Sampling
@@ -24,9 +24,11 @@ from cesaro.text import Sentence, argument
 
 # Rows whose next state is the state of the row below, for a log without ids to count as one trajectory.
 CHAINED = 0.99
-# Numbers of one array in a piece of a block, and the least rows of one: pieces stay near the cache, products of many features are
-# worth the sums of their results.
+# Numbers of one array in a piece of a block, and the least rows of one: a policy is asked for a piece at a time.
 PIECE, PIECE_ROWS = 2**19, 2_048
+# The same of a chunk, whose rows are features at the same time: these stay near the cache and in memory that the process has
+# already; products of many features are worth the sums of their results.
+CHUNK, CHUNK_ROWS = 2**16, 1_024
 
 
 class FeatureRows(NamedTuple):
@@ -178,7 +180,11 @@ class Prepared:
         """The most rows of a piece."""
         if isinstance(self.map, OneHot) or (self.map is None and self.log is not None):
             return blocks.BLOCK_ROWS
-        return max(PIECE_ROWS, PIECE // max(self.num_features, 1 if self.dual is None else self.dual.size, 1))
+        return max(PIECE_ROWS, PIECE // max(self._most_features, 1))
+
+    @property
+    def _most_features(self) -> int:
+        return max(self.num_features, 0 if self.dual is None else self.dual.size)
 
     def rows(self, repeat: int = 0) -> Iterator[FeatureRows]:
         """All rows as features, piece by piece, in order."""
@@ -188,8 +194,29 @@ class Prepared:
 
     def features_of(self, block: Block | FeatureBlock, repeat: int = 0, piece: int = 0) -> FeatureRows:
         """A piece of a block as features; draws of `a'` depend on the seed, block, piece and `repeat` alone."""
+        return next(self.chunks_of(block, repeat, piece, max(1, len(block))))
+
+    def chunks_of(
+        self, block: Block | FeatureBlock, repeat: int = 0, piece: int = 0, rows: int | None = None
+    ) -> Iterator[FeatureRows]:
+        """The same, so many rows at a time; None: as many as stay in the cache."""
+        if rows is None:
+            sparse = isinstance(self.map, OneHot)
+            rows = len(block) if sparse else max(CHUNK_ROWS, CHUNK // max(self._most_features, 1))
+        parts = [slice(start, start + rows) for start in range(0, len(block), rows)]
         if isinstance(block, FeatureBlock):
-            return FeatureRows(block.x, block.rewards, block.x_next, block.x, block.weights)
+            for part in parts:
+                some = block.part(part)
+                yield FeatureRows(some.x, some.rewards, some.x_next, some.x, some.weights)
+            return
+        here, there, dual = self.encoded(block, repeat, piece)
+        for part in parts:
+            x = here.features(part)
+            v = x if dual is None else dual.features(part)
+            yield FeatureRows(x, block.rewards[part], there.features(part), v, taken(block.weights, part))
+
+    def encoded(self, block: Block, repeat: int = 0, piece: int = 0) -> tuple[Pairs, Pairs, Pairs | None]:
+        """A piece on the way to `x`, `x̄'` and dual features, if these are others; the policy is asked here."""
         assert self.map is not None
         assert self.policy is not None
         rng = np.random.default_rng([self.random_state, 2, *block.key, piece, repeat])
@@ -198,10 +225,10 @@ class Prepared:
             exact = self.policy.probabilities(plain)
             chosen = self.policy.sample(plain, rng) if exact is None else exact
             self.policy.check_available(chosen, block.available, plain)
-        x_next = self.map.expected(block.next_observations, self.policy, rng, self.draws)
-        x = self.map.pairs(block.observations, block.actions)
-        v = x if self.dual is None else self.dual.pairs(block.observations, block.actions)
-        return FeatureRows(x, block.rewards, x_next, v, block.weights)
+        actions = self.map.actions(block.next_observations, self.policy, rng, self.draws)
+        there = self.map.encoded_next(block.next_observations, actions)
+        here = self.map.encoded(block.observations, block.actions)
+        return here, there, None if self.dual is None else self.dual.encoded(block.observations, block.actions)
 
     def sampling(self, wanted: str, chained: float) -> Sampling:
         """Which formula for standard errors, and why; `chained`: the share of rows whose next state is that of the row below."""

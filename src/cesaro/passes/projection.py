@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
-from cesaro.passes.row_hashes import mixed
+from cesaro.passes.row_hashes import mix
 
 # Cosines of the long-run variance, over all pieces together; and sums under random signs.
 COSINES = SIGNS = 24
@@ -147,7 +147,9 @@ def project(spans: Spans, start: int, series: Array) -> Projection:
 def _signs(start: int, series: Array) -> Array:
     """Sums of rows `start`, … under signs that depend on nothing but the number of a row."""
     rows = np.arange(start + 1, start + len(series) + 1, dtype=np.uint64)
-    bits = np.unpackbits(mixed(np.zeros_like(rows), rows).view(np.uint8).reshape(-1, 8)[:, : SIGNS // 8], axis=1)
+    words = np.zeros_like(rows)
+    mix(words, rows)
+    bits = np.unpackbits(words.view(np.uint8).reshape(-1, 8)[:, : SIGNS // 8], axis=1)
     return np.asarray(series.sum() - 2 * (series @ bits))
 
 

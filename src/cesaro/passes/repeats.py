@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.data import Block
-from cesaro.passes.row_hashes import SECOND, Hashes, distinct, hashed, mixed
+from cesaro.passes.row_hashes import Hashes, distinct, hashed, mix_runs
 
 # Rows of the runs that are looked at, each twice the one before.
 RUNS = tuple(2**power for power in range(9))
@@ -56,17 +56,21 @@ class Repeats:
         some = block.part(slice(0, COMPARED))
         parts = (runs[:COMPARED], some.rewards, hashed(some, rewards=False))
         found.alike = np.array([_equal(part, group, 1)[1] for part in parts])
+        is_one, some_equal = group[0] == group[-1], True
         for level, length in enumerate(RUNS):
             if length > size:
                 break
             if level:
-                half = length // 2
-                # Multiplied, since equal halves would cancel.
-                runs = mixed(runs[: size - length + 1] * SECOND, runs[half : half + size - length + 1])
-            mine = runs[group[: len(runs)] == group[length - 1 :]]
-            found.kept[level] = mine if limit is None else mine[mine < limit]
-            found.compared[level], found.equal[level] = _equal(runs[:COMPARED] if level else runs, group, length)
-            found.equal[level] += _equal_starts(runs, group, length)
+                runs = mix_runs(runs, length // 2)
+            mine = np.ones(len(runs), np.bool_) if limit is None else runs < limit
+            if not is_one:
+                mine &= group[: len(runs)] == group[length - 1 :]
+            found.kept[level] = runs[mine]
+            # Where no runs of half the length are equal, none of these are.
+            found.compared[level], found.equal[level] = _equal(runs[:COMPARED] if level else runs, group, length, some_equal)
+            some_equal = found.equal[level] > 0
+            if not is_one:
+                found.equal[level] += _equal_starts(runs, group, length)
         return found
 
     def add(self, other: "Repeats") -> None:
@@ -97,14 +101,14 @@ class Repeats:
         return 1 - len(distinct(kept)) / len(kept) if len(kept) else 0.0
 
 
-def _equal(runs: NDArray[Any], group: NDArray[np.int64], length: int) -> tuple[int, int]:
-    """Pairs of runs of one trajectory a short way apart, and how many are equal."""
+def _equal(runs: NDArray[Any], group: NDArray[np.int64], length: int, look: bool = True) -> tuple[int, int]:
+    """Pairs of runs of one trajectory a short way apart, and how many are equal; none, if it is known and there is no `look`."""
     compared = equal = 0
     for step in APART:
         pairs = len(runs) - step
         if pairs <= 0:
             break
-        same = runs[:pairs] == runs[step:]
+        same = runs[:pairs] == runs[step:] if look else np.zeros(1, np.bool_)
         if group[0] == group[len(runs) + length - 2]:
             compared, equal = compared + pairs, equal + int(np.count_nonzero(same))
         else:

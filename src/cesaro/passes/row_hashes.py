@@ -31,9 +31,8 @@ def row_hashes(log: Log) -> Hashes:
     limit = np.uint64(share * 2.0**64) if share < 1 else None
     found: list[Hashes] = []
     for block in log.blocks():
-        for start in range(0, len(block), CHUNK):
-            hashes = hashed(block.part(slice(start, start + CHUNK)))
-            found.append(hashes if limit is None else hashes[hashes < limit])
+        hashes = hashed(block)
+        found.append(hashes if limit is None else hashes[hashes < limit])
     result = np.concatenate(found)
     result.sort()
     return result
@@ -42,23 +41,35 @@ def row_hashes(log: Log) -> Hashes:
 def hashed(rows: Block, rewards: bool = True) -> Hashes:
     """One number for each row, in their order; `rewards`: whether these count."""
     state = np.zeros(len(rows), np.uint64)
-    for words in (
-        *_words(rows.observations),
-        *_words(rows.actions),
-        *([_bits(rows.rewards)] if rewards else []),
-        *_words(rows.next_observations),
-    ):
-        state = mixed(state, words)
+    for start in range(0, len(rows), CHUNK):
+        part = slice(start, start + CHUNK)
+        for words in (
+            *_words(rows.observations.take(part)),
+            *_words(rows.actions.take(part)),
+            *([_bits(rows.rewards[part])] if rewards else []),
+            *_words(rows.next_observations.take(part)),
+        ):
+            mix(state[part], words)
     return state
 
 
-def mixed(state: Hashes, words: Hashes) -> Hashes:
-    """Mix what was hashed so far with what comes next."""
-    result: Hashes = state ^ words
+def mix(state: Hashes, words: Hashes) -> None:
+    """Mix what was hashed so far with what comes next, in place: fresh memory would take longer than the mixing."""
+    state ^= words
     for factor, shift in ((FIRST, HALF), (SECOND, THIRD)):
-        result *= factor
-        result ^= result >> shift
-    return result
+        state *= factor
+        state ^= state >> shift
+
+
+def mix_runs(runs: Hashes, half: int) -> Hashes:
+    """From hashes of runs of `half` rows to those of runs twice as long, in the same memory."""
+    size = len(runs) - half
+    for start in range(0, size, CHUNK):
+        stop = min(start + CHUNK, size)
+        part = runs[start:stop] * SECOND  # since equal halves would cancel
+        mix(part, runs[start + half : stop + half])
+        runs[start:stop] = part
+    return runs[:size]
 
 
 def distinct(hashes: Hashes) -> Hashes:

@@ -6,13 +6,15 @@ a process of its own. Nothing is recorded for later, because bits differ between
 
 import argparse
 import json
+import math
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +26,8 @@ USAGE = (
 )
 # Differences that are printed of one case, and characters of a text around the first of them.
 MOST, AROUND = 5, 60
+# A number within text, with a fraction.
+NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?")
 
 
 class Difference(NamedTuple):
@@ -34,13 +38,24 @@ class Difference(NamedTuple):
     here: str
 
 
-def differences(base: Any, here: Any, path: str = "") -> Iterator[Difference]:
-    """All values of two JSON documents that differ in any bit, or that only one of them has."""
+def differences(
+    base: Any, here: Any, path: str = "", tolerance: float = 0.0, scale: float = 0.0
+) -> Iterator[Difference]:
+    """All values of two JSON documents that differ, or that only one of them has.
+
+    Args:
+        tolerance: the share of their size by which numbers may differ, also within text; zero: not in any bit.
+        scale: the size where it is larger than theirs: that of the numbers beside them, because a difference that should be zero
+            is as uncertain as what it is the difference of.
+    """
     if isinstance(base, dict) and isinstance(here, dict):
+        scale = max(_largest(base.values()), _largest(here.values()))
         for name in base | here:
             below = f"{path}.{name}" if path else name
+            if name == "sha256" and tolerance and "values" in base:
+                continue  # the numbers themselves are compared
             if name in base and name in here:
-                yield from differences(base[name], here[name], below)
+                yield from differences(base[name], here[name], below, tolerance, scale)
             else:
                 yield Difference(below, *(_shown(one[name]) if name in one else "missing" for one in (base, here)))
         if base.keys() == here.keys() and list(base) != list(here):
@@ -48,14 +63,33 @@ def differences(base: Any, here: Any, path: str = "") -> Iterator[Difference]:
     elif isinstance(base, list) and isinstance(here, list):
         if len(base) != len(here):
             yield Difference(path, f"{len(base)} entries", f"{len(here)} entries")
+        scale = max(_largest(base), _largest(here))
         for place, (one, other) in enumerate(zip(base, here)):
-            yield from differences(one, other, f"{path}[{place}]")
-    elif type(base) is not type(here) or repr(base) != repr(here):  # the shortest text that gives these bits
+            yield from differences(one, other, f"{path}[{place}]", tolerance, scale)
+    elif not _are_same(base, here, tolerance, scale):
         start = 0
         if isinstance(base, str) and isinstance(here, str):
             same = next((place for place, (one, other) in enumerate(zip(base, here)) if one != other), 0)
             start = max(0, same - AROUND // 2)
         yield Difference(path, _shown(base, start), _shown(here, start))
+
+
+def _largest(values: Iterable[Any]) -> float:
+    """The size of the largest number with a fraction among some values."""
+    return max((abs(one) for one in values if isinstance(one, float) and math.isfinite(one)), default=0.0)
+
+
+def _are_same(base: Any, here: Any, tolerance: float, scale: float) -> bool:
+    if type(base) is type(here) and repr(base) == repr(here):  # the shortest text that gives these bits
+        return True
+    if not tolerance or type(base) is not type(here):
+        return False
+    if isinstance(base, float):
+        return abs(base - here) <= tolerance * max(abs(base), abs(here), scale)
+    if not isinstance(base, str) or NUMBER.sub("", base) != NUMBER.sub("", here):
+        return False
+    pairs = [(float(one), float(other)) for one, other in zip(NUMBER.findall(base), NUMBER.findall(here))]
+    return all(abs(one - other) <= tolerance * max(abs(one), abs(other), 1.0) for one, other in pairs)
 
 
 def _shown(value: Any, start: int = 0) -> str:
@@ -71,7 +105,7 @@ def count(document: Any) -> int:
     return sum(map(count, document)) if isinstance(document, list) else 1
 
 
-def compare(base: Path, here: Path) -> tuple[list[str], int, int]:
+def compare(base: Path, here: Path, tolerance: float = 0.0) -> tuple[list[str], int, int]:
     """What differs between two folders of results, in lines, and the numbers of cases and of values."""
     lines, values = [], 0
     names = sorted({file.name for folder in (base, here) for file in folder.iterdir()})
@@ -83,7 +117,7 @@ def compare(base: Path, here: Path) -> tuple[list[str], int, int]:
             continue
         one, other = (json.loads((folder / name).read_text(encoding="utf-8")) for folder in (base, here))
         values += count(other)
-        found = list(differences(one, other))
+        found = list(differences(one, other, tolerance=tolerance))
         for difference in found[:MOST]:
             lines += [f"{case}: {difference.path}", f"    BASE  {difference.base}", f"    here  {difference.here}"]
         if len(found) > MOST:
@@ -129,6 +163,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", metavar="PATTERN", default="*", help="cases to run, such as 'sweep-*'")
     parser.add_argument("--except", metavar="PATTERN", default="", dest="left_out", help="cases to leave out")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the results of both in this new folder")
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="numbers may differ by this share of their size (0)",
+    )
     given = parser.parse_args(arguments)
     if not given.base:
         print(USAGE, file=sys.stderr)
@@ -146,12 +187,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             run_cases(tree, folder / "run", results / side, folder / "cache", selection)
         if given.keep is not None:
             shutil.copytree(results, given.keep)
-        lines, cases, values = compare(results / "base", results / "here")
+        lines, cases, values = compare(results / "base", results / "here", given.tolerance)
+    same = f"within {given.tolerance:g} of" if given.tolerance else "identical to"
     if lines:
         print("\n".join(lines))
-        print(f"{cases} cases, {values:,} values: NOT identical to {given.base}")
+        print(f"{cases} cases, {values:,} values: NOT {same} {given.base}")
         return 1
-    print(f"{cases} cases, {values:,} values: identical to {given.base}")
+    print(f"{cases} cases, {values:,} values: {same} {given.base}")
     return 0
 
 

@@ -147,7 +147,9 @@ def test_inputs_of_the_next_pair_hold_probabilities() -> None:
     after = log.next_observations
     x = inputs.expected(after, inputs.actions(after, attached, np.random.default_rng(0), 1))
     states = after.joint().codes
-    np.testing.assert_array_equal(x, np.concatenate([np.eye(STATES)[states], policy[states]], axis=1).astype(np.float32))
+    np.testing.assert_array_equal(
+        x, np.concatenate([np.eye(STATES)[states], policy[states]], axis=1).astype(np.float32)
+    )
     x = inputs.pairs(log.observations, log.actions)
     here, action = log.observations.joint().codes, log.actions.joint().codes
     np.testing.assert_array_equal(x, np.concatenate([np.eye(STATES)[here], np.eye(ACTIONS)[action]], axis=1))

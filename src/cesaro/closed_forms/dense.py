@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cesaro.checks import Array, decomposing
+from cesaro.engines.threads import decomposing_threads
 from cesaro.errors import InputError
 from cesaro.linear.fixed_point import least_norm
 from cesaro.passes.influence import ClosedForm
@@ -21,9 +22,14 @@ JITTER = 1e-10
 SINGLE = 1e-10
 
 
-@decomposing("The closed form")
 def solve(moments: Moments, ridge: float) -> ClosedForm:
     """Whiten the dual features, then one singular value decomposition; units of features do not matter."""
+    with decomposing_threads(len(moments.mean("v"))):
+        return _solve(moments, ridge)
+
+
+@decomposing("The closed form")
+def _solve(moments: Moments, ridge: float) -> ClosedForm:
     single = moments.precision > SINGLE
     A, b, C = moments.A, moments.b, moments.C
     if not all(np.isfinite(part).all() for part in (A, b, C)):
@@ -55,8 +61,10 @@ def solve(moments: Moments, ridge: float) -> ClosedForm:
     if moments.same and ridge == 0 and len(whiten) == len(used.values):
         residual = np.zeros_like(residual)  # as many equations as unknowns: what is left over is rounding
     if single:
-        coarse = _whitener(spectrum, scale, COARSE)
-        unidentified = _decompose(coarse @ A * np.concatenate([[1.0], _inverse(np.sqrt(squares))]), COARSE).null[0]
+        coarse = equations[
+            len(equations) - int(np.sum(spectrum[0] > COARSE * spectrum[0][-1])) :
+        ]  # eigenvalues increase
+        unidentified = _decompose(coarse * np.concatenate([[1.0], _inverse(np.sqrt(squares))]), COARSE).null[0]
     else:
         unidentified = bare.null[0]
     share = float(np.linalg.norm(unidentified))
@@ -84,10 +92,12 @@ class _Decomposition(NamedTuple):
 
 
 def _decompose(matrix: Array, tolerance: float) -> _Decomposition:
-    q, triangle = np.linalg.qr(matrix)  # a tall matrix has the singular values of its triangular factor
+    rows, columns = matrix.shape
+    q, triangle = (None, matrix) if rows <= columns else np.linalg.qr(matrix)  # with the same singular values
     u, s, vt = np.linalg.svd(triangle)
     rank = max(1, int(np.sum(s > tolerance * s[0])))
-    return _Decomposition(q @ u[:, :rank], s[:rank], vt[:rank].T, vt[rank:].T)
+    left = u[:, :rank] if q is None else q @ u[:, :rank]
+    return _Decomposition(left, s[:rank], vt[:rank].T, vt[rank:].T)
 
 
 def _whitener(spectrum: tuple[Array, Array], scale: Array, tolerance: float) -> Array:

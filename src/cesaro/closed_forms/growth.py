@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from cesaro.closed_forms import dense
 from cesaro.features import sample_rows
 from cesaro.features.maps import Joint, PerAction
-from cesaro.passes.influence import influence_of
+from cesaro.passes.influence import ClosedForm, influence_of
 from cesaro.passes.moments import Moments
-from cesaro.passes.prepare import FeatureRows, Prepared, joined_rows
+from cesaro.passes.prepare import FeatureRows, Prepared
+from cesaro.passes.run import joined_rows
 
 # Of components, tried in this order; then twice as many each time.
 FIRST = 5
@@ -23,14 +24,17 @@ NOISE = 1.4
 ROWS = 20_000
 
 
-def grown(prepared: Prepared, moments: Moments, ridge: float) -> tuple[Prepared, Moments]:
-    """The rows in as many components as the log can bear, and their moments; both as they were where none are to be chosen."""
+def grown(prepared: Prepared, moments: Moments, ridge: float) -> tuple[Prepared, Moments, ClosedForm | None]:
+    """The rows in as many components as the log can bear, their moments and solution; where none are to be chosen, the first two
+    as they were.
+    """
     full = prepared.map
     if not prepared.grows or not isinstance(full, Joint | PerAction) or not full.components:
-        return prepared, moments
+        return prepared, moments, None
     rows = _sampled(prepared)
     per_weight = 1.0 if rows.weights is None else len(rows) / float(rows.weights.sum())
-    kept, least = (prepared, moments), np.inf
+    kept: tuple[Prepared, Moments, ClosedForm | None] = prepared, moments, None
+    least = np.inf
     for components in _sizes(full.components):
         smaller = full.with_components(components)
         chosen = np.asarray(full.first(np.arange(full.size)[None], smaller.size)[0])
@@ -40,7 +44,7 @@ def grown(prepared: Prepared, moments: Moments, ridge: float) -> tuple[Prepared,
         spread = float(np.std(series.influence))
         if spread > NOISE * least:
             break
-        kept = prepared.with_map(smaller, prepared.dual), part
+        kept = prepared.with_map(smaller, prepared.dual), part, solution
         if solution.is_identified:
             least = min(least, spread)
     return kept
@@ -57,7 +61,7 @@ def _sampled(prepared: Prepared) -> FeatureRows:
     """Some of the sampled rows as features."""
     sample = prepared.sample.rows
     part = prepared.excerpt(sample.part(sample_rows(len(sample), prepared.random_state, ROWS)))
-    return joined_rows(part.rows())
+    return joined_rows(part)
 
 
 def _with_features(rows: FeatureRows, chosen: NDArray[np.intp]) -> FeatureRows:

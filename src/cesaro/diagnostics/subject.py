@@ -12,12 +12,13 @@ from cesaro.closed_forms import dense, tabular
 from cesaro.closed_forms.plug_in import PlugIn
 from cesaro.data import Log
 from cesaro.diagnostics.worlds import WorldFacts
+from cesaro.engines.threads import decomposing_threads
 from cesaro.features import OneHot, sample_rows
 from cesaro.features.networks import Members
-from cesaro.passes.influence import ClosedForm, Series, Totals, influence_of
+from cesaro.passes.influence import ClosedForm, Series, Totals, series_of
 from cesaro.passes.moments import Moments, MomentsPass, RowFacts
-from cesaro.passes.prepare import FeatureRows, Prepared, joined_rows
-from cesaro.passes.run import Running, run_pass
+from cesaro.passes.prepare import FeatureRows, Prepared
+from cesaro.passes.run import Running, joined_rows, run_pass
 from cesaro.passes.standard_errors import Estimate, Sampling, autocorrelation_time
 
 # Numbers of one feature matrix of the sample: 20,971 rows of 800 features, all 100,000 rows up to 167.
@@ -184,7 +185,7 @@ class Subject:
     @cached_property
     def sample(self) -> FeatureRows:
         """The sampled rows as dense features."""
-        return joined_rows(excerpt(self.prepared, self.sampled).rows())
+        return joined_rows(excerpt(self.prepared, self.sampled))
 
 
 def excerpt(prepared: Prepared, chosen: NDArray[np.int64]) -> Prepared:
@@ -199,17 +200,13 @@ def solved(prepared: Prepared, per_weight: float, relative_ridge: float = 0.0) -
         solution = tabular.solve(moments, 0.0, prepared.map.label)
     else:
         solution = dense.solve(moments, relative_ridge * float(np.mean(moments.mean("xx"))))
-    series = [
-        influence_of(prepared.features_of(piece, piece=number), solution, per_weight)[0]
-        for block in prepared.data.blocks()
-        for number, piece in enumerate(prepared.pieces(block))
-    ]
-    return solution, Series.joined(series)
+    return solution, series_of(prepared, solution, per_weight)
 
 
 def spectrum(matrix: Array) -> tuple[Array, Array, Array]:
     """Eigenvalues and vectors of a Gram matrix of features at unit size, and the scale that makes them so."""
     norms = np.sqrt(np.maximum(np.diag(matrix), 0.0))
     scale = 1 / np.where(norms > 0, norms, 1.0)
-    values, vectors = np.linalg.eigh(scale[:, None] * matrix * scale)
+    with decomposing_threads(len(matrix)):
+        values, vectors = np.linalg.eigh(scale[:, None] * matrix * scale)
     return np.asarray(values), np.asarray(vectors), np.asarray(scale)

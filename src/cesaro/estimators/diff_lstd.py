@@ -184,8 +184,8 @@ class DiffLSTD(Estimator):
         if ridge is None:
             ridge = relative * float(np.mean(moments.mean("xx"))) if relative else 0.0
         with stage("solving", quiet=running.quiet):
-            prepared, moments = grown(prepared, moments, ridge)
-            solution = _solve(prepared, moments, ridge, chosen=given is not None)
+            prepared, moments, known = grown(prepared, moments, ridge)
+            solution = _solve(prepared, moments, ridge, known, chosen=given is not None)
         if not np.isfinite(solution.reward_rate):
             raise InputError("The closed form overflowed; scale rewards and features to moderate numbers.")
         return Fit(prepared, moments, sums.facts, solution, ridge)
@@ -214,11 +214,11 @@ class DiffLSTD(Estimator):
         )
 
 
-def _solve(prepared: Prepared, moments: Moments, ridge: float, chosen: bool) -> ClosedForm:
-    """The closed form, or the reason why there is none."""
+def _solve(prepared: Prepared, moments: Moments, ridge: float, known: ClosedForm | None, chosen: bool) -> ClosedForm:
+    """The closed form, which may be known, or the reason why there is none."""
     if isinstance(prepared.map, OneHot):
         return _tabular(prepared.map, moments, ridge)
-    solution = dense.solve(moments, ridge)
+    solution = dense.solve(moments, ridge) if known is None else known
     if solution.is_identified:
         return solution
     problem = not_identified(prepared)

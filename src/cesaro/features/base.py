@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import checks, user_code
+from cesaro.engines.threads import decomposing_threads
 from cesaro.errors import InputError
 
 Float32 = NDArray[np.float32]
@@ -168,7 +169,9 @@ class Smooth:
         waves = self.fourier(sample).astype(np.float64)
         told = np.linalg.lstsq(core, waves, rcond=1e-7)[0]
         rest = waves - core @ told
-        values, vectors = np.linalg.eigh(rest.T @ rest / len(rest))
+        square = rest.T @ rest / len(rest)
+        with decomposing_threads(len(square)):
+            values, vectors = np.linalg.eigh(square)
         leading = np.argsort(values)[::-1][:components]
         leading = leading[values[leading] > SMALLEST_COMPONENT * max(values[-1], np.finfo(np.float64).tiny)]
         chosen = vectors[:, leading] / np.sqrt(values[leading])

@@ -19,6 +19,7 @@ from cesaro.passes.feature_log import FeatureBlock
 from cesaro.passes.moments import RowFacts
 from cesaro.passes.prepare import FeatureRows, Prepared
 from cesaro.passes.projection import Projection, Spans, project
+from cesaro.passes.run import map_pieces
 from cesaro.passes.standard_errors import Sampling
 
 # A reward this many robust standard deviations from the median is an outlier: of a million exponential ones the largest is at 13.
@@ -410,6 +411,16 @@ class InfluencePass:
         found = [series for series, _ in pieces if series is not None]
         level = sum(level for _, level in pieces)
         return Totals.of(self.plan, block, Series.joined(found) if found else None, level)
+
+
+def series_of(prepared: Prepared, solution: ClosedForm, per_weight: float) -> Series:
+    """The series of all rows of a log that is small."""
+
+    def of_piece(piece: Any, number: int) -> Series:
+        found = [influence_of(rows, solution, per_weight)[0] for rows in prepared.chunks_of(piece, piece=number)]
+        return Series.joined(found)
+
+    return Series.joined(map_pieces(prepared, of_piece))
 
 
 def influence_of(rows: FeatureRows, solution: ClosedForm, per_weight: float) -> tuple[Series, float]:

@@ -6,8 +6,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Block, FeatureTransitions, Log, Sample, blocks
@@ -264,20 +262,3 @@ class Prepared:
             rule, reason = next(rule for rule in RULES if rule == wanted), "as asked for"
         whole = np.array([self.num_rows]) if lengths is None else lengths
         return Sampling(rule, whole, reason, lengths is not None, in_order, wanted != "auto")
-
-
-def joined_rows(blocks: Iterator[FeatureRows]) -> FeatureRows:
-    """Several blocks as one, dense."""
-    pieces = list(blocks)
-    x = np.concatenate([_dense(piece.x) for piece in pieces])
-    return FeatureRows(
-        x,
-        np.concatenate([piece.rewards for piece in pieces]),
-        np.concatenate([_dense(piece.x_next) for piece in pieces]),
-        x if all(piece.v is piece.x for piece in pieces) else np.concatenate([_dense(piece.v) for piece in pieces]),
-        None if pieces[0].weights is None else np.concatenate([p.weights for p in pieces if p.weights is not None]),
-    )
-
-
-def _dense(features: NDArray[np.floating] | sp.csr_array) -> NDArray[np.floating]:
-    return np.asarray(features.toarray()) if isinstance(features, sp.csr_array) else features

@@ -67,7 +67,9 @@ class Repeats:
                 mine &= group[: len(runs)] == group[length - 1 :]
             found.kept[level] = runs[mine]
             # Where no runs of half the length are equal, none of these are.
-            found.compared[level], found.equal[level] = _equal(runs[:COMPARED] if level else runs, group, length, some_equal)
+            found.compared[level], found.equal[level] = _equal(
+                runs[:COMPARED] if level else runs, group, length, some_equal
+            )
             some_equal = found.equal[level] > 0
             if not is_one:
                 found.equal[level] += _equal_starts(runs, group, length)

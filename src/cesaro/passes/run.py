@@ -17,6 +17,10 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
 from cesaro.data import Block, Stretch, blocks
 from cesaro.data.streamed import Streamed
 from cesaro.data.windows import ColumnDigests
@@ -25,13 +29,14 @@ from cesaro.engines.threads import ONE_THREAD, cores
 from cesaro.errors import ClusterError
 from cesaro.passes.checkpoint import PassCheckpoint
 from cesaro.passes.feature_log import FeatureBlock
-from cesaro.passes.prepare import Prepared
+from cesaro.passes.prepare import FeatureRows, Prepared
 from cesaro.progress import row_progress
 
 # Blocks that are read ahead of those at work.
 AHEAD = 2
 
 P = TypeVar("P", bound="Partial", covariant=True)
+T = TypeVar("T")
 
 
 class Partial(Protocol):
@@ -247,6 +252,30 @@ def _ahead(prepared: Prepared, stretches: list[Stretch]) -> Iterator[tuple[Stret
     finally:
         stop.set()
         reader.join()
+
+
+def map_pieces(prepared: Prepared, function: Callable[[Any, int], T]) -> list[T]:
+    """What a function of a piece and its number gives of all rows of a log that is small, in order."""
+    every = [one for block in prepared.data.blocks() for one in enumerate(prepared.pieces(block))]
+    with ONE_THREAD, _Here() if len(every) == 1 else ThreadPoolExecutor(cores()) as pool:
+        return [future.result() for future in [pool.submit(function, piece, number) for number, piece in every]]
+
+
+def joined_rows(prepared: Prepared) -> FeatureRows:
+    """All rows of a log that is small as one block of features, dense."""
+    pieces = map_pieces(prepared, lambda piece, number: prepared.features_of(piece, piece=number))
+    x = np.concatenate([_dense(piece.x) for piece in pieces])
+    return FeatureRows(
+        x,
+        np.concatenate([piece.rewards for piece in pieces]),
+        np.concatenate([_dense(piece.x_next) for piece in pieces]),
+        x if all(piece.v is piece.x for piece in pieces) else np.concatenate([_dense(piece.v) for piece in pieces]),
+        None if pieces[0].weights is None else np.concatenate([p.weights for p in pieces if p.weights is not None]),
+    )
+
+
+def _dense(features: NDArray[np.floating] | sp.csr_array) -> NDArray[np.floating]:
+    return np.asarray(features.toarray()) if isinstance(features, sp.csr_array) else features
 
 
 def _distributed(work: Work[Any], prepared: Prepared, stretches: list[Stretch], running: Running) -> Generator[_Step]:

@@ -26,8 +26,8 @@ USAGE = (
 )
 # Differences that are printed of one case, and characters of a text around the first of them.
 MOST, AROUND = 5, 60
-# A number within text, with a fraction.
-NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?")
+# A number within text: with a fraction, with an exponent or hexadecimal, or a zero in the place of one.
+NUMBER = re.compile(r"-?0x[01]\.[0-9a-f]+p[-+]\d+|-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+|\b0\b(?![.\dx])")
 
 
 class Difference(NamedTuple):
@@ -45,17 +45,22 @@ def differences(
 
     Args:
         tolerance: the share of their size by which numbers may differ, also within text; zero: not in any bit.
-        scale: the size where it is larger than theirs: that of the numbers beside them, because a difference that should be zero
-            is as uncertain as what it is the difference of.
+        scale: the size where it is larger than theirs: that of the numbers beside them, or of the rate that they belong to,
+            because a difference that should be zero is as uncertain as what it is the difference of.
     """
     if isinstance(base, dict) and isinstance(here, dict):
-        scale = max(_largest(base.values()), _largest(here.values()))
+        rate = base.get("reward_rate")
+        rate = max(scale, _largest(rate.values() if isinstance(rate, dict) else [rate]))
         for name in base | here:
             below = f"{path}.{name}" if path else name
             if name == "sha256" and tolerance and "values" in base:
                 continue  # the numbers themselves are compared
             if name in base and name in here:
-                yield from differences(base[name], here[name], below, tolerance, scale)
+                beside = max(_largest(base.values()), _largest(here.values()))
+                is_number = isinstance(base[name], float)
+                yield from differences(
+                    base[name], here[name], below, tolerance, max(rate, beside) if is_number else rate
+                )
             else:
                 yield Difference(below, *(_shown(one[name]) if name in one else "missing" for one in (base, here)))
         if base.keys() == here.keys() and list(base) != list(here):
@@ -63,7 +68,7 @@ def differences(
     elif isinstance(base, list) and isinstance(here, list):
         if len(base) != len(here):
             yield Difference(path, f"{len(base)} entries", f"{len(here)} entries")
-        scale = max(_largest(base), _largest(here))
+        scale = max(_largest(base), _largest(here), scale)
         for place, (one, other) in enumerate(zip(base, here)):
             yield from differences(one, other, f"{path}[{place}]", tolerance, scale)
     elif not _are_same(base, here, tolerance, scale):
@@ -88,8 +93,12 @@ def _are_same(base: Any, here: Any, tolerance: float, scale: float) -> bool:
         return abs(base - here) <= tolerance * max(abs(base), abs(here), scale)
     if not isinstance(base, str) or NUMBER.sub("", base) != NUMBER.sub("", here):
         return False
-    pairs = [(float(one), float(other)) for one, other in zip(NUMBER.findall(base), NUMBER.findall(here))]
+    pairs = [map(_number, both) for both in zip(NUMBER.findall(base), NUMBER.findall(here))]
     return all(abs(one - other) <= tolerance * max(abs(one), abs(other), 1.0) for one, other in pairs)
+
+
+def _number(text: str) -> float:
+    return float.fromhex(text) if "x" in text else float(text)
 
 
 def _shown(value: Any, start: int = 0) -> str:

@@ -6,14 +6,20 @@ JAX believes what the environment says of it, and fails at length where that is 
 import hashlib
 import os
 import platform
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from cesaro.errors import CesaroError, InputError
+from cesaro.text import Sentence, argument
 
+# Where passes over a log may run.
+DEVICES = ("auto", "cpu", "gpu")
 # The variable that names another folder for compiled programs, or turns keeping them off.
 CACHE, OFF = "CESARO_CACHE", "off"
 # JAX removes programs that were not used for longest beyond so many bytes.
@@ -37,6 +43,39 @@ def starting_jax() -> Iterator[None]:
         said = ", ".join(f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_PREFIXES))
         remedy = f"correct or unset what the environment says of it: {said}" if said else "cesaro doctor may tell why"
         raise InputError(f"JAX does not start ({reason}); {remedy}.") from error
+
+
+def accelerator(asked: str) -> Any:
+    """The device of JAX that passes over a log run on; None: the processor, with NumPy.
+
+    Args:
+        asked: "auto" (a GPU, if JAX sees one), "cpu" or "gpu"; "jax:cpu" is the processor with JAX, for tests.
+    """
+    if asked not in (*DEVICES, "jax:cpu"):
+        raise InputError(f"device must be one of {', '.join(DEVICES)}. Got {asked!r}.")
+    if asked == "cpu" or (asked == "auto" and "jax" not in sys.modules and find_spec("jax_plugins") is None):
+        return None  # without a plug-in JAX sees no GPU, and takes a second to say so
+    with starting_jax():
+        import jax
+
+        if asked == "jax:cpu":
+            return jax.devices("cpu")[0]
+        found = [device for device in jax.devices() if device.platform == "gpu"]
+    if not found and asked == "gpu":
+        raise InputError(
+            Sentence(
+                "{device} needs a GPU that JAX sees, and it sees none; install JAX with the plug-in for yours (pip install "
+                "'jax[cuda12]'), or take {cpu}.",
+                device=argument("device", "gpu"),
+                cpu=argument("device", "cpu"),
+            )
+        )
+    return found[0] if found else None
+
+
+def device_words(device: Any) -> str:
+    """What an answer says of the device of its passes."""
+    return f"{device.device_kind}, double precision"
 
 
 def keep_programs() -> Path | None:

@@ -323,6 +323,7 @@ def _in_features(base: DiffLSTD, features: str, log: Log, run: Run) -> Opinion:
         standard_errors=base.standard_errors,
         draws=base.draws,
         random_state=base.random_state,
+        device=base.device,
         run=replace(run, quiet=True, checkpoint=_own(run, features)),
     )
     assert base.prepared_.policy is not None

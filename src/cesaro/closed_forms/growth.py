@@ -40,7 +40,8 @@ def grown(prepared: Prepared, moments: Moments, ridge: float) -> tuple[Prepared,
         chosen = np.asarray(full.first(np.arange(full.size)[None], smaller.size)[0])
         part = moments.with_features(chosen)
         solution = dense.solve(part, ridge)
-        series, _ = influence_of(_with_features(rows, chosen), solution, per_weight)
+        series = influence_of(_with_features(rows, chosen), solution, per_weight).series
+        assert series is not None
         spread = float(np.std(series.influence))
         if spread > NOISE * least:
             break

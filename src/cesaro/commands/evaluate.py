@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from cesaro.evaluation import Evaluation
 
 # What goes to the estimator as it is, where it is given.
-_ESTIMATOR_SETTINGS = ("dual_features", "standard_errors", "draws", "approximator", "checkpoint", "address")
+_ESTIMATOR_SETTINGS = ("dual_features", "standard_errors", "draws", "device", "approximator", "checkpoint", "address")
 # They change where an answer goes or how it is computed, not what it is.
-_ELSEWHERE = ("out", "force", "json", "quiet", "fail_on", "checkpoint", "engine", "address", "stream")
+_ELSEWHERE = ("out", "force", "json", "quiet", "fail_on", "checkpoint", "engine", "address", "device", "stream")
 
 
 # Of an answer whose verdict `--fail-on` does not accept; 2 refuses an input, and 1 is for what the machine did.

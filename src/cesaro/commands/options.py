@@ -214,6 +214,14 @@ StandardErrors = Annotated[
 Draws = Annotated[
     int | None, _option(_ESTIMATE, "Actions drawn per state where the policy gives no probabilities.", default="1")
 ]
+Device = Annotated[
+    str | None,
+    _option(
+        _ESTIMATE,
+        "Where the closed form's products are computed: cpu, gpu or auto (a GPU that JAX sees).",
+        default="auto",
+    ),
+]
 Set = Annotated[
     list[str] | None,
     _option(_ESTIMATE, "Another setting of the method, such as steps=1000000; may be repeated.", metavar="NAME=VALUE"),
@@ -286,6 +294,7 @@ def estimate_options(
     seed: Seed = 0,
     engine: Engine = "local",
     address: Address = None,
+    device: Device = None,
     trust: Trust = False,
 ) -> None:
     """How rates are estimated. Never called: see `taking_options`."""

@@ -5,6 +5,7 @@ first pass. Of every block it makes `Series`, one number per row; `Totals` adds 
 kept. Everything there is a sum, a maximum or a few sampled rows: blocks are merged in their order, in every mode alike.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -26,9 +27,6 @@ from cesaro.passes.standard_errors import Sampling
 OUTLIER = 30.0
 # Bins of rows, in the order of the log, that are shown, and rows that each should have.
 BINS, ROWS_PER_BIN = 60, 20
-
-# Of the pieces of a block: their series, and their sums of weight times ratio times value.
-Pieces = list[tuple["Series | None", float]]
 
 
 @dataclass(frozen=True)
@@ -138,6 +136,28 @@ class Series(NamedTuple):
     def joined(parts: "list[Series]") -> "Series":
         """One after the other."""
         return parts[0] if len(parts) == 1 else Series(*(np.concatenate(part) for part in zip(*parts)))
+
+
+class Influence(NamedTuple):
+    """What the second pass knows of some rows.
+
+    Attributes:
+        series: one number per row; None: the estimator has none.
+        level: the sum of weight times ratio times value.
+    """
+
+    series: Series | None
+    level: float
+
+    def fetched(self) -> "Influence":
+        """This, which is here already."""
+        return self
+
+    @staticmethod
+    def joined(parts: "list[Influence]") -> "Influence":
+        """One after the other."""
+        found = [part.series for part in parts if part.series is not None]
+        return Influence(Series.joined(found) if found else None, sum(part.level for part in parts))
 
 
 @dataclass
@@ -383,10 +403,16 @@ class InfluencePass:
     """`IF = v·p_ν (δ − v·ν̂) − z·p_u (v·ν̂) − η p_u·I0û` (and the jitter's part), times the row's weight over the mean weight.
 
     Without a solution it is a pass over rewards alone.
+
+    Attributes:
+        series: what computes the influence of rows, `influence_of` or what stands for it elsewhere; None: the former.
+        at_once: whether it gets a piece as a whole, and not in chunks.
     """
 
     plan: Plan
     solution: ClosedForm | None
+    series: Callable[[FeatureRows, ClosedForm, float], Any] | None = None
+    at_once: bool = False
     label = "influence"
 
     def zero(self) -> Totals:
@@ -395,36 +421,37 @@ class InfluencePass:
     def restored(self, state: dict[str, Any]) -> Totals:
         return Totals.of_state(self.plan, state)
 
-    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> tuple[Series | None, float]:
-        """The influence of a piece's rows and their level, in a thread of its own."""
+    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> list[Any]:
+        """The influence of a piece's rows, chunk by chunk, in a thread of its own."""
         if self.solution is None:
-            return None, 0.0
-        per_weight = self.plan.facts.rows / self.plan.facts.weight
-        found = [influence_of(rows, self.solution, per_weight) for rows in prepared.chunks_of(part, piece=number)]
-        return Series.joined([series for series, _ in found]), sum(level for _, level in found)
+            return [Influence(None, 0.0)]
+        per_weight, series = self.plan.facts.rows / self.plan.facts.weight, self.series or influence_of
+        chunks = prepared.chunks_of(part, piece=number, rows=len(part) if self.at_once else None)
+        return [series(rows, self.solution, per_weight) for rows in chunks]
 
-    def collect(self, so_far: Pieces | None, piece: tuple[Series | None, float]) -> Pieces:
+    def collect(self, so_far: list[Any] | None, piece: list[Any]) -> list[Any]:
         """Pieces of a block, in order."""
-        return [piece] if so_far is None else [*so_far, piece]
+        return piece if so_far is None else [*so_far, *piece]
 
-    def of_block(self, prepared: Prepared, block: Block | FeatureBlock, pieces: Pieces) -> Totals:
-        found = [series for series, _ in pieces if series is not None]
-        level = sum(level for _, level in pieces)
-        return Totals.of(self.plan, block, Series.joined(found) if found else None, level)
+    def of_block(self, prepared: Prepared, block: Block | FeatureBlock, pieces: list[Any]) -> Totals:
+        found = Influence.joined([piece.fetched() for piece in pieces])
+        return Totals.of(self.plan, block, found.series, found.level)
 
 
 def series_of(prepared: Prepared, solution: ClosedForm, per_weight: float) -> Series:
     """The series of all rows of a log that is small."""
 
-    def of_piece(piece: Any, number: int) -> Series:
-        found = [influence_of(rows, solution, per_weight)[0] for rows in prepared.chunks_of(piece, piece=number)]
-        return Series.joined(found)
+    def of_piece(piece: Any, number: int) -> Influence:
+        chunks = prepared.chunks_of(piece, piece=number)
+        return Influence.joined([influence_of(rows, solution, per_weight) for rows in chunks])
 
-    return Series.joined(map_pieces(prepared, of_piece))
+    found = Influence.joined(map_pieces(prepared, of_piece)).series
+    assert found is not None
+    return found
 
 
-def influence_of(rows: FeatureRows, solution: ClosedForm, per_weight: float) -> tuple[Series, float]:
-    """The series of some rows, and their sum of weight times ratio times value; `per_weight`: rows per unit of weight."""
+def influence_of(rows: FeatureRows, solution: ClosedForm, per_weight: float) -> Influence:
+    """The influence of some rows; `per_weight`: rows per unit of weight."""
     (dual, primal), residual, weights = solution.rate_row, solution.residual, solution.weights
     exact = not residual.any()
     tests = dual[1:, None] if exact else np.stack([dual[1:], residual[1:]], axis=1)
@@ -447,4 +474,4 @@ def influence_of(rows: FeatureRows, solution: ClosedForm, per_weight: float) -> 
     if rows.weights is not None:
         found *= rows.weights * per_weight
         weighted = ratio * rows.weights
-    return Series(found, ratio, errors), float(weighted @ here[:, 0])
+    return Influence(Series(found, ratio, errors), float(weighted @ here[:, 0]))

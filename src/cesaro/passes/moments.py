@@ -6,6 +6,7 @@ their weights and rewards, whether they follow each other, and how many are copi
 block in the order of the log, so that every way of running gives the same bits.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,8 +41,15 @@ class Moments:
                 self._sums[name] = self._sums[name] + value
         self.rows += len(rows)
         self.same &= rows.v is rows.x
-        if not isinstance(rows.x, sp.csr_array):
-            self.precision = max(self.precision, *(float(np.finfo(part.dtype).eps) for part in (rows.x, rows.v)))
+        self.precision = max(self.precision, precision_of(rows))
+
+    def fetched(self) -> "Moments":
+        """These, which are here already."""
+        return self
+
+    def set_sums(self, sums: dict[str, Any]) -> None:
+        """Take sums that were computed elsewhere, by the names of `_sums`."""
+        self._sums = sums
 
     def merge(self, other: "Moments") -> None:
         """Count in what another accumulator holds, as if its blocks came next."""
@@ -107,6 +115,13 @@ class Moments:
         """`[1 + L, 1 + L]`."""
         mean = self.mean("v")
         return np.block([[np.array([[1.0]]), mean[None]], [mean[:, None], self.mean("vv")]])
+
+
+def precision_of(rows: FeatureRows) -> float:
+    """The coarsest rounding of features; those of sparse ones are exact."""
+    if isinstance(rows.x, sp.csr_array):
+        return 0.0
+    return max(float(np.finfo(part.dtype).eps) for part in (rows.x, rows.v))
 
 
 def _accumulate(total: dict[str, Any], sums: dict[str, Any]) -> None:
@@ -244,9 +259,16 @@ class FirstPassSums:
 
 @dataclass(frozen=True)
 class MomentsPass:
-    """The first pass; without features it looks at rewards and the order of rows alone."""
+    """The first pass; without features it looks at rewards and the order of rows alone.
+
+    Attributes:
+        sums: makes what rows are added to, `Moments` or what stands for them elsewhere.
+        at_once: whether a piece is added as a whole, and not in chunks.
+    """
 
     has_features: bool = True
+    sums: Callable[[], Any] = Moments
+    at_once: bool = False
     label = "moments"
 
     def zero(self) -> FirstPassSums:
@@ -255,20 +277,21 @@ class MomentsPass:
     def restored(self, state: dict[str, Any]) -> FirstPassSums:
         return FirstPassSums(Moments.of_state(state["moments"]), RowFacts.of_state(state["facts"]))
 
-    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> Moments:
+    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> Any:
         """The moments of a piece, in a thread of its own."""
-        moments = Moments()
+        moments = self.sums()
         if self.has_features:
-            for rows in prepared.chunks_of(part, piece=number):
+            for rows in prepared.chunks_of(part, piece=number, rows=len(part) if self.at_once else None):
                 moments.add(rows)
         return moments
 
-    def collect(self, so_far: Moments | None, piece: Moments) -> Moments:
+    def collect(self, so_far: Any, piece: Any) -> Any:
         """Pieces of a block, in order."""
         if so_far is None:
             return piece
         so_far.merge(piece)
         return so_far
 
-    def of_block(self, prepared: Prepared, block: Block | FeatureBlock, pieces: Moments) -> FirstPassSums:
-        return FirstPassSums(pieces, RowFacts.of(block, prepared.data.lengths is None, prepared.num_rows))
+    def of_block(self, prepared: Prepared, block: Block | FeatureBlock, pieces: Any) -> FirstPassSums:
+        facts = RowFacts.of(block, prepared.data.lengths is None, prepared.num_rows)
+        return FirstPassSums(pieces.fetched(), facts)

@@ -77,12 +77,14 @@ class Running:
         checkpoint: keeps progress; None: nothing is kept.
         engine: "local" or "ray".
         address: of the Ray cluster; None: one on this machine.
+        device: of JAX, for the products of passes; None: NumPy.
     """
 
     quiet: bool = False
     checkpoint: PassCheckpoint | None = None
     engine: str = "local"
     address: str | None = None
+    device: Any = None
 
 
 def run_pass(work: Work[P], prepared: Prepared, running: Running) -> P:

@@ -13,7 +13,7 @@ from cesaro.linear import EmpiricalProblem
 from cesaro.linear.methods import AffineForm, LimitPoint
 from cesaro.linear.system import LinearSystem
 from cesaro.passes.feature_log import FeatureBlock
-from cesaro.passes.influence import InfluencePass, Series
+from cesaro.passes.influence import Influence, InfluencePass, Series
 from cesaro.passes.moments import Moments
 from cesaro.passes.prepare import FeatureRows, Prepared
 
@@ -110,7 +110,7 @@ class MethodPass(InfluencePass):
 
     solution: Any  # a MethodLimit
 
-    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> tuple[Series | None, float]:
+    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> list[Influence]:
         rows = prepared.features_of(part, piece=number)
         found = self.solution.series(rows, self.plan.facts.rows / self.plan.facts.weight)
-        return found, 0.0
+        return [Influence(found, 0.0)]

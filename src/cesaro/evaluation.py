@@ -25,8 +25,7 @@ from cesaro.inspection.evidence import are_costs, odd_labels
 from cesaro.lazy import pandas
 from cesaro.linear.methods import METHODS
 from cesaro.panel import CONFIDENCE, Opinion, Panel, ask_panel, learned_world
-from cesaro.passes.projection import Projection
-from cesaro.passes.standard_errors import Estimate, check_confidence
+from cesaro.passes.standard_errors import Estimate, Projection, check_confidence
 from cesaro.policies import Policy
 from cesaro.policies import policy as as_policy
 from cesaro.progress import announce, stage

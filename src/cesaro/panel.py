@@ -24,8 +24,7 @@ from cesaro.diagnostics.worlds import WorldFacts
 from cesaro.errors import EvaluationWarning, InputError, StartError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.run import Run
-from cesaro.passes.projection import Projection
-from cesaro.passes.standard_errors import Estimate, Sampling
+from cesaro.passes.standard_errors import Estimate, Projection, Sampling
 from cesaro.progress import stage
 from cesaro.worlds import World
 from cesaro.worlds.process import median_estimate

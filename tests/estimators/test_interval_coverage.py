@@ -5,8 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 import cesaro as cs
-from cesaro.passes.projection import project
-from cesaro.passes.standard_errors import independent
+from cesaro.passes.standard_errors import independent, project
 from cesaro.reproduce.coverage.run import KnownChain, known, simulate
 
 pytestmark = pytest.mark.slow  # many logs

@@ -29,7 +29,7 @@ from cesaro.estimators.learned.settings import adam
 from cesaro.evaluation import COVERS, COVERS_NOTHING
 from cesaro.features import networks as numpy_networks
 from cesaro.features.networks import Members
-from cesaro.passes.row_hashes import overlap, row_hashes
+from cesaro.passes.repeats import overlap, row_hashes
 from cesaro.report.text import evaluation_text
 from cesaro.report.words import common_decimals, headline
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 import cesaro as cs
-from cesaro.passes.row_hashes import distinct, overlap, row_hashes
+from cesaro.passes.repeats import distinct, overlap, row_hashes
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ def test_large_logs_are_compared_by_the_same_rows(monkeypatch: pytest.MonkeyPatc
 
     The share has a standard error of 0.021; five of them are exceeded once in a million tests.
     """
-    monkeypatch.setattr("cesaro.passes.row_hashes.MOST", 500)
+    monkeypatch.setattr("cesaro.passes.repeats.MOST_HASHES", 500)
     x = np.random.default_rng(1).normal(size=(8_000, 4))
 
     def hashed(rows: Any) -> Any:

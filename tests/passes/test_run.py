@@ -19,7 +19,7 @@ from cesaro.data import blocks, log, windows
 from cesaro.errors import ClusterError
 from cesaro.passes import checkpoint as pass_checkpoint
 from cesaro.passes import influence, moments, prepare, run
-from cesaro.passes.projection import Projection, Spans, project
+from cesaro.passes.standard_errors import Projection, Spans, project
 
 Policy = Callable[..., Any]
 

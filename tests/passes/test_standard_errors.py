@@ -6,14 +6,16 @@ from scipy import stats
 
 import cesaro as cs
 from cesaro.checks import Array
-from cesaro.passes.projection import Projection, Spans, project
 from cesaro.passes.standard_errors import (
     Estimate,
+    Projection,
+    Spans,
     autocorrelation_time,
     clustered,
     differences,
     independent,
     long_run,
+    project,
     within,
 )
 

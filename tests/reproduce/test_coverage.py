@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 import cesaro as cs
-from cesaro.passes.projection import project
-from cesaro.passes.standard_errors import independent
+from cesaro.passes.standard_errors import independent, project
 from cesaro.reproduce.coverage import Config, show
 from cesaro.reproduce.coverage import run as coverage_run
 from cesaro.reproduce.coverage.run import (

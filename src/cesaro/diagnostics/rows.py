@@ -15,8 +15,7 @@ from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_least, at_
 from cesaro.diagnostics.subject import Subject
 from cesaro.inspection import evidence
 from cesaro.passes.influence import OUTLIER
-from cesaro.passes.projection import Projection
-from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, FEW_CLUSTERS, Rule, by_rule, differences, within
+from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, FEW_CLUSTERS, Projection, Rule, by_rule, differences, within
 from cesaro.policies.base import place
 from cesaro.text import Sentence, Wording, argument, percent, switch, visible
 

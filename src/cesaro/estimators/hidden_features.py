@@ -19,7 +19,7 @@ from cesaro.features import FeatureMap
 from cesaro.passes.influence import ClosedForm
 from cesaro.passes.moments import Moments, RowFacts
 from cesaro.passes.prepare import Prepared
-from cesaro.passes.row_hashes import distinct, overlap, row_hashes
+from cesaro.passes.repeats import distinct, overlap, row_hashes
 
 # The ridge of hidden units, relative to their mean square: some are dead, others nearly alike.
 RELATIVE_RIDGE = 1e-6

@@ -34,7 +34,7 @@ class NextActions(NamedTuple):
     """
 
     chances: checks.Array | None
-    drawn: tuple[checks.Array, ...] = ()
+    drawn: tuple[NDArray[Any], ...] = ()
 
 
 class Pairs(Protocol):

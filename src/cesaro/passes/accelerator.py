@@ -8,7 +8,7 @@ weight zero, so that each pass is compiled once.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +18,6 @@ from numpy.typing import NDArray
 from cesaro.passes.influence import ClosedForm, Influence, Series
 from cesaro.passes.moments import Moments, precision_of
 from cesaro.passes.prepare import FeatureRows
-
-if TYPE_CHECKING:
-    from jax import Array
 
 
 class Accelerator:
@@ -46,7 +43,7 @@ class Accelerator:
         shift += solution.jitter * float(dual[1:] @ solution.residual[1:])
         with jax.enable_x64(True):
             found = _influence(*self.sent(rows), *self._put((*constants, shift, per_weight)))
-        return DeviceInfluence(*found, rows=len(rows))
+        return DeviceInfluence(found, len(rows))
 
     def sent(self, rows: FeatureRows) -> "tuple[Any, ...]":
         """`x`, `x̄'`, `v` or None where that is `x`, rewards and weights, on the device."""
@@ -69,13 +66,14 @@ class DeviceMoments:
     """`Moments` whose sums stay on the device until they are fetched."""
 
     def __init__(self, place: Accelerator) -> None:
-        self._place, self._sums, self._known = place, None, Moments()
+        self._place, self._known = place, Moments()
+        self._sums: dict[str, Any] = {}
 
     def add(self, rows: FeatureRows) -> None:
         """Count rows in; this waits for nothing."""
         with jax.enable_x64(True):
             found = _sums(*self._place.sent(rows))
-            self._sums = found if self._sums is None else _added(self._sums, found)
+            self._sums = _added(self._sums, found) if self._sums else found
         self._known.rows += len(rows)
         self._known.same &= rows.v is rows.x
         self._known.precision = max(self._known.precision, precision_of(rows))
@@ -88,23 +86,20 @@ class DeviceMoments:
 
     def fetched(self) -> Moments:
         """The sums on the host."""
-        assert self._sums is not None
         self._known.set_sums({name: np.array(value)[()] for name, value in self._sums.items()})
         return self._known
 
 
 class DeviceInfluence(NamedTuple):
-    """`Influence` on the device, of rows and padding behind them."""
+    """`Influence` on the device, of rows and padding behind them: influence, ratio, errors and the level."""
 
-    influence: "Array"
-    ratio: "Array"
-    errors: "Array"
-    level: "Array"
+    found: tuple[Any, ...]
     rows: int
 
     def fetched(self) -> Influence:
         """The series on the host."""
-        return Influence(Series(*(np.asarray(part)[: self.rows] for part in self[:3])), float(self.level))
+        *series, level = self.found
+        return Influence(Series(*(np.asarray(part)[: self.rows] for part in series)), float(level))
 
 
 _matmul = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)

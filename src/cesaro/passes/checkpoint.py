@@ -15,8 +15,7 @@ from cesaro.data.values import Categories
 from cesaro.data.windows import ColumnDigests
 from cesaro.errors import InputError
 from cesaro.fingerprints import fingerprint
-from cesaro.passes.feature_log import FeatureLog
-from cesaro.passes.prepare import Prepared
+from cesaro.passes.prepare import FeatureLog, Prepared
 
 SCHEMA = "cesaro-passes/2"
 _OLDER = "cesaro-passes/1"

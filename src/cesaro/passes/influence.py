@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.data import Block
 from cesaro.errors import InputError
-from cesaro.passes.feature_log import FeatureBlock
 from cesaro.passes.moments import RowFacts
-from cesaro.passes.prepare import FeatureRows, Prepared
-from cesaro.passes.projection import Projection, Spans, project
+from cesaro.passes.prepare import FeatureBlock, FeatureRows, Prepared
 from cesaro.passes.run import map_pieces
-from cesaro.passes.standard_errors import Sampling
+from cesaro.passes.standard_errors import Projection, Sampling, Spans, project
 
 # A reward this many robust standard deviations from the median is an outlier: of a million exponential ones the largest is at 13.
 OUTLIER = 30.0

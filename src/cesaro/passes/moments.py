@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Block
-from cesaro.passes.feature_log import FeatureBlock
-from cesaro.passes.prepare import FeatureRows, Prepared
+from cesaro.passes.prepare import FeatureBlock, FeatureRows, Prepared
 from cesaro.passes.repeats import Repeats
 
 

@@ -28,8 +28,7 @@ from cesaro.engines import map_ordered
 from cesaro.engines.threads import ONE_THREAD, cores
 from cesaro.errors import ClusterError
 from cesaro.passes.checkpoint import PassCheckpoint
-from cesaro.passes.feature_log import FeatureBlock
-from cesaro.passes.prepare import FeatureRows, Prepared
+from cesaro.passes.prepare import FeatureBlock, FeatureRows, Prepared
 from cesaro.progress import row_progress
 
 # Blocks that are read ahead of those at work.

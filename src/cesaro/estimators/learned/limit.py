@@ -12,10 +12,9 @@ from cesaro.data import Block, FeatureTransitions
 from cesaro.linear import EmpiricalProblem
 from cesaro.linear.methods import AffineForm, LimitPoint
 from cesaro.linear.system import LinearSystem
-from cesaro.passes.feature_log import FeatureBlock
 from cesaro.passes.influence import Influence, InfluencePass, Series
 from cesaro.passes.moments import Moments
-from cesaro.passes.prepare import FeatureRows, Prepared
+from cesaro.passes.prepare import FeatureBlock, FeatureRows, Prepared
 
 
 class LogProblem(EmpiricalProblem):

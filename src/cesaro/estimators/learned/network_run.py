@@ -35,7 +35,7 @@ from cesaro.learning.feed import Feed
 from cesaro.passes.influence import InfluencePass
 from cesaro.passes.moments import RowFacts
 from cesaro.passes.prepare import Prepared
-from cesaro.passes.row_hashes import distinct, row_hashes
+from cesaro.passes.repeats import distinct, row_hashes
 from cesaro.passes.run import run_pass
 from cesaro.passes.standard_errors import Estimate
 

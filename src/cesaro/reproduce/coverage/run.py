@@ -22,8 +22,7 @@ from cesaro.features import COMPONENTS
 from cesaro.files import Arrays
 from cesaro.linear import LinearProblem
 from cesaro.mdp import TabularMDP
-from cesaro.passes.projection import COSINES, project
-from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, independent
+from cesaro.passes.standard_errors import COSINES, ENOUGH_CLUSTERS, independent, project
 from cesaro.reproduce.coverage import systems
 from cesaro.reproduce.coverage.config import CONFIDENCE, PROMISED, CoverageConfig
 from cesaro.reproduce.coverage.systems import SystemsResult

@@ -54,11 +54,13 @@ def fit(path: str, engine: str = "local", cores: int | None = None) -> dict[str,
     """The closed form on a streamed log, and how long its parts take."""
     use_cores(cores)
     spans: list[tuple[float, float]] = []
+    busy: list[float] = []  # seconds of all threads
 
     def timed(*arguments: Any) -> Any:
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), time.process_time()
         result = run_pass(*arguments)
         spans.append((begin, time.perf_counter()))
+        busy.append(time.process_time() - used)
         return result
 
     with mock.patch.object(diff_lstd, "run_pass", timed):
@@ -75,6 +77,7 @@ def fit(path: str, engine: str = "local", cores: int | None = None) -> dict[str,
         "moments": moments[1] - moments[0],
         "solving": influence[0] - moments[1] + end - influence[1],
         "influence": influence[1] - influence[0],
+        "busy": {"moments": busy[0], "both": sum(busy)},
         "peak_mib": peak(),
         "rate": estimator.reward_rate_,
         "standard_error": estimator.standard_error_,

@@ -36,7 +36,8 @@ def test_a_small_log_runs_through_and_agrees_with_plain_numpy(
     assert found["alternative"]["rate"] == pytest.approx(one["rate"], rel=1e-6)
     assert abs(one["rate"] + 0.78) < 4 * one["standard_error"]
     assert min(found["pieces"].values()) > 0
-    assert found["shares"].keys() == {f"{name}, float{bits}" for name in ("moments", "both") for bits in (32, 64)}
+    measured = ("float32", "float64", "cores")
+    assert found["shares"].keys() == {f"{name}, {kind}" for name in ("moments", "both") for kind in measured}
     assert {path.name for path in tmp_path.iterdir()} == {"terms.json"}, "logs are removed"
     assert cores is None or os.sched_getaffinity(0) == cores
     scale.main(["--terms", str(file)])

@@ -80,7 +80,7 @@ TRIALS = [
         "--approximator mlp",
         "--approximator is for learned methods, and auto is none. Got --approximator mlp;",
     ),
-    option("--set steps=5", "The method 'auto' has no setting steps; it has address, checkpoint, draws"),
+    option("--set steps=5", "The method 'auto' has no setting steps; it has address, checkpoint, device, draws"),
     option("--set steps", "--set must be NAME=VALUE, each name once. Got 'steps'."),
     option("--set =1", "--set must be NAME=VALUE, each name once. Got '=1'."),
     option("--set x=1 --set x=2", "--set must be NAME=VALUE, each name once. Got 'x=2'."),

@@ -10,9 +10,8 @@ from cesaro.algorithms.dynamics import WeightedRows, batch_dynamics, mean_dynami
 from cesaro.errors import InputError
 from cesaro.learning.arguments import Method, all_settings, as_method, as_objective, label_of
 from cesaro.linear.expectations import Expectations
-from cesaro.linear.mean_update import Layout, MeanUpdate, MethodSettings, SampleUpdates
 from cesaro.linear.methods import FORMS, AffineForm
-from cesaro.linear.methods.base import check_samples
+from cesaro.linear.methods.base import Layout, MeanUpdate, MethodSettings, SampleUpdates, check_samples
 
 # The names of `κ` where the exact layer has one of its own.
 RATE, OURS = "primal.rate", "reward_rate"

@@ -32,8 +32,8 @@ from cesaro.learning import affine_form, sweep
 from cesaro.learning.arguments import as_objective
 from cesaro.learning.feed import Feed
 from cesaro.linear import EmpiricalProblem
-from cesaro.linear.mean_update import MeanUpdate
 from cesaro.linear.methods import ALWAYS_CONVERGE, AffineForm
+from cesaro.linear.methods.base import MeanUpdate
 from cesaro.linear.stability import limit_point
 from cesaro.passes.influence import InfluencePass, Plan
 from cesaro.passes.moments import MomentsPass

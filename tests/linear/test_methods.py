@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 import cesaro as cs
 from cesaro.linear import METHODS
+from cesaro.linear.methods import FORMS
+from cesaro.linear.methods.base import settings
 
 Array = NDArray[np.float64]
 Enumerate = Callable[..., Any]
@@ -122,9 +124,6 @@ def mean_of_pairs(problem: cs.LinearProblem, enumerate_update: Enumerate, names:
 @pytest.mark.parametrize("method", METHODS)
 def test_second_moments_are_the_enumerated_ones(method: str, index: int, enumerate_update: Enumerate) -> None:
     """`E[G_k M G_kᵀ]` and `E[G_kᵀ M G_k]` of the factored samples, which the sampled step limit rests on."""
-    from cesaro.linear.mean_update import settings
-    from cesaro.linear.methods import FORMS
-
     problem = PROBLEMS[index]
     ridge, lam, ratio = 0.3, 1.7, 0.6
     names = problem.stability(method).mean.layout.names

@@ -88,7 +88,7 @@ def collect(
                 f"Resumed: {about['resumed_steps']:,} of these transitions were there already, from a run that was interrupted."
             )
         if format == "minari":
-            from cesaro.simulation.sinks import REMARK
+            from cesaro.simulation.collection import REMARK
 
             output.echo(f"Note: {REMARK}")
         elif about["truncated"]:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from cesaro.engines.cluster import Tasks, ray_module, session
-from cesaro.engines.threads import Threads
+from cesaro.engines.local import Threads
 from cesaro.errors import InputError
 from cesaro.text import Sentence, argument
 

@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from cesaro.policies.shipped import actor_path as actor_path
     from cesaro.policies.shipped import shipped as shipped
     from cesaro.simulation.collection import collect as collect
-    from cesaro.simulation.jobs import run_jobs as run_jobs
     from cesaro.simulation.monte_carlo import MonteCarloRate as MonteCarloRate
     from cesaro.simulation.monte_carlo import batch_means as batch_means
     from cesaro.simulation.monte_carlo import monte_carlo_rate as monte_carlo_rate
     from cesaro.simulation.streams import Job as Job
     from cesaro.simulation.streams import plan as plan
+    from cesaro.simulation.streams import run_jobs as run_jobs
     from cesaro.simulation.streams import stream as stream
 
 # Workers that only simulate do without Arrow.
@@ -25,7 +25,7 @@ _EXPORTS = {
     "collect": "cesaro.simulation.collection",
     "monte_carlo_rate": "cesaro.simulation.monte_carlo",
     "plan": "cesaro.simulation.streams",
-    "run_jobs": "cesaro.simulation.jobs",
+    "run_jobs": "cesaro.simulation.streams",
     "shipped": "cesaro.policies.shipped",
     "stream": "cesaro.simulation.streams",
 }

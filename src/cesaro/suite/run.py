@@ -15,7 +15,7 @@ import numpy as np
 
 from cesaro import documents
 from cesaro.data import Transitions
-from cesaro.engines.threads import cores
+from cesaro.engines.local import cores
 from cesaro.errors import InputError
 from cesaro.files import Arrays
 from cesaro.reproduce import study

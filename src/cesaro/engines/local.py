@@ -1,4 +1,7 @@
-"""Pieces in processes of this machine, for work that Python itself does: threads would wait for each other."""
+"""Pieces of work on this machine: on threads, which wait for each other where Python itself does the work, or in processes.
+
+BLAS takes one thread in each, so that results do not depend on how many there are.
+"""
 
 import os
 import signal
@@ -6,6 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -13,8 +17,79 @@ from multiprocessing import active_children
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
+from threadpoolctl import ThreadpoolController
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+# Pieces under way per thread: one that runs and one that is there when it ends.
+_AHEAD = 2
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Threads:
+    """Runs pieces on `workers` threads; None: one per core that this process may use."""
+
+    def __init__(self, function: Callable[[Any], Any], workers: int | None) -> None:
+        self._function = function
+        self._workers = workers or cores()
+
+    def __enter__(self) -> "Threads":
+        ONE_THREAD.__enter__()
+        self._pool = ThreadPoolExecutor(self._workers)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        # Who interrupts does not wait for what a policy still does.
+        self._pool.shutdown(wait=not isinstance(raised[1], KeyboardInterrupt), cancel_futures=True)
+        ONE_THREAD.__exit__()
+
+    def room(self) -> int:
+        return _AHEAD * self._workers
+
+    def start(self, item: Any) -> Future[Any]:
+        return self._pool.submit(self._function, item)
+
+    def first_ended(self, handles: list[Future[Any]]) -> tuple[Future[Any], Any]:
+        ended = wait(handles, return_when=FIRST_COMPLETED).done
+        handle = next(handle for handle in handles if handle in ended)
+        return handle, handle.result()
+
+
+@cache
+def _controller() -> Any:
+    """Looking for libraries takes milliseconds, and NumPy's is there."""
+    return ThreadpoolController()
+
+
+class _OneThread:
+    """BLAS on one thread, as long as anybody is inside: its limit is one for the whole process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limits = _controller().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limits.restore_original_limits()
+
+
+ONE_THREAD = _OneThread()
+
+
+# Processes.
 
 
 def in_processes(

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from cesaro.lazy import lazily
 
 if TYPE_CHECKING:
-    from cesaro.policies.shipped import actor_path as actor_path
-    from cesaro.policies.shipped import shipped as shipped
+    from cesaro.policies.actor import actor_path as actor_path
+    from cesaro.policies.actor import shipped as shipped
     from cesaro.simulation.collection import collect as collect
     from cesaro.simulation.monte_carlo import MonteCarloRate as MonteCarloRate
     from cesaro.simulation.monte_carlo import batch_means as batch_means
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "Job": "cesaro.simulation.streams",
     "MonteCarloRate": "cesaro.simulation.monte_carlo",
-    "actor_path": "cesaro.policies.shipped",
+    "actor_path": "cesaro.policies.actor",
     "batch_means": "cesaro.simulation.monte_carlo",
     "collect": "cesaro.simulation.collection",
     "monte_carlo_rate": "cesaro.simulation.monte_carlo",
     "plan": "cesaro.simulation.streams",
     "run_jobs": "cesaro.simulation.streams",
-    "shipped": "cesaro.policies.shipped",
+    "shipped": "cesaro.policies.actor",
     "stream": "cesaro.simulation.streams",
 }
 __all__ = list(_EXPORTS)

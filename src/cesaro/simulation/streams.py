@@ -24,7 +24,7 @@ from cesaro.errors import InputError
 from cesaro.fingerprints import file_fingerprint
 from cesaro.policies import Attached
 from cesaro.policies import policy as as_policy
-from cesaro.policies.shipped import SHIPPED, actor_path
+from cesaro.policies.actor import SHIPPED, actor_path
 from cesaro.progress import progress
 from cesaro.simulation.environments import Env, Interface, interface, mujoco_log, name_of, open_env
 from cesaro.text import Sentence, Wording

@@ -1,235 +1,32 @@
-"""Network files: actors in safetensors, ONNX models."""
+"""Models of other libraries: what they predict on a log's columns, and what does not fit."""
 
-import json
+import pickle
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import onnx
+import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from safetensors.numpy import save_file
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import cesaro as cs
 from cesaro.data import Transitions
 from cesaro.errors import InputError
-from cesaro.policies import attach, policy, save_actor
-from cesaro.policies.actor import ACTIVATIONS
+from cesaro.policies import attach, policy
 
 RNG = np.random.default_rng(0)
 CONTINUOUS = Transitions(RNG.normal(size=(5, 3)), RNG.normal(size=(5, 2)), np.zeros(5), RNG.normal(size=(5, 3)))
 DISCRETE = Transitions(RNG.normal(size=(5, 3)), [0, 1, 1, 0, 1], np.zeros(5), RNG.normal(size=(5, 3)))
 TEXT = Transitions(RNG.normal(size=(5, 3)), ["go", "stop", "go", "go", "go"], np.zeros(5), RNG.normal(size=(5, 3)))
-
-
-def network(dtype: Any = np.float32, sizes: tuple[int, ...] = (3, 4, 2)) -> dict[str, Any]:
-    rng = np.random.default_rng(1)
-    return {
-        "weights": [rng.normal(size=(out, into)).astype(dtype) for into, out in pairwise(sizes)],
-        "biases": [rng.normal(size=out).astype(dtype) for out in sizes[1:]],
-    }
-
-
-def forward(layers: dict[str, Any], x: NDArray[Any], activation: str) -> NDArray[Any]:
-    """One row and one unit at a time, in float64."""
-    functions: dict[str, Any] = {
-        "relu": lambda z: max(z, 0.0),
-        "tanh": np.tanh,
-        "elu": lambda z: z if z > 0 else np.exp(z) - 1,
-        "silu": lambda z: z / (1 + np.exp(-z)),
-        "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
-    }
-    rows = []
-    for row in x:
-        values = [float(v) for v in row]
-        for number, (weight, bias) in enumerate(zip(layers["weights"], layers["biases"])):
-            values = [sum(float(w) * v for w, v in zip(unit, values)) + float(b) for unit, b in zip(weight, bias)]
-            if number < len(layers["weights"]) - 1:
-                values = [float(functions[activation](v)) for v in values]
-        rows.append(values)
-    return np.array(rows)
-
-
-# Actors
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("squash", ["tanh", "clip", "none"])
-def test_forward_pass(tmp_path: Path, activation: str, squash: str, dtype: Any) -> None:
-    layers = network(dtype, (3, 4, 5, 2))
-    low, high = np.array([-1.0, 0.5]), np.array([2.0, 0.75])
-    bounds = (None, None) if squash == "none" else (low, high)
-    path = tmp_path / "actor.safetensors"
-    save_actor(path, **layers, activation=activation, squash=squash, low=bounds[0], high=bounds[1])
-    x = RNG.normal(size=(7, 3)).astype(dtype)
-    expected = forward(layers, x, activation)
-    if squash == "tanh":
-        expected = low + (high - low) * (np.tanh(expected) + 1) / 2
-    elif squash == "clip":
-        expected = np.minimum(np.maximum(expected, low), high)
-    attached = attach(path, CONTINUOUS)
-    found = attached.sample(x, RNG)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 if dtype is np.float32 else 1e-12)
-    assert found.shape == (7, 2)
-    assert attached.name == "actor"
-    assert attached.deterministic
-
-
-def test_long_blocks_and_no_rows(tmp_path: Path) -> None:
-    path = tmp_path / "actor.safetensors"
-    save_actor(path, **network(np.float64), activation="tanh", squash="none", low=None, high=None)
-    made = policy(path)
-    x = RNG.normal(size=(20_000, 3))
-    np.testing.assert_allclose(made.sample(x, RNG)[-5:], made.sample(x[-5:], RNG), rtol=1e-12)
-    assert attach(made, CONTINUOUS).sample(np.empty((0, 3)), RNG).shape == (0, 2)
-
-
-def test_file_holds_what_was_saved(tmp_path: Path) -> None:
-    path = tmp_path / "actor.safetensors"
-    path.write_bytes(b"old")
-    save_actor(
-        path, **network(), activation="relu", squash="tanh", low=[-1, -2], high=[1, 2], metadata={"made": "for a test"}
-    )
-    from safetensors import safe_open
-
-    with safe_open(path, framework="numpy") as file:
-        assert file.metadata() == {
-            "format": "cesaro-actor/1",
-            "activation": "relu",
-            "squash": "tanh",
-            "low": "[-1.0, -2.0]",
-            "high": "[1.0, 2.0]",
-            "made": "for a test",
-        }
-        assert sorted(file.keys()) == ["layers.0.bias", "layers.0.weight", "layers.1.bias", "layers.1.weight"]
-        assert file.get_tensor("layers.0.weight").shape == (4, 3)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["actor.safetensors"]
-
-
-def test_observations_of_other_forms(tmp_path: Path) -> None:
-    path = tmp_path / "actor.safetensors"
-    save_actor(path, **network(np.float64), activation="tanh", squash="none", low=None, high=None)
-    made = policy(path)
-    x = RNG.normal(size=(4, 3))
-    columns = {"load": x[:, 0], "hour": x[:, 1], "price": x[:, 2]}
-    np.testing.assert_array_equal(made.sample(columns, RNG), made.sample(x, RNG))
-    with pytest.raises(InputError, match="takes 3 numbers per observation, and the log has 2"):
-        made.sample(x[:, :2], RNG)
-    with pytest.raises(InputError, match="takes numbers only, and the log's column 'region' holds text"):
-        made.sample({"load": x[:, 0], "hour": x[:, 1], "region": np.array(["n"] * 4)}, RNG)
-    save_actor(path, **network(np.float64, (1, 2)), activation="tanh", squash="none", low=None, high=None)
-    assert policy(path).sample(np.array([1, 2]), RNG).shape == (2, 2)
-
-
-def test_actor_on_a_discrete_log(tmp_path: Path) -> None:
-    path = tmp_path / "actor.safetensors"
-    save_actor(path, **network(), activation="tanh", squash="none", low=None, high=None)
-    with pytest.raises(InputError, match="an actor file gives continuous actions only"):
-        attach(path, DISCRETE).probabilities(np.zeros((2, 3)))
-
-
-def test_weights_that_overflow(tmp_path: Path) -> None:
-    path = tmp_path / "actor.safetensors"
-    layers = network()
-    layers["weights"][0] *= np.float32(1e38)
-    save_actor(path, **layers, activation="relu", squash="none", low=None, high=None)
-    with pytest.raises(InputError, match="finite actions"):
-        attach(path, CONTINUOUS).sample(np.full((1, 3), 1e30), RNG)
-
-
-def metadata(**changes: str | None) -> dict[str, str]:
-    entries = {"format": "cesaro-actor/1", "activation": "relu", "squash": "tanh", "low": "[-1, -1]", "high": "[1, 1]"}
-    return {key: value for key, value in {**entries, **changes}.items() if value is not None}
-
-
-def tensors(**changes: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
-    layers = network()
-    entries = {
-        "layers.0.weight": layers["weights"][0],
-        "layers.0.bias": layers["biases"][0],
-        "layers.1.weight": layers["weights"][1],
-        "layers.1.bias": layers["biases"][1],
-    }
-    changed = {key.replace("_", "."): value for key, value in changes.items()}
-    return {key: value for key, value in {**entries, **changed}.items() if value is not None}
-
-
-F32 = np.float32
-
-
-@pytest.mark.parametrize(
-    ("entries", "arrays", "words"),
-    [
-        (metadata(format=None), tensors(), "format = 'cesaro-actor/1'. Got None; write it with"),
-        (metadata(format="cesaro-actor/2"), tensors(), "Got 'cesaro-actor/2'"),
-        (metadata(activation="swoosh"), tensors(), "must have activation relu, tanh, elu, silu, sigmoid. Got 'swoosh'"),
-        (metadata(activation=None), tensors(), "must have activation"),
-        (metadata(squash="sigmoid"), tensors(), "must have squash tanh, clip, none. Got 'sigmoid'"),
-        (metadata(low="[-1]"), tensors(), r"low must have shape \[dimension=2\]\. Got \(1,\)"),
-        (metadata(low="[-1, NaN]"), tensors(), r"such as .*\(NaN is not a number in JSON\)"),
-        (metadata(low="[" * 100_000), tensors(), r"such as .*\(nested more than 100 levels deep\)"),
-        (metadata(low="-1, -1"), tensors(), "low as a JSON list of numbers, .*Got '-1, -1'"),
-        (metadata(low='["a", "b"]'), tensors(), "low must be a real array"),
-        (metadata(low="[1, -1]"), tensors(), "low < high"),
-        (metadata(low=None), tensors(), "both low and high"),
-        (metadata(low=None, high=None), tensors(), "both low and high"),
-        (metadata(), tensors(layers_0_bias=None), "must hold the tensors layers.0.weight"),
-        (metadata(), tensors(extra=np.zeros(2, F32)), "Got extra beside 2 complete layers"),
-        (metadata(), {}, "Got none beside 0 complete layers"),
-        (
-            metadata(),
-            tensors(layers_1_weight=np.zeros((2, 5), F32)),
-            r"fit together\. Got \(2, 5\) .* layer 1, after 4",
-        ),
-        (metadata(), tensors(layers_1_bias=np.zeros(3, F32)), "fit together"),
-        (metadata(), tensors(layers_0_weight=np.full((4, 3), np.nan, F32)), "NaN or infinite ones in layer 0"),
-        (metadata(), tensors(layers_1_bias=np.zeros(2, np.int32)), "Got float32 and int32 in layer 1"),
-        (metadata(), tensors(layers_1_weight=np.zeros((2, 4)), layers_1_bias=np.zeros(2)), "float64 .* in layer 1"),
-    ],
-)
-def test_broken_actors(entries: dict[str, str], arrays: dict[str, Any], words: str, tmp_path: Path) -> None:
-    path = tmp_path / "actor.safetensors"
-    save_file(arrays, path, metadata=entries)
-    with pytest.raises(InputError, match=words) as caught:
-        policy(path)
-    assert "actor.safetensors'" in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_are_one_sentence(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
-    for name in ("any.safetensors", "any.onnx"):
-        path = tmp_path_factory.getbasetemp() / name
-        path.write_bytes(content)
-        with pytest.raises(InputError, match=name) as caught:
-            policy(path)
-        assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"weights": []}, "one entry per layer"),
-        ({"activation": "swish"}, "The actor must have activation"),
-        ({"high": None}, "both low and high"),
-        ({"weights": [np.zeros((2, 3), int)], "biases": [np.zeros(2, int)]}, "float32 or float64"),
-        ({"metadata": {"steps": 3}}, "metadata must map text to text"),
-        ({"path": "actor.bin"}, "must end in .safetensors"),
-        ({"path": "no/such/folder/actor.safetensors"}, "cannot be written"),
-    ],
-)
-def test_actors_that_are_not_saved(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
-    bounds = {"low": [-1, -1], "high": [1, 1]}
-    arguments = {"path": "actor.safetensors", **network(), "activation": "relu", "squash": "tanh", **bounds, **changes}
-    with pytest.raises(InputError, match=words):
-        save_actor(**{**arguments, "path": tmp_path / arguments["path"]})
-    assert list(tmp_path.iterdir()) == []
 
 
 # ONNX
@@ -406,15 +203,6 @@ def test_onnxruntime_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         policy(tmp_path / "model.onnx")
 
 
-def test_json_of_bounds_is_exact(tmp_path: Path) -> None:
-    path = tmp_path / "actor.safetensors"
-    low = [-1 / 3, -1e-300]
-    save_actor(path, **network(), activation="relu", squash="clip", low=low, high=[1, 1])
-    made = policy(path)
-    assert made.low is not None
-    assert made.low.tolist() == json.loads(json.dumps(low))
-
-
 # Classifiers as skl2onnx writes them
 
 
@@ -492,3 +280,118 @@ def test_onnx_with_an_input_per_column(tmp_path: Path) -> None:
         InputError, match="Got no 'temperature' among those that the policy sees, 'tariff', 'x'; give it"
     ):
         attach(tmp_path / "model.onnx", Transitions(without, ["go", "stop", "go"], np.zeros(3))).sample(without, RNG)
+
+
+# scikit-learn
+
+
+FRAME = pd.DataFrame({"temperature": [16.0, 18.0, 21.0, 23.0] * 3, "tariff": ["low", "high", "low"] * 4})
+ACTION = np.where((FRAME["temperature"] < 20) & (FRAME["tariff"] == "low"), "on", "off")
+LOG = cs.read({**FRAME, "action": ACTION, "reward": np.zeros(12)}, observation=list(FRAME))
+LONE = cs.read({**FRAME, "action": ACTION, "reward": np.zeros(12)}, observation="temperature")
+AMOUNTS = cs.read({**FRAME, "action": np.arange(12.0), "reward": np.zeros(12)}, observation="temperature")
+
+
+def pipeline() -> Any:
+    columns = make_column_transformer((OneHotEncoder(), ["tariff"]), remainder="passthrough")
+    return make_pipeline(columns, DecisionTreeClassifier(random_state=0)).fit(FRAME[["tariff", "temperature"]], ACTION)
+
+
+def seen(log: cs.Log) -> Any:
+    return next(iter(log.blocks())).observations.plain()
+
+
+def labels(attached: Any, log: cs.Log) -> list[str]:
+    levels = log.action_levels
+    assert levels is not None
+    return list(levels[attached.sample(seen(log), RNG)])
+
+
+def test_a_classifier_gets_its_columns_by_name() -> None:
+    attached = attach(pipeline(), LOG)
+    assert labels(attached, LOG) == ACTION[:-1].tolist()
+    assert attached.deterministic
+    assert attached.name == "Pipeline"
+    again = pickle.loads(pickle.dumps(attached.policy))
+    assert again.sample(seen(LOG), RNG).tolist() == ACTION[:-1].tolist()
+
+
+def test_one_column_with_and_without_its_name() -> None:
+    wanted = np.where(FRAME["temperature"] < 17, "on", "off")
+    by_name = DecisionTreeClassifier().fit(FRAME[["temperature"]], wanted)
+    by_place = DecisionTreeClassifier().fit(FRAME[["temperature"]].to_numpy(), wanted)
+    for model in (by_name, by_place):
+        assert labels(attach(model, LONE), LONE) == wanted[:-1].tolist()
+
+
+def test_names_that_differ_are_never_taken_by_their_place() -> None:
+    model = DecisionTreeClassifier().fit(FRAME.assign(tariff=1.0), ACTION)
+    other = cs.Transitions({"tariff": np.ones(12), "temp": FRAME["temperature"]}, ACTION, np.zeros(12))
+    with pytest.raises(InputError, match=r"Got no 'temperature'; .* or rename the log's column"):
+        attach(model, other)
+    vectors = cs.Transitions(FRAME.assign(tariff=1.0).to_numpy(), ACTION, np.zeros(12))  # entries without names
+    assert labels(attach(model, vectors), vectors) == model.predict(FRAME.assign(tariff=1.0))[:-1].tolist()
+
+
+def test_a_regressor_gives_amounts() -> None:
+    model = LinearRegression().fit(FRAME[["temperature"]], 2 * FRAME["temperature"] + 1)
+    found = attach(model, AMOUNTS).sample(seen(AMOUNTS), RNG)
+    assert found[:, 0] == pytest.approx(2 * seen(AMOUNTS) + 1)
+
+
+def test_joblib_files_need_trust(tmp_path: Path) -> None:
+    for name in ("heat.joblib", "heat.pkl"):
+        joblib.dump(pipeline(), tmp_path / name)
+        with pytest.raises(InputError, match=r"loading it runs the code inside; .* trust=True \(--trust"):
+            policy(tmp_path / name)
+        attached = attach(policy(tmp_path / name, trust=True), LOG)
+        assert (attached.name, labels(attached, LOG)) == ("heat", ACTION[:-1].tolist())
+    (tmp_path / "heat.joblib").write_bytes(b"no pickle")
+    with pytest.raises(InputError, match=r"heat\.joblib' cannot be loaded \("):
+        policy(tmp_path / "heat.joblib", trust=True)
+
+
+class Own:
+    def predict(self, observations: Any) -> Any:
+        return observations
+
+
+@pytest.mark.parametrize(
+    ("model", "log", "words"),
+    [
+        (DecisionTreeClassifier(), LOG, "'DecisionTreeClassifier' must be fitted before it can act. Got NotFittedError"),
+        (DecisionTreeClassifier, LOG, "must be fitted before it can act"),
+        (StandardScaler().fit(FRAME[["temperature"]]), LOG, "Got a StandardScaler without predict; put a classifier"),
+        (Own(), LOG, "Got a Own with predict, which is not a scikit-learn model; pass a function that calls it"),
+        (pipeline(), LONE, r"was fitted on the columns 'tariff', 'temperature'.* Got no 'tariff'; pass observation=\"tariff\""),
+        (
+            DecisionTreeClassifier().fit(np.zeros((12, 3)), ACTION),
+            LOG,
+            "takes 3 columns, and the policy sees 2: 'temperature', 'tariff'; give the observation columns",
+        ),
+        (
+            DecisionTreeClassifier().fit(FRAME[["temperature"]], ACTION == "on"),
+            LONE,
+            r"knows the classes False, True \(truth values\), and the log arrays has the actions 'off', 'on' \(text\)",
+        ),
+        (
+            DecisionTreeClassifier().fit(FRAME[["temperature"]], np.where(FRAME["temperature"] < 17, "boost", "on")),
+            LONE,
+            r"chooses the action 'boost' at the observation 16\.0, and the log arrays holds only 'off', 'on'; the log cannot",
+        ),
+        (
+            LinearRegression().fit(FRAME[["temperature"]], FRAME["temperature"]),
+            LONE,
+            r"it gives numbers: if the log's actions are amounts, read them with kinds=\{'action': 'number'\}",
+        ),
+        (
+            make_pipeline(OneHotEncoder(), DecisionTreeClassifier()).fit(FRAME[["tariff"]].replace("high", "low"), ACTION),
+            LOG,
+            "failed with ValueError: Found unknown categories",
+        ),
+    ],
+)  # fmt: skip
+def test_models_that_do_not_fit(model: Any, log: cs.Log, words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        attach(model, log).sample(seen(log), RNG)
+    assert "\n" not in str(caught.value)

@@ -80,9 +80,7 @@ def test_error_of_the_function_is_the_cause() -> None:
     def broken(observations: Any) -> Any:
         raise KeyError("two\nlines")
 
-    with pytest.raises(
-        InputError, match=r"'broken' failed with KeyError at test_policy_functions\.py, line \d+: "
-    ) as caught:
+    with pytest.raises(InputError, match=r"'broken' failed with KeyError at test_convert\.py, line \d+: ") as caught:
         policy(broken).sample(STATES, RNG)
     assert isinstance(caught.value.__cause__, KeyError)
     assert "\n" not in str(caught.value)

@@ -12,6 +12,7 @@ import jax
 import pytest
 
 import cesaro as cs
+from cesaro import python_file
 from cesaro.algorithms import REGISTRY
 from cesaro.approximators import linear
 from cesaro.engines import cluster as ray_engine
@@ -19,7 +20,6 @@ from cesaro.engines import map_completed, map_ordered
 from cesaro.errors import ClusterError
 from cesaro.learning import engine, remote
 from cesaro.learning.job import advanced
-from cesaro.policies import python_file
 
 from .conftest import Nodes
 

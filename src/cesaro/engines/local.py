@@ -1,6 +1,6 @@
-"""Pieces of work on this machine: on threads, which wait for each other where Python itself does the work, or in processes.
+"""Pieces of work on this machine: on threads, or in processes where Python itself does the work and threads would wait.
 
-BLAS takes one thread in each, so that results do not depend on how many there are.
+BLAS takes one thread in each.
 """
 
 import os
@@ -22,8 +22,8 @@ from threadpoolctl import ThreadpoolController
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Pieces under way per thread: one that runs and one that is there when it ends.
-_AHEAD = 2
+# Pieces under way per worker: one that runs and one that is there when it ends.
+AHEAD = 2
 
 
 def cores() -> int:
@@ -49,7 +49,7 @@ class Threads:
         ONE_THREAD.__exit__()
 
     def room(self) -> int:
-        return _AHEAD * self._workers
+        return AHEAD * self._workers
 
     def start(self, item: Any) -> Future[Any]:
         return self._pool.submit(self._function, item)
@@ -62,7 +62,7 @@ class Threads:
 
 @cache
 def _controller() -> Any:
-    """Looking for libraries takes milliseconds, and NumPy's is there."""
+    """The BLAS libraries of this process, looked for once, which takes milliseconds; NumPy's is loaded by now."""
     return ThreadpoolController()
 
 

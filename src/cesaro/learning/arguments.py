@@ -10,14 +10,13 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 
-from cesaro import checks, user_code
+from cesaro import checks, python_file, user_code
 from cesaro.algorithms import REGISTRY, Algorithm, Objective, State
 from cesaro.algorithms.saddle_point import SCHEDULE_DEFAULTS, SCHEDULES, Target
 from cesaro.approximators import APPROXIMATORS, Approximator
 from cesaro.errors import InputError
 from cesaro.learning.run import Recorder, RunShape
 from cesaro.learning.settings import complete, grid
-from cesaro.policies import python_file
 
 # Runs side by side of each setting, and rates that are recorded of all of them.
 MOST_SEEDS, MOST_RECORDS = 1_000_000, 500_000_000

@@ -259,11 +259,11 @@ class Attached:
 
 
 class LoggedRows(Protocol):
-    """What a policy has to know of a log, which is a `Log`: this layer comes before that of logs."""
+    """The part of a `Log` that a policy has to know; a protocol, because this layer comes before that of logs."""
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name of the log in messages."""
         ...
 
     @property

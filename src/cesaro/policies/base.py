@@ -107,7 +107,7 @@ class Policy:
         except InputError as error:
             if not isinstance(error.__cause__, KeyError):
                 raise
-            remedy = observed.of_missing(error.__cause__, observations)
+            remedy = observed.remedy_for_missing(error.__cause__, observations)
             raise InputError(Sentence("{said}{remedy}", said=error.message, remedy=remedy)) from error.__cause__
 
     @property
@@ -344,7 +344,7 @@ def as_probabilities(who: str, raw: Any, observations: Observations, actions: tu
 
 
 def check_probabilities(who: str, raw: Any, observations: Observations, actions: tuple[Any, ...]) -> Array:
-    """Finite, non-negative, summing to one to rounding of their own precision; normalized."""
+    """The probabilities that a policy gave, normalized; they must be finite, not negative, and sum to one to rounding of their type."""
     given = as_probabilities(who, raw, observations, actions)
     result = np.array(given, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from cesaro import user_code
+from cesaro import python_file, user_code
 from cesaro.errors import InputError
 from cesaro.files import not_there
 from cesaro.fingerprints import file_fingerprint, fingerprint
-from cesaro.policies import actor, models, python_file, tables
+from cesaro.policies import actor, models, tables
 from cesaro.policies.base import Constant, Finite, Logged, Policy, Sampler, Uniform, default_name
 from cesaro.policies.rule import PREFIX, Rule
 from cesaro.text import nearest

@@ -80,7 +80,7 @@ def columns(observations: Observations) -> dict[str, NDArray[Any]]:
 
 
 def count(observations: Observations) -> int:
-    """How many observations there are."""
+    """The number of observations."""
     return len(next(iter(observations.values()))) if isinstance(observations, dict) else len(observations)
 
 
@@ -133,7 +133,7 @@ def frame_library(function: Callable[..., Any]) -> str | None:
     return None
 
 
-def of_missing(error: KeyError, observations: Observations) -> str:
+def remedy_for_missing(error: KeyError, observations: Observations) -> str:
     """A remedy where a policy asks for a column that it is not given; empty where it failed otherwise."""
     name, known = error.args[0] if error.args else None, columns(observations)
     if not isinstance(name, str) or name in known:

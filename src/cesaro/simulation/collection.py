@@ -268,7 +268,7 @@ class ParquetSink(Sink):
 
 
 def table(about: dict[str, Any], streams: Iterable[Arrays]) -> pa.Table:
-    """The same log in memory."""
+    """The log of these streams as a table in memory."""
     return pa.concat_tables([_rows(number, stream, about) for number, stream in enumerate(streams)])
 
 

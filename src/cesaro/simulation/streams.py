@@ -134,7 +134,7 @@ def probe(job: Job) -> Interface:
 
 
 def describe_policy(policy: Any, *, trust: bool = False) -> dict[str, str]:
-    """Its name, and the name and checksum of its file where it is one."""
+    """The name of a policy, and the name and checksum of its file where it comes from one."""
     named = {"name": as_policy(policy, trust=trust).name}
     if not isinstance(policy, str):
         return named

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cesaro import python_file
 from cesaro.algorithms import DEFAULT
 from cesaro.algorithms.saddle_point import Target
 from cesaro.approximators import MLP
@@ -20,7 +21,6 @@ from cesaro.estimators.run import Run
 from cesaro.features.networks import Members
 from cesaro.learning.arguments import Method, label_of
 from cesaro.passes.standard_errors import MEDIAN, Estimate
-from cesaro.policies import python_file
 
 
 class LearnedBase(Estimator):

@@ -344,7 +344,7 @@ def as_probabilities(who: str, raw: Any, observations: Observations, actions: tu
 
 
 def check_probabilities(who: str, raw: Any, observations: Observations, actions: tuple[Any, ...]) -> Array:
-    """The probabilities that a policy gave, normalized; they must be finite, not negative, and sum to one to rounding of their type."""
+    """The probabilities that a policy gave, normalized: finite, not negative, and summing to one to rounding of their type."""
     given = as_probabilities(who, raw, observations, actions)
     result = np.array(given, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):

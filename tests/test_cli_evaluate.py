@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cesaro.cli import app
-from cesaro.commands import doctor
+from cesaro.commands import installation
 
 COMMAND = [sys.executable, "-c", "from cesaro.cli import main; main()"]
 PICTURES = ["gains.png", "influence.png", "rates.png", "reward.png", "support.png", "values.png"]
@@ -486,9 +486,9 @@ def test_ctrl_c_is_one_line_and_leaves_nothing(tmp_path: Path, log: Path) -> Non
 
 @pytest.mark.slow
 def test_doctor_says_what_is_there_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_OPTIONAL", (("no_such_module", "magic", "magic"),))
-    monkeypatch.setattr(doctor, "_SLOW_ROWS", 1e15)
-    monkeypatch.setattr(doctor, "_load", lambda: 0.0)
+    monkeypatch.setattr(installation, "_OPTIONAL", (("no_such_module", "magic", "magic"),))
+    monkeypatch.setattr(installation, "_SLOW_ROWS", 1e15)
+    monkeypatch.setattr(installation, "_load", lambda: 0.0)
     result = cesaro("doctor")
     assert result.exit_code == 0, result.output
     said = " ".join(result.stdout.split())
@@ -514,25 +514,25 @@ def test_doctor_says_what_is_there_and_what_to_do(monkeypatch: pytest.MonkeyPatc
 def test_a_busy_machine_says_nothing_about_the_installation(
     monkeypatch: pytest.MonkeyPatch, load: float, advice: str
 ) -> None:
-    monkeypatch.setattr(doctor, "_load", lambda: load)
-    monkeypatch.setattr(doctor, "_cores", lambda: 2)
-    monkeypatch.setattr(doctor, "_device", lambda: [doctor.Finding("device of JAX", "none")])
-    monkeypatch.setattr(doctor, "_moments_speed", lambda: doctor.Finding("closed form", "", "reinstall numpy"))
-    *_, last = doctor._findings()
+    monkeypatch.setattr(installation, "_load", lambda: load)
+    monkeypatch.setattr(installation, "_cores", lambda: 2)
+    monkeypatch.setattr(installation, "_device", lambda: [installation.Finding("device of JAX", "none")])
+    monkeypatch.setattr(installation, "_moments_speed", lambda: installation.Finding("closed form", "", "reinstall numpy"))
+    *_, last = installation._findings()
     assert last.advice == advice
 
 
 @pytest.mark.parametrize(("rate", "shown"), [(3.4e4, "0.034"), (1.25e6, "1.2"), (2.5e8, "250")])
 def test_speeds_have_two_digits(rate: float, shown: str) -> None:
-    assert doctor._millions(rate) == f"{shown} million"
+    assert installation._millions(rate) == f"{shown} million"
 
 
 def test_doctor_is_not_silent_while_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow() -> Iterator[doctor.Finding]:
+    def slow() -> Iterator[installation.Finding]:
         time.sleep(0.2)
-        yield doctor.Finding("sleep", "enough")
+        yield installation.Finding("sleep", "enough")
 
-    monkeypatch.setattr(doctor, "_findings", slow)
+    monkeypatch.setattr(installation, "_findings", slow)
     monkeypatch.setattr("cesaro.progress._SECONDS_BEFORE_A_STAGE", 0.0)
     result = cesaro("doctor")
     assert result.stderr == "looking at this machine and measuring its speed …\n"

@@ -240,6 +240,12 @@ FailOn = Annotated[
 ]
 Quiet = Annotated[bool, _option(_OUTPUT, "No progress bar.", "--quiet")]
 
+# Commands with few options show them in one panel.
+PlainForce = Annotated[bool, typer.Option("--force", help="Replace what an earlier run wrote.")]
+PlainJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+PlainQuiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+PlainSeed = Annotated[int, typer.Option(help="Seed of all random numbers.")]
+
 
 def log_options(
     log: LogPath,

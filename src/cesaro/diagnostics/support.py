@@ -17,8 +17,8 @@ from cesaro.errors import CesaroError
 from cesaro.features import SAMPLE, OneHot
 from cesaro.features.maps import other_kinds
 from cesaro.inspection import evidence
+from cesaro.inspection.observation import are_distinct, known_before, may_be_result, what_comes_next
 from cesaro.inspection.prediction import ENOUGH
-from cesaro.inspection.suspects import are_distinct, known_before, may_be_result, what_comes_next
 from cesaro.passes.support import logged_weight, pair_table, unlogged
 from cesaro.policies.attach import Attached
 from cesaro.text import Sentence, Wording, option, percent, visible

@@ -170,7 +170,7 @@ def _device() -> Iterator[Finding]:
 
 
 def _programs() -> Finding:
-    """Where compiled programs are kept."""
+    """The folder that compiled programs are kept in, and how many there are."""
     folder = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     if folder is None:
         return Finding("compiled programs", "not kept", f"unset {CACHE} so that commands need not compile again")

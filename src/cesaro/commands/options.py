@@ -388,6 +388,7 @@ def roles_of(given: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
 
 
 def policies_of(given: Sequence[str], trust: bool) -> "dict[str, Policy]":
+    """The policies that options name, by their names, which must differ."""
     from cesaro.policies import parse, policy
 
     found: dict[str, Policy] = {}

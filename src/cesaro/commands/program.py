@@ -177,7 +177,7 @@ def one_line_errors(*, resumes: bool | Callable[[], bool] = True, is_work: bool 
 
 
 def _named(error: BaseException) -> str:
-    """What an error says, or its name where it says nothing."""
+    """The message of an error, or its name where it has none."""
     return str(error) or type(error).__name__
 
 

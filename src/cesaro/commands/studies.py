@@ -241,6 +241,7 @@ def _print(about: About, result: Any, out: Path) -> None:
 
 
 def make_own_folder(folder: Path) -> None:
+    """Make the folder `out`, if the results go there; any other folder must exist."""
     if folder.parent == _OUT:
         _OUT.mkdir(exist_ok=True)
 

@@ -141,7 +141,7 @@ class Tally:
             )
 
     def _reasons(self) -> str:
-        """Why rows were dropped, with how many."""
+        """The reasons for which rows were dropped, each with their number."""
         settings = self._settings
         empty_in = " or ".join(f'"{visible(name)}"' for name in self._incomplete)
         without = "" if self._has_next else " without a next observation"

@@ -375,7 +375,7 @@ def unused_column(subject: Subject, origin: Origin, table: pa.Table) -> Iterator
 
 
 def _added(origin: Origin, column: str) -> Wording:
-    """How a caller adds a column to the observation."""
+    """The argument, or option, by which a caller adds a column to the observation."""
     names = ", ".join(f'"{visible(name)}"' for name in (*origin.roles.observation.columns, column))
     return Wording(f"pass observation=[{names}]", f"add {option('observation', column)}")
 

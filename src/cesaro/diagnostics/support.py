@@ -175,7 +175,7 @@ def never_logged(subject: Subject) -> Diagnostic | None:
 
 
 class Leverages(NamedTuple):
-    """How far out pairs lie.
+    """The leverage of pairs: how far out they lie.
 
     Discrete pairs: the weight of the log over that of the pair (rows, where they have no weights), infinite where it has none.
     Other features: `xᵀC⁻¹x`.

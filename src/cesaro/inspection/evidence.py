@@ -88,7 +88,7 @@ def unused_columns(origin: Origin) -> list[str]:
 
 
 def looked_at(source: Source) -> int:
-    """How many rows of all its columns are read, at most."""
+    """The most rows that are read of all columns of a source."""
     return max(ENOUGH, min(EXCERPT, ENTRIES // len(source.names)))
 
 
@@ -351,6 +351,7 @@ def without(values: Values, place: int) -> Values:
 
 
 def taken(column: Column, at: NDArray[np.int64]) -> Column:
+    """Some rows of a column."""
     return Categories(column.codes[at], column.levels) if isinstance(column, Categories) else column[at]
 
 

@@ -89,6 +89,7 @@ class Proposal:
 
 
 def role_columns(columns: tuple[str, ...]) -> RoleColumns:
+    """Columns of a role as the reader takes them: one, or several by name."""
     return RoleColumns(columns, "several" if len(columns) > 1 else "single")
 
 

@@ -1,4 +1,4 @@
-"""What the rows of a log tell once the roles of its columns are proposed.
+"""The refinement of a proposal by what the rows tell once the roles of columns are known.
 
 Columns that hardly belong in the observation are left out; the row of the reward, kinds, the unit of time and rows with empty
 entries follow, and at last what must be corrected before the log can be read so.

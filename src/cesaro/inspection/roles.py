@@ -79,7 +79,7 @@ class Ordering:
 
     @property
     def words(self) -> str:
-        """How much better, for the reason of the proposal; empty where it is not clear."""
+        """The gain in words, for the reason of the proposal; empty where it is not clear."""
         if self.gain is None or not self.is_clear:
             return ""
         before, after = (percent(max(0.0, share)) for share in (self.gain.before, self.gain.after))
@@ -373,7 +373,7 @@ def _leave_out_sparse(draft: Draft, names: Sequence[str]) -> None:
 
 
 def _not_seen(named: Sequence[str]) -> str:
-    """Why a column is no part of an observation that was found by its name."""
+    """The reason that a column is no part of an observation that was found by its name."""
     if len(named) > 1:
         return "not used: numbered columns were taken for the whole observation, by their names"
     return f'not used: the column "{visible(named[0])}" was taken for the whole observation, by its name'
@@ -392,7 +392,7 @@ def _may_be_seen(draft: Draft, name: str) -> bool:
 
 
 def _different_texts(draft: Draft, name: str) -> str:
-    """Why a column of many texts is left out; what would make numbers of it is a doubt."""
+    """The reason that a column of many texts is left out; what would make numbers of it becomes a doubt."""
     if name in draft.read.possible:
         draft.found.doubts.append(draft.read.possible[name].message())
     return f"it has {draft.profiles[name].levels:,} different texts"

@@ -52,7 +52,7 @@ _DECIMALS = "Semicolons separate the columns, as in the header of the file, and 
 
 
 class Notation(NamedTuple):
-    """How numbers and dates are written.
+    """The notation of numbers and dates.
 
     Attributes:
         decimal: the mark before decimals.
@@ -381,7 +381,7 @@ def _owners(roles: Roles) -> dict[str, str]:
 
 
 class ColumnTypes(NamedTuple):
-    """How the columns of a log are read.
+    """The types and the notation by which the columns of a log are read.
 
     Attributes:
         types: per column.

@@ -535,7 +535,7 @@ class LinesSource(FilesSource):
 
 
 def _codec(file: File) -> str | None:
-    """How a file is compressed, by its name; None: it is not."""
+    """Arrow's name for the compression of a file, by the file's name; None: it is not compressed."""
     return next((codec for ending, codec in COMPRESSED.items() if file.name.lower().endswith(ending)), None)
 
 

@@ -20,7 +20,7 @@ from cesaro.inspection import evidence
 from cesaro.inspection.order import better_order
 from cesaro.inspection.refinement import unit_of_step
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ("sequence of rows", "row of the reward", "unused columns", "kind of the action")
 INVENTORY: dict[str, Any] = {
     "observation": ["Stock", "Weekday"],

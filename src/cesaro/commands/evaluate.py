@@ -13,17 +13,12 @@ import typer
 
 from cesaro.commands import program
 from cesaro.commands.options import (
-    Force,
-    Json,
-    Out,
-    Quiet,
-    Seed,
-    Trust,
     estimate_options,
     log_options,
     output_options,
     policies_of,
     read_log,
+    some_options,
     taking_options,
 )
 from cesaro.commands.program import one_line_errors
@@ -225,17 +220,16 @@ def _rehearsal_options(
         ),
     ] = None,
     worlds: Annotated[int, typer.Option(help="Systems that are learned from the log.")] = 20,
-    seed: Seed = 0,
-    trust: Trust = False,
-    out: Out = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
-    """The options of a rehearsal beside those of the log."""
+    """The options that only a rehearsal has. Never called: see `taking_options`."""
 
 
-@taking_options(log_options, _rehearsal_options)
+@taking_options(
+    log_options,
+    _rehearsal_options,
+    some_options(estimate_options, "seed", "trust"),
+    some_options(output_options, "out", "force", "json", "quiet"),
+)
 def rehearse(**given: Any) -> None:
     """Would the tool have been right on a system like yours? In systems that are learned from the log, the answer is known."""
     with one_line_errors(resumes=False), ExitStack() as held:

@@ -308,7 +308,14 @@ def output_options(
     """Where the answer goes. Never called: see `taking_options`."""
 
 
-def taking_options(*groups: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def some_options(group: Callable[..., None], *names: str) -> list[inspect.Parameter]:
+    """Some of the options of a group, for a command that does not take all of them."""
+    return [inspect.signature(group).parameters[name] for name in names]
+
+
+def taking_options(
+    *groups: Callable[..., None] | Sequence[inspect.Parameter],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command, which takes `**given`, the parameters of these functions as its signature.
 
     Typer makes options of what `inspect.signature` and the annotations say, and calls the command with a value for each; the
@@ -316,7 +323,11 @@ def taking_options(*groups: Callable[..., None]) -> Callable[[Callable[..., None
     """
 
     def taking(command: Callable[..., None]) -> Callable[..., None]:
-        parameters = [one for group in groups for one in inspect.signature(group).parameters.values()]
+        parameters = [
+            one
+            for group in groups
+            for one in (inspect.signature(group).parameters.values() if callable(group) else group)
+        ]
         made: Any = command
         made.__signature__ = inspect.Signature(parameters)
         made.__annotations__ = {one.name: one.annotation for one in parameters}

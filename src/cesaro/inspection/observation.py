@@ -126,7 +126,7 @@ def is_key(sample: Contiguous, name: str) -> bool:
     if max(rises, 1 - rises) > ONE_WAY:
         return True
     rest, actions = evidence.without(seen, place), rows.actions.take(at)
-    number = np.unique(sample.number[at], return_inverse=True)[1].astype(np.int64)
+    number = renumbered(sample.number[at])
     own = Values("lone", (name,), (column[at],))
     before = as_inputs([seen.take(at - 1)], rows.actions.take(at - 1))
     known = as_inputs([rest.take(at)] if rest.columns else [actions], actions)
@@ -198,7 +198,7 @@ def is_result(sample: Contiguous, name: str, known: Sequence[str], is_behind: bo
     column = values.columns[place]
     if evidence.made_by_action(sample, place) is not None:
         return True
-    number = np.unique(sample.number[at], return_inverse=True)[1].astype(np.int64)
+    number = renumbered(sample.number[at])
 
     def gain(targets: Sequence[Array], without: Array, more: Array) -> Gain:
         both = np.concatenate([without, more], axis=1)

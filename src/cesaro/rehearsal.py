@@ -162,7 +162,7 @@ class Rehearsal:
 
     def plot(self) -> Any:
         """A matplotlib figure: by how much each candidate was wrong in every world, and its answer on the log."""
-        from cesaro.report.figure import rehearsal_figure
+        from cesaro.report.rates import rehearsal_figure
 
         return rehearsal_figure(self)
 

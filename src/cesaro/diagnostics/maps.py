@@ -182,7 +182,7 @@ def _relative_ridge(subject: Subject) -> float:
 
 
 def _compared(subject: Subject, maps: Iterable[tuple[str, FeatureMap]]) -> Iterator[Compared]:
-    """Those maps that tell the rate, on the same rows: the estimate there is its influence's mean away from the whole log's."""
+    """The maps that tell the rate, on the same rows: the estimate there is its influence's mean away from the whole log's."""
     prepared, sampling = subject.prepared, subject.sampling
     rows = prepared.sample.rows
     weight = float(len(rows)) if rows.weights is None else float(rows.weights.sum())

@@ -1,4 +1,7 @@
-"""`cesaro reproduce`: a command per study, its options the fields of its settings, and `--from`, which repeats any of them."""
+"""Studies and the scoreboard, which run for long, resume, and write a folder: `cesaro reproduce` and `cesaro suite`.
+
+A study has a command of its own, whose options are the fields of its settings; `--from` repeats any of them.
+"""
 
 import inspect
 import os
@@ -9,8 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cesaro.commands import output
-from cesaro.commands.errors import one_line_errors
+from cesaro.commands import program
+from cesaro.commands.options import PlainQuiet, PlainSeed
+from cesaro.commands.program import one_line_errors
 from cesaro.devices import starting_jax
 from cesaro.errors import InputError
 from cesaro.reproduce import MOVED, STUDIES
@@ -23,8 +27,6 @@ _OUT = Path("out")
 
 Out = Annotated[Path, typer.Option(help="Folder for the results; work in progress is in the same name + '.partial'.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the results of an earlier run.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
-Seed = Annotated[int, typer.Option(help="Seed of all random numbers.")]
 Workers = Annotated[int, typer.Option(help="Threads; the results do not depend on it.")]
 Engine = Annotated[str, typer.Option(help="Where to compute: local, or ray (a cluster).", metavar="local|ray")]
 Address = Annotated[
@@ -112,7 +114,7 @@ def study_command(package: str, *, repeats: bool = False) -> Callable[..., None]
                     make_own_folder(folder)
             if only is not None and data is not None:
                 loaded(config, workers=workers, quiet=quiet).collect(data)
-                output.echo(f"Logs and truths: {data}")
+                program.echo(f"Logs and truths: {data}")
                 return
             result = run(config, out, data=data, workers=workers, force=force, quiet=quiet)
         _print(about, result, out)
@@ -143,7 +145,7 @@ def _parameters(about: About, options: list[Spec], repeats: bool) -> list[inspec
         found.append(_parameter("out", Annotated[Path | None, out], None))
     else:
         found.append(_parameter("out", Out, _OUT / about.name))
-    found += [_parameter("force", Force, False), _parameter("quiet", Quiet, False)]
+    found += [_parameter("force", Force, False), _parameter("quiet", PlainQuiet, False)]
     every_core = Annotated[int | None, typer.Option(help=about.workers_help, show_default="every core")]
     return [*found, _parameter("workers", *((every_core, None) if about.workers_help else (Workers, 2)))]
 
@@ -215,30 +217,31 @@ def _repeat(
         out = _OUT / about.name if out is None else out
         make_own_folder(out)
         if changed := study.other_versions(recorded):
-            output.echo(f"note: other versions than in the manifest ({'; '.join(changed)}).", aside=True)
+            program.echo(f"note: other versions than in the manifest ({'; '.join(changed)}).", aside=True)
         result = study.run(config, out, workers=workers, force=force, quiet=quiet)
         lines = study.differences(recorded, result)
     _print(about, result, out)
     if not lines:
-        output.echo("Repeated: the summary is identical to the manifest's.")
+        program.echo("Repeated: the summary is identical to the manifest's.")
         return
-    output.echo("NOT repeated: the summary differs from the manifest's.")
+    program.echo("NOT repeated: the summary differs from the manifest's.")
     for line in lines:
-        output.echo(f"  {line}")
+        program.echo(f"  {line}")
     raise typer.Exit(1)
 
 
 def _print(about: About, result: Any, out: Path) -> None:
     """Tables, the verdict, and which files are where."""
     show = import_module(f"{about.package}.show")
-    console = output.console()
+    console = program.console()
     show.print_tables(result, console)
     for line in show.verdict(result):
         console.print(line, markup=False)
-    output.echo(f"Results: {out} ({', '.join(show.files(result))}, manifest.json)")
+    program.echo(f"Results: {out} ({', '.join(show.files(result))}, manifest.json)")
 
 
 def make_own_folder(folder: Path) -> None:
+    """Make the folder `out`, if the results go there; any other folder must exist."""
     if folder.parent == _OUT:
         _OUT.mkdir(exist_ok=True)
 
@@ -248,7 +251,7 @@ def run_alone(package: str) -> None:
     os.environ["MPLBACKEND"] = "agg"  # as for the command `cesaro`
     alone = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
     alone.command()(study_command(package, repeats=True))
-    with output.claimed():
+    with program.claimed():
         alone(prog_name=f"python -m {package}")
 
 
@@ -261,6 +264,70 @@ def _elsewhere(sentence: str) -> Callable[[], None]:
 
     command.__doc__ = sentence
     return command
+
+
+def suite(
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="A system; repeat for more.", show_default="every development system"),
+    ] = None,
+    exam: Annotated[
+        bool,
+        typer.Option(
+            "--exam", help="Exam systems too. Look at them once, when nothing is left to choose: they judge a release."
+        ),
+    ] = False,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A method, a group (closed, default, learned, network, world), all, or your own: file.py:NAME; may be repeated.",
+            show_default="closed",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A few logs of each system: minutes instead of hours.")
+    ] = False,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A folder of a finished scoreboard, whose other methods are shown beside these; repeat for more."
+        ),
+    ] = None,
+    seed: PlainSeed = 0,
+    out: Out = Path("out") / "suite",
+    force: Force = False,
+    quiet: PlainQuiet = False,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes; the results do not depend on it.", show_default="every core")
+    ] = None,
+    engine: Engine = "local",
+    address: Address = None,
+) -> None:
+    """Score methods on systems whose answers are known: errors, coverage, ranks, and how often "ok" was wrong."""
+    with one_line_errors():
+        with starting_jax():
+            from cesaro.suite import run, scoreboard
+        from cesaro.engines import using
+
+        make_own_folder(out)
+        with using(engine, address):
+            board = run.score(
+                method or ["closed"],
+                only=only or None,
+                exam=exam,
+                quick=quick,
+                beside=beside or (),
+                out=out,
+                seed=seed,
+                workers=workers,
+                force=force,
+                quiet=quiet,
+            )
+    console = program.console()
+    for table in scoreboard.tables(board):
+        console.print(table)
+        console.print()
+    program.echo(f"Results: {out} (answers, scores, overall, verdicts and faults as .csv, pictures, manifest.json)")
 
 
 for _name in ("mujoco", "assumption", "boyan", "counterexample", "rates", "coverage"):

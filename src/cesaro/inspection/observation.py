@@ -1,7 +1,12 @@
-"""Columns that hardly belong in an observation, as keys and results of a step, which no policy sees in time; and odd numbers."""
+"""Which columns belong in an observation: those that it leaves out and that explain errors, and those that hardly belong there.
 
-from collections.abc import Sequence
+The latter are keys of rows, results of a step, which no policy sees in time, and what other columns are on the next row. Numbers
+that may stand for missing entries are found here as well.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -10,11 +15,30 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Block, Transitions
-from cesaro.data.values import Categories, Values
+from cesaro.data.columns import basic_type, is_number, is_text
+from cesaro.data.log import Origin
+from cesaro.data.roles import RoleColumns
+from cesaro.data.values import Categories, Column, Values
 from cesaro.inspection import evidence
-from cesaro.inspection.evidence import CLEAR, MADE, Contiguous
+from cesaro.inspection.evidence import (
+    CLEAR,
+    MADE,
+    Contiguous,
+    own_kinds,
+    renumbered,
+    taken,
+    transitions,
+    unused_columns,
+)
+from cesaro.inspection.names import is_id
+from cesaro.inspection.order import possible_times
 from cesaro.inspection.prediction import ENOUGH, Gain, as_inputs, as_targets, grouped, held_out
 
+# Unused columns that are tried as what the observation leaves out.
+CONTEXTS_TRIED = 40
+# A context explains this part of the errors at least; one that explains more than this many times as much by its own
+# entry as by that of the row before is made in the row, and known too late.
+EXPLAINS, FRESH = 0.01, 2.0
 # Entries that are different, as a part of all: those of a key. Rows that a file holds twice have one key.
 DIFFERENT = 0.9
 # A key rises, or falls, in so many of its steps; one in no order does in half of them.
@@ -24,6 +48,61 @@ FEWEST, FEW = 3, 0.05
 # Rows whose entry is that of another column on the next row, as a part of all, for the column to be what comes next; as many rows
 # tell it.
 SAME, TOLD_BY = 0.99, 20_000
+
+
+class Context(NamedTuple):
+    """An unused column that explains errors of the prediction.
+
+    Attributes:
+        gain: of the held-out R² of the errors, by the column's entry on the row before.
+        now: the same by its entry on the row itself.
+    """
+
+    column: str
+    gain: Gain
+    now: float
+
+
+def possible_contexts(origin: Origin, table: pa.Table) -> list[str]:
+    """Unused columns that may belong to the observation: neither times nor ids, always there, and not the same in every row."""
+    names = [name for name in unused_columns(origin) if name in table.column_names]
+    times = possible_times(table, names)
+    free = (name for name in names if name not in times and not is_id(name) and _may_be_context(table, name))
+    return list(islice(free, CONTEXTS_TRIED))
+
+
+def with_columns(origin: Origin, table: pa.Table, names: Sequence[str]) -> Transitions | None:
+    """The excerpt with more columns behind those of the observation; None where that cannot be."""
+    own = origin.roles.observation.columns
+    roles = replace(origin.roles, observation=RoleColumns((*own, *names), "several"))
+    return transitions(table, roles, {**origin.kinds, **own_kinds(origin, table)}, origin.settings)
+
+
+def _may_be_context(table: pa.Table, name: str) -> bool:
+    kind = basic_type(table.schema.field(name).type)
+    if table[name].null_count or not (is_text(kind) or is_number(kind) or pa.types.is_boolean(kind)):
+        return False
+    levels = len(table[name].unique())
+    return levels >= 2 and (is_number(kind) or levels <= 50)
+
+
+def contexts(errors: Array, sample: Contiguous, columns: Mapping[str, Column]) -> list[Context]:
+    """Unused columns that explain errors, best first: known on the row before, and no more by the row itself."""
+    at = sample.pairs
+    if len(at) < ENOUGH or not float(errors[at].std()) > 0:
+        return []
+    targets = [(errors[at] / float(errors[at].std()))[:, None]]
+    number = renumbered(sample.number[at])
+    none = held_out(np.zeros((len(at), 1)), targets, number)
+    clear = CLEAR + np.log2(max(1, len(columns)))  # as many are tried
+    found = []
+    for name, column in columns.items():
+        now, before = grouped(taken(column, at)), grouped(taken(column, at - 1))
+        gain = Gain.of(none, held_out(before, targets, number), paired=True)
+        own = Gain.of(none, held_out(now, targets, number), paired=True)
+        if gain.value > EXPLAINS and gain.clear > clear and own.value < FRESH * gain.value:
+            found.append(Context(name, gain, own.value))
+    return sorted(found, key=lambda one: -one.gain.value)
 
 
 def are_distinct(numbers: NDArray[np.floating] | NDArray[np.integer]) -> bool:
@@ -47,7 +126,7 @@ def is_key(sample: Contiguous, name: str) -> bool:
     if max(rises, 1 - rises) > ONE_WAY:
         return True
     rest, actions = evidence.without(seen, place), rows.actions.take(at)
-    number = np.unique(sample.number[at], return_inverse=True)[1].astype(np.int64)
+    number = renumbered(sample.number[at])
     own = Values("lone", (name,), (column[at],))
     before = as_inputs([seen.take(at - 1)], rows.actions.take(at - 1))
     known = as_inputs([rest.take(at)] if rest.columns else [actions], actions)
@@ -119,13 +198,13 @@ def is_result(sample: Contiguous, name: str, known: Sequence[str], is_behind: bo
     column = values.columns[place]
     if evidence.made_by_action(sample, place) is not None:
         return True
-    number = np.unique(sample.number[at], return_inverse=True)[1].astype(np.int64)
+    number = renumbered(sample.number[at])
 
     def gain(targets: Sequence[Array], without: Array, more: Array) -> Gain:
         both = np.concatenate([without, more], axis=1)
         return Gain.of(held_out(without, targets, number), held_out(both, targets, number), paired=True)
 
-    own = grouped(evidence.taken(column, at))
+    own = grouped(taken(column, at))
     if float(own.std(axis=0).max(initial=0.0)) > 0:
         before = as_inputs([values.take(at - 1)], rows.actions.take(at - 1))
         context = np.concatenate([before, as_inputs([rest.take(at)], rest.take(at))], axis=1)
@@ -140,7 +219,7 @@ def is_result(sample: Contiguous, name: str, known: Sequence[str], is_behind: bo
     now = gain(targets, without, own)
     if not (now.clear > CLEAR if is_behind else evidence.explains(now)):
         return False
-    return now.value > evidence.FRESH * gain(targets, without, grouped(evidence.taken(column, at - 1))).value
+    return now.value > FRESH * gain(targets, without, grouped(taken(column, at - 1))).value
 
 
 def what_comes_next(log: Transitions | Block, name: str) -> str | None:

@@ -1,7 +1,9 @@
-"""`cesaro doctor`: is this installation what it should be, and as fast as it should be?"""
+"""The installation: `cesaro doctor` says whether it is what it should be, `cesaro examples` writes what the pages use."""
 
 import os
 import platform
+import shlex
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,9 +14,11 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+import cesaro
 from cesaro import __version__
-from cesaro.commands import output
-from cesaro.commands.errors import one_line_errors
+from cesaro.commands import program
+from cesaro.commands.options import PlainForce, PlainQuiet
+from cesaro.commands.program import one_line_errors
 from cesaro.devices import CACHE, OFF, starting_jax
 from cesaro.errors import InputError
 from cesaro.progress import stage
@@ -33,6 +37,13 @@ _FEATURES, _ROWS = 64, 131_072
 # Below these, something is wrong with the machine or its libraries rather than merely old.
 _SLOW_ROWS, _SLOW_UPDATES, _LITTLE_MEMORY = 5e5, 2e5, 2 * 2**30
 
+# The command of the README, with the folder in the place of {0}.
+_FIRST_COMMAND = (
+    "cesaro evaluate {0}/queue.parquet --policy candidate={0}/queue_policy.py:candidate \\",
+    "  --observation free_servers --observation priority --kind free_servers=category --trajectory agent \\",
+    '  --unit "per customer" --out answer',
+)
+
 
 class Finding(NamedTuple):
     """One thing that was looked at: what was found, and what to do where that looks wrong."""
@@ -42,7 +53,7 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
-def doctor(quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False) -> None:
+def doctor(quiet: PlainQuiet = False) -> None:
     """Versions, device, memory and a speed test of a few seconds, each with what to do where it looks wrong."""
     with one_line_errors(resumes=False):
         from rich import box
@@ -56,7 +67,7 @@ def doctor(quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.
             findings = list(_findings())
         for finding in findings:
             table.add_row(Text(finding.what), Text(finding.found), Text(finding.advice, style="yellow"))
-        output.console().print(table)
+        program.console().print(table)
 
 
 def _findings() -> Iterator[Finding]:
@@ -159,7 +170,7 @@ def _device() -> Iterator[Finding]:
 
 
 def _programs() -> Finding:
-    """Where compiled programs are kept."""
+    """The folder that compiled programs are kept in, and how many there are."""
     folder = os.environ.get("JAX_COMPILATION_CACHE_DIR")
     if folder is None:
         return Finding("compiled programs", "not kept", f"unset {CACHE} so that commands need not compile again")
@@ -213,3 +224,37 @@ def _learning_speed() -> Finding:
     advice = "slow: close other programs, and see whether the device above is the one you expect"
     found = f"{_millions(rate)} updates/s, {times[0] - times[-1]:.1f} s to compile"
     return Finding("learning", found, advice if rate < _SLOW_UPDATES else "")
+
+
+def examples(
+    out: Annotated[Path, typer.Option(help="The folder that will hold them.")] = Path("examples"),
+    force: PlainForce = False,
+) -> None:
+    """Write the logs, policies and programs of the documentation into a folder, and print a command that uses them."""
+    with one_line_errors(resumes=False):
+        from cesaro.folders import OutFolder  # help must not wait for NumPy
+
+        class Copy(OutFolder):
+            WRITER = "examples"
+            WRITTEN_BY = "cesaro examples"
+
+        source = _examples()
+        names = sorted(
+            file.relative_to(source).as_posix()
+            for file in source.rglob("*")
+            if file.is_file() and "__pycache__" not in file.parts
+        )
+        with Copy(out, force=force) as folder:
+            for name, place in zip(names, folder.files(names), strict=True):
+                shutil.copyfile(source / name, place)
+            folder.rename()
+        program.echo(f"{len(names)} files: {out}. A first answer from them:")
+        for line in _FIRST_COMMAND:
+            program.echo(line.format(shlex.quote(str(out))))
+
+
+def _examples() -> Path:
+    """Inside the package where a wheel was installed; beside src/ in the repository, from where the wheel has them."""
+    package = Path(cesaro.__file__).parent
+    inside = package / "examples"
+    return inside if inside.is_dir() else package.parents[1] / "examples"

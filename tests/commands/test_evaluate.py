@@ -1,4 +1,4 @@
-"""`cesaro evaluate`, `compare` and `doctor`: the answer, the JSON document, the folder, one-line errors, hostile text."""
+"""`cesaro evaluate` and `cesaro compare`: the answer, the JSON document, the folder, one-line errors, hostile text."""
 
 import json
 import os
@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cesaro.cli import app
-from cesaro.commands import doctor
 
+QUEUE = Path(__file__).parents[2] / "examples" / "queue.parquet"
 COMMAND = [sys.executable, "-c", "from cesaro.cli import main; main()"]
 PICTURES = ["gains.png", "influence.png", "rates.png", "reward.png", "support.png", "values.png"]
 FILES = sorted([".cesaro", "evaluation.json", "report.html", "report.txt", *PICTURES])
@@ -484,63 +483,6 @@ def test_ctrl_c_is_one_line_and_leaves_nothing(tmp_path: Path, log: Path) -> Non
     assert not {"out", "out.partial"} & set(names(tmp_path))
 
 
-@pytest.mark.slow
-def test_doctor_says_what_is_there_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_OPTIONAL", (("no_such_module", "magic", "magic"),))
-    monkeypatch.setattr(doctor, "_SLOW_ROWS", 1e15)
-    monkeypatch.setattr(doctor, "_load", lambda: 0.0)
-    result = cesaro("doctor")
-    assert result.exit_code == 0, result.output
-    said = " ".join(result.stdout.split())
-    for word in (
-        "cesaro",
-        "python",
-        "jax",
-        "numpy",
-        "scikit-learn",
-        "pyarrow",
-        "cores",
-        "device of JAX",
-        "rows/s",
-        "updates/s",
-    ):
-        assert word in said
-    assert "'cesaro[magic]'" in said
-    assert "slow:" in said
-    assert max(map(len, result.stdout.splitlines())) <= 80
-
-
-@pytest.mark.parametrize(("load", "advice"), [(99.0, ""), (0.0, "reinstall numpy")])
-def test_a_busy_machine_says_nothing_about_the_installation(
-    monkeypatch: pytest.MonkeyPatch, load: float, advice: str
-) -> None:
-    monkeypatch.setattr(doctor, "_load", lambda: load)
-    monkeypatch.setattr(doctor, "_cores", lambda: 2)
-    monkeypatch.setattr(doctor, "_device", lambda: [doctor.Finding("device of JAX", "none")])
-    monkeypatch.setattr(doctor, "_moments_speed", lambda: doctor.Finding("closed form", "", "reinstall numpy"))
-    *_, last = doctor._findings()
-    assert last.advice == advice
-
-
-@pytest.mark.parametrize(("rate", "shown"), [(3.4e4, "0.034"), (1.25e6, "1.2"), (2.5e8, "250")])
-def test_speeds_have_two_digits(rate: float, shown: str) -> None:
-    assert doctor._millions(rate) == f"{shown} million"
-
-
-def test_doctor_is_not_silent_while_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow() -> Iterator[doctor.Finding]:
-        time.sleep(0.2)
-        yield doctor.Finding("sleep", "enough")
-
-    monkeypatch.setattr(doctor, "_findings", slow)
-    monkeypatch.setattr("cesaro.progress._SECONDS_BEFORE_A_STAGE", 0.0)
-    result = cesaro("doctor")
-    assert result.stderr == "looking at this machine and measuring its speed …\n"
-    assert "enough" in result.stdout
-    quiet = cesaro("doctor", "--quiet")
-    assert (quiet.exit_code, quiet.stdout, quiet.stderr) == (0, result.stdout, "")
-
-
 def test_help_says_what_a_log_and_the_automatic_ridge_are() -> None:
     said = " ".join(re.sub(r"[^\w\s:;,.'-]", " ", cesaro("evaluate", "--help").stdout).split())
     assert "a folder or pattern of Parquet, CSV or Arrow files" in said
@@ -594,3 +536,24 @@ def test_a_log_of_costs_speaks_of_costs(tmp_path: Path) -> None:
     assert "than the log cost" in text or "from what the log cost" in text
     streamed = cesaro(*given, "--cost", "bill", "--json", "--stream")
     assert json.loads(streamed.stdout)["reward_rate"] == other["reward_rate"]
+
+
+def refusal(*arguments: str | Path) -> str:
+    result = CliRunner().invoke(app, ["evaluate", str(QUEUE), *map(str, arguments)])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+@pytest.mark.parametrize("method", [(), ("--method", "diff-lstd")])
+def test_options_of_learned_methods_name_them(method: tuple[str, ...]) -> None:
+    said = refusal("--policy", "uniform", *method, "--approximator", "mlp")
+    assert "--approximator is for learned methods" in said
+    assert "Got --approximator mlp; add --method and one of diff-sgq, diff-gq1, " in said
+    assert "gradient-dice" in said
+
+
+def test_shipped_needs_its_environment() -> None:
+    said = refusal("--policy", "shipped")
+    assert "policy 'shipped' must name its environment" in said
+    assert "shipped:HalfCheetah-v5" in said

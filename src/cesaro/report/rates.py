@@ -11,7 +11,15 @@ from cesaro.evaluation import Evaluation
 from cesaro.passes.standard_errors import Estimate
 from cesaro.rehearsal import Rehearsal
 from cesaro.report.style import DIFFERENCE, INK, LOG, LOSS, MUTED, NARROW, TARGET, WIDE, clean, drawing, figure, label
-from cesaro.report.words import candidate_name, common_decimals, numbers, outcome, percent, spoken, spoken_differences
+from cesaro.report.words import (
+    candidate_name,
+    common_decimals,
+    level_text,
+    numbers,
+    outcome,
+    spoken,
+    spoken_differences,
+)
 
 _ROW_HEIGHT = 0.55
 
@@ -122,7 +130,7 @@ def _panel(
         if math.isfinite(estimate.value):
             axes.plot([estimate.value], [place], "o", color=color, markersize=7)
         if has_interval:
-            lines = f"lines: {percent(confidence)} intervals"
+            lines = f"lines: {level_text(confidence)} intervals"
             axes.plot([low, high], [place, place], color=color, linewidth=2, solid_capstyle="butt")
         if math.isfinite(estimate.value):
             text, at = numbers(estimate, confidence, decimals, signed=signed)[0], (estimate.value, place)

@@ -17,9 +17,10 @@ import cesaro as cs
 from cesaro.cli import app
 from cesaro.data.roles import folded
 from cesaro.inspection import evidence
-from cesaro.inspection.times import unit_of_step
+from cesaro.inspection.order import better_order
+from cesaro.inspection.refinement import unit_of_step
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ("sequence of rows", "row of the reward", "unused columns", "kind of the action")
 INVENTORY: dict[str, Any] = {
     "observation": ["Stock", "Weekday"],
@@ -523,7 +524,7 @@ def test_a_streamed_log_is_looked_at_as_well(tmp_path: Path) -> None:
     assert log.origin is not None
     table = evidence.excerpt(log.origin)
     assert table is not None
-    found = evidence.better_order(log.origin, table)
+    found = better_order(log.origin, table)
     assert found is not None
     assert (found.trajectory, found.is_clear) == ("Machine ID", True)
     assert evidence.reward_lag(evidence.contiguous(log, 0), 0) is not None

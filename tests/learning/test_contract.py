@@ -156,6 +156,18 @@ def test_a_run_does_not_depend_on_what_runs_beside_it(method: str, monkeypatch: 
     assert_same(run(method, workers=5), single)
 
 
+@pytest.mark.parametrize("method", ["diff-sgq", "diff-gq2"])
+def test_many_settings_in_rows_are_what_each_is_alone(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough settings for the other order in memory; also in rows that do not divide them, padded."""
+    settings = cs.grid(step_size=[0.05, 0.1, 0.02], ridge=[0.1 * k for k in range(compiled.ROW // 2)])
+    whole = run(method, settings=settings, budget=80)
+    for setting, seed in ((1, 2), (len(settings) - 1, 3)):
+        alone = run(method, settings=[settings[setting]], seeds=[SEEDS[seed]], budget=80)
+        assert_same(alone, select(whole, setting, seed), tolerance=1e-11)
+    monkeypatch.setattr(engine, "CPU_ROW", 17)
+    assert_same(run(method, settings=settings, budget=80), whole, tolerance=1e-11)
+
+
 @pytest.mark.slow
 def test_chunks_cover_every_lane_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes that do not divide, padded in seeds (two of five lanes at a time) and in settings (five times two of three)."""

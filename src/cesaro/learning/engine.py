@@ -24,10 +24,10 @@ from cesaro.learning.source import SampleSource
 from cesaro.progress import progress
 
 # On a CPU, XLA compiles a step of few parameters to tight vector loops as long as no array of it exceeds about this many
-# numbers; beyond, it splits loops over threads and a step takes three times as long. So lanes go in chunks of this size, one
-# chunk per core. With many parameters, where products dominate, a chunk should fit the second-level cache: a network with
-# minibatches goes one run at a time.
-CPU_NUMBERS = 4096
+# numbers; beyond, it splits loops over threads and a step takes many times as long. So lanes go in chunks of this size, one
+# chunk per core, with up to so many settings in a row, along which vectors go. With many parameters, where products dominate,
+# a chunk should fit the second-level cache: a network with minibatches goes one run at a time.
+CPU_NUMBERS, CPU_ROW = 4096, 128
 CPU_WIDE_NUMBERS = 2**16
 # On an accelerator, all lanes go together up to this many numbers of state, times the minibatch.
 ACCELERATOR_NUMBERS = 2**31
@@ -128,12 +128,9 @@ def divided(job: SweepJob) -> list[Chunk]:
     narrow, wide = (CPU_NUMBERS, CPU_WIDE_NUMBERS) if on_cpu else (ACCELERATOR_NUMBERS, ACCELERATOR_NUMBERS)
     lanes = max(1, (narrow // largest) if largest < WIDE else wide // (largest * job.shape.batch_size))
     seeds, settings = len(job.seeds), len(job.hyper["step_size"])
-    if largest < WIDE:
-        by_seed = min(seeds, lanes)
-        by_setting = min(settings, max(1, lanes // by_seed))
-    else:  # settings of one seed share its samples, which are large here
-        by_setting = min(settings, lanes)
-        by_seed = min(seeds, max(1, lanes // by_setting))
+    # Settings of one seed share its samples.
+    by_setting = min(settings, lanes, CPU_ROW if on_cpu and largest < WIDE else lanes)
+    by_seed = min(seeds, lanes // by_setting)
     return [Chunk(s, h) for s in _split(seeds, by_seed) for h in _split(settings, by_setting)]
 
 

@@ -15,7 +15,8 @@ from cesaro.algorithms.saddle_point import SCHEDULE_DEFAULTS, copied
 from cesaro.approximators import APPROXIMATORS, WIDE
 from cesaro.learning import engine
 from cesaro.learning import run as compiled
-from cesaro.learning.run import RunShape, rows
+from cesaro.learning.arguments import RunShape
+from cesaro.learning.run import rows
 from cesaro.learning.source import draw, source
 
 Array = NDArray[np.float64]
@@ -351,25 +352,24 @@ def test_all_settings_of_a_seed_see_the_same_samples() -> None:
 def test_the_stream_of_a_seed_is_one_sequence() -> None:
     """It does not depend on the batch size, the number of minibatches, where records fall, the window, how far ahead it is
     drawn, on which seeds run beside, or on the precision."""
-    keys = jax.vmap(jax.random.key)(jnp.asarray(SEEDS, jnp.uint32))
+    seeds = np.array(SEEDS)
     origin = source(PROBLEM, "float32")
-    reference = np.asarray(rows(origin, keys, 0, RunShape(240, 240, 1, 1), 1)).reshape(240, 4)
+    reference = np.asarray(rows(origin, seeds, 0, RunShape(240, 240, 1, 1), 1))
+    assert reference.shape == (240, 4)
     assert len(np.unique(reference)) > 20
     for shape, records in (
         (RunShape(40, 20, 1, 1), 6),
         (RunShape(4, 1, 2, 5), 6),
     ):
-        drawn = np.asarray(rows(origin, keys, 0, shape, records))
-        assert drawn.shape == (records, shape.steps, shape.minibatches, shape.batch_size, 4)
-        np.testing.assert_array_equal(drawn.reshape(240, 4), reference)
-        later = np.asarray(rows(origin, keys, 2, shape, 1))
-        np.testing.assert_array_equal(later.reshape(-1, 4), reference[2 * shape.samples : 3 * shape.samples])
-    single = np.asarray(rows(origin, keys[1:2], 0, RunShape(240, 240, 1, 1), 1))
+        drawn = np.asarray(rows(origin, seeds, 0, shape, records))
+        np.testing.assert_array_equal(drawn, reference)
+        later = np.asarray(rows(origin, seeds, 2, shape, 1))
+        np.testing.assert_array_equal(later, reference[2 * shape.samples : 3 * shape.samples])
+    single = np.asarray(rows(origin, seeds[1:2], 0, RunShape(240, 240, 1, 1), 1))
     np.testing.assert_array_equal(single.ravel(), reference[:, 1])
     with jax.enable_x64(True):
-        keys = jax.vmap(jax.random.key)(jnp.asarray(SEEDS, jnp.uint32))
-        again = rows(source(PROBLEM, "float64"), keys, 0, RunShape(240, 240, 1, 1), 1)
-        np.testing.assert_array_equal(np.asarray(again).reshape(240, 4), reference)
+        again = rows(source(PROBLEM, "float64"), seeds, 0, RunShape(240, 240, 1, 1), 1)
+        np.testing.assert_array_equal(again, reference)
     for one in range(4):
         for other in range(one):
             assert (reference[:, one] != reference[:, other]).mean() > 0.5

@@ -59,12 +59,12 @@ WHOLE = (
     Part(BASE, {"closed": 10, "default": 1}, "all"),
     Part(replace(BASE, shift="mild"), {"closed": 10, "default": 5, "network": 1, "world": 3}),
     Part(replace(BASE, shift="strong"), {"closed": 10, "default": 5, "network": 1, "world": 3}),
-    Part(replace(BASE, trajectories=1), {"closed": 10, "default": 2}),
-    Part(replace(BASE, mixing="slow"), {"closed": 10, "default": 2}),
-    Part(replace(BASE, behavior="mixture"), {"closed": 10, "default": 2}),
-    Part(replace(BASE, behavior="sticky"), {"closed": 10, "default": 2}),
-    Part(replace(BASE, behavior="changed"), {"closed": 10, "default": 2}),
-    Part(replace(BASE, rows=2_000), {"closed": 10, "default": 2}),
+    Part(replace(BASE, trajectories=1), {"closed": 10, "default": 1}),
+    Part(replace(BASE, mixing="slow"), {"closed": 10, "default": 1}),
+    Part(replace(BASE, behavior="mixture"), {"closed": 10, "default": 1}),
+    Part(replace(BASE, behavior="sticky"), {"closed": 10, "default": 1}),
+    Part(replace(BASE, behavior="changed"), {"closed": 10, "default": 1}),
+    Part(replace(BASE, rows=2_000), {"closed": 10, "default": 1}),
     Part(replace(BASE, rows=200_000), {"closed": 2}),
 )
 # A glance in minutes.

@@ -287,6 +287,10 @@ def suite(
     quick: Annotated[
         bool, typer.Option("--quick", help="A few logs of each system: minutes instead of hours.")
     ] = False,
+    logs: Annotated[
+        int | None,
+        typer.Option(help="At most so many logs of each kind, where fewer will do.", show_default="as the design has"),
+    ] = None,
     beside: Annotated[
         list[Path] | None,
         typer.Option(
@@ -316,6 +320,7 @@ def suite(
                 only=only or None,
                 exam=exam,
                 quick=quick,
+                logs=logs,
                 beside=beside or (),
                 out=out,
                 seed=seed,

@@ -66,6 +66,21 @@ def test_parts_of_programs_are_removed(bare: pytest.MonkeyPatch, tmp_path: Path)
     assert {file.name for file in folder.iterdir()} == {"whole-cache", "whole-atime", "fresh-cache"}
 
 
+def test_programs_of_versions_that_nobody_uses_are_removed(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """After months; those in use stay however old their programs are, and so does what is not ours."""
+    bare.setenv(devices.CACHE, str(tmp_path))
+    folder = devices.keep_programs()
+    assert folder is not None
+    for name in ("jax-0.1-old", "jax-0.1-recent", "other"):
+        (folder.parent / name).mkdir()
+        (folder.parent / name / "whole-cache").write_bytes(b"x")
+    for name, days in ((folder.name, 400), ("jax-0.1-old", 91), ("jax-0.1-recent", 89), ("other", 400)):
+        os.utime(folder.parent / name, (time.time() - 86_400 * days,) * 2)
+    bare.delenv("JAX_COMPILATION_CACHE_DIR")
+    devices.keep_programs()
+    assert {found.name for found in folder.parent.iterdir()} == {folder.name, "jax-0.1-recent", "other"}
+
+
 @pytest.mark.slow
 def test_a_second_command_compiles_nothing(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bare.setenv(devices.CACHE, str(tmp_path / "cache"))

@@ -10,7 +10,7 @@ import cesaro as cs
 from cesaro.algorithms import REGISTRY
 from cesaro.algorithms.saddle_point import SCHEDULE_DEFAULTS
 from cesaro.approximators import linear
-from cesaro.estimators.learned import settings as learned_settings
+from cesaro.estimators.learned import base as learned_settings
 from cesaro.linear import METHODS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "methods"

@@ -1,5 +1,5 @@
 """`python -m research.practice`: the command of the study."""
 
-from cesaro.commands.reproduce import run_alone
+from cesaro.commands.studies import run_alone
 
 run_alone("research.practice")

@@ -15,8 +15,7 @@ from jaxtyping import Scalar
 from cesaro.algorithms.base import Batch, Hyper, Objective, Params, value_objective
 from cesaro.approximators import MLP, Approximator
 from cesaro.data import FeatureTransitions
-from cesaro.estimators.learned.base import seed_numbers
-from cesaro.estimators.learned.settings import adam
+from cesaro.estimators.learned.base import adam, seed_numbers
 from cesaro.features.networks import Members
 from cesaro.files import Arrays
 from cesaro.learning import sweep

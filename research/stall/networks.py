@@ -19,7 +19,7 @@ from cesaro.algorithms.saddle_point import CURRENT, Target, tracked
 from cesaro.approximators import MLP, Approximator
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions
-from cesaro.estimators.learned.settings import adam
+from cesaro.estimators.learned.base import adam
 from cesaro.features import networks
 from cesaro.learning import sweep
 from cesaro.linear import EmpiricalProblem, rate_force

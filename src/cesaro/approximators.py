@@ -28,11 +28,13 @@ class Function(NamedTuple):
         init: `(key) -> params`.
         apply: `(params, x [..., inputs]) -> [...]`.
         joined: evaluate `x` and `x'` in one product, which is faster for networks.
+        slope: `(params, x' − x) -> q(x') − q(x)`, of a function that is affine in `x`: half of the work; None for others.
     """
 
     init: Callable[[Array], Params]
     apply: Callable[[Params, Float[Array, "... inputs"]], Float[Array, "..."]]
     joined: bool = False
+    slope: Callable[[Params, Float[Array, "... inputs"]], Float[Array, "..."]] | None = None
 
     def both(
         self, params: Params, x: Float[Array, "... inputs"], x_next: Float[Array, "... inputs"]
@@ -42,6 +44,15 @@ class Function(NamedTuple):
             return self.apply(params, x), self.apply(params, x_next)
         here, there = jnp.split(self.apply(params, jnp.concatenate([x, x_next], axis=-2)), 2, axis=-1)
         return here, there
+
+    def change(
+        self, params: Params, x: Float[Array, "... inputs"], x_next: Float[Array, "... inputs"]
+    ) -> Float[Array, "..."]:
+        """The function at `x'` minus that at `x`."""
+        if self.slope is not None:
+            return self.slope(params, x_next - x)
+        here, there = self.both(params, x, x_next)
+        return there - here
 
 
 class Approximator(Protocol):
@@ -70,16 +81,17 @@ def _linear(num_inputs: int, bias: bool, spread: float) -> Function:
             offset = jax.random.uniform(bias_key, (), minval=-spread, maxval=spread)
         return {"weights": weights, "bias": offset} if bias else {"weights": weights}
 
-    def apply(params: Params, x: Float[Array, "... inputs"]) -> Float[Array, "..."]:
-        if num_inputs < WIDE:
-            # A product and a sum instead of a dot: under vmap it stays elementwise, which compiles to one fused loop.
-            weights = params["weights"].reshape((1,) * (x.ndim - 1) + (num_inputs,))
-            result = jnp.sum(x * weights, axis=-1)
-        else:
-            result = x @ params["weights"]
-        return result + params["bias"] if bias else result
+    def slope(params: Params, x: Float[Array, "... inputs"]) -> Float[Array, "..."]:
+        if num_inputs >= WIDE:
+            return x @ params["weights"]
+        # A product and a sum instead of a dot: under vmap it stays elementwise, which compiles to one fused loop.
+        weights = params["weights"].reshape((1,) * (x.ndim - 1) + (num_inputs,))
+        return jnp.sum(x * weights, axis=-1)
 
-    return Function(init, apply)
+    def apply(params: Params, x: Float[Array, "... inputs"]) -> Float[Array, "..."]:
+        return slope(params, x) + params["bias"] if bias else slope(params, x)
+
+    return Function(init, apply, slope=slope)
 
 
 @jax.custom_jvp

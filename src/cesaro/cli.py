@@ -6,38 +6,32 @@ from typing import Annotated
 import typer
 
 from cesaro import __version__
-from cesaro.commands import evaluate, output, reproduce, simulate
-from cesaro.commands.doctor import doctor
-from cesaro.commands.examples import examples
-from cesaro.commands.inspect import inspect
-from cesaro.commands.rehearse import rehearse
-from cesaro.commands.sort import sort
-from cesaro.commands.suite import suite
+from cesaro.commands import evaluate, installation, logs, program, simulate, studies
 from cesaro.devices import keep_programs
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 for command in (
-    inspect,
+    logs.inspect,
     evaluate.evaluate,
     evaluate.compare,
-    rehearse,
+    evaluate.rehearse,
     simulate.collect,
     simulate.truth,
     simulate.train_target,
-    sort,
+    logs.sort,
+    installation.examples,
+    studies.suite,
+    installation.doctor,
 ):
     app.command()(command)
-app.command()(examples)
-app.command()(suite)
-app.command()(doctor)
-app.add_typer(reproduce.app, name="reproduce")
+app.add_typer(studies.app, name="reproduce")
 
 
 def main() -> None:
     """The entry point of the `cesaro` command."""
     os.environ["MPLBACKEND"] = "agg"  # no window is opened, and a name that matplotlib lacks would end its import
     keep_programs()
-    with output.claimed():
+    with program.claimed():
         app(prog_name="cesaro")
 
 

@@ -119,7 +119,7 @@ class Comparison:
 
     def plot(self) -> Any:
         """A matplotlib figure of all rates and paired differences, with intervals; for more: `evaluations[name].plot(kind)`."""
-        from cesaro.report.figure import comparison_rates
+        from cesaro.report.rates import comparison_rates
 
         return comparison_rates(self)
 

@@ -6,6 +6,7 @@ JAX believes what the environment says of it, and fails at length where that is 
 import hashlib
 import os
 import platform
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -24,8 +25,9 @@ DEVICES = ("auto", "cpu", "gpu")
 CACHE, OFF = "CESARO_CACHE", "off"
 # JAX removes programs that were not used for longest beyond so many bytes.
 LARGEST_CACHE = 512 * 2**20
-# A program whose writing ended in the middle is removed after so many seconds.
-_UNFINISHED = 60.0
+# A program whose writing ended in the middle is removed after so many seconds, and programs of other versions or machines after
+# so many without use.
+_UNFINISHED, _UNUSED = 60.0, 90 * 86_400.0
 
 _PREFIXES = ("JAX_", "XLA_", "CUDA_VISIBLE_DEVICES")
 _LONGEST = 300
@@ -90,7 +92,9 @@ def keep_programs() -> Path | None:
     folder = Path(given) / "programs" / _compatible()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)  # in use
         _remove_unfinished(folder)
+        _remove_unused(folder.parent)
     except OSError:  # nobody needs the folder for an answer
         return None
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
@@ -108,6 +112,13 @@ def _compatible() -> str:
         abilities = next((line for line in lines if line.startswith(("flags", "Features"))), abilities)
     said = f"{platform.machine()} {abilities} {version('jaxlib')}"
     return f"jax-{version('jax')}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
+
+
+def _remove_unused(folder: Path) -> None:
+    """The limit on bytes is that of one version on one kind of machine: those that nobody uses any more are removed whole."""
+    for other in folder.glob("jax-*"):
+        if time.time() - other.stat().st_mtime > _UNUSED:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def _remove_unfinished(folder: Path) -> None:

@@ -51,7 +51,7 @@ class MultichainError(InputError):
 
 
 class StartError(InputError):
-    """What a policy earns depends on where it starts, as far as rollouts tell, so that it has no single reward rate.
+    """The policy earns more or less depending on where it starts, as far as rollouts tell, so that no single reward rate exists.
 
     `remembered` is the correlation between what a rollout earns in one stretch and in the next, which is twice as long.
     """

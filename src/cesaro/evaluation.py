@@ -29,7 +29,7 @@ from cesaro.passes.standard_errors import Estimate, Projection, check_confidence
 from cesaro.policies import Policy
 from cesaro.policies import policy as as_policy
 from cesaro.progress import announce, stage
-from cesaro.rehearsal import Rehearsal, rehearse
+from cesaro.rehearsal import Rehearsal, rehearsed_in
 from cesaro.text import GIVE, Sentence, argument
 from cesaro.versions import run_info
 from cesaro.views import Views, views
@@ -362,8 +362,11 @@ def _by_panel(answer: Evaluation, world: Callable[[], World]) -> Evaluation:
     found = [*panel_findings(panel.facts, answer.diagnostics)]
     rehearsal: Rehearsal | None = None
     if answer.effort == "full" and panel.opinions[-1].estimate is not None:
-        log, target = estimator.prepared_.log, estimator.prepared_.policy.given
-        rehearsal = rehearse(log, target, worlds=world(), random_state=estimator.random_state, quiet=run.quiet)
+        about = panel.facts.about_world
+        assert panel.rates is not None
+        assert about is not None
+        target, seed = estimator.prepared_.policy.given, estimator.random_state
+        rehearsal = rehearsed_in(world(), panel.rates, about.residual, target, random_state=seed, quiet=run.quiet)
         held = rehearsal.table[-1]["coverage_in_worlds"]
         found.append(rehearsed(len(rehearsal.truths), held, rehearsal.summary))
     settings = answer.settings

@@ -80,7 +80,7 @@ class Solution:
 
     @cached_property
     def _solver(self) -> Solver:
-        """Values need a reference state that is often visited: excursions from a rare one cancel badly."""
+        """The solver for values, whose reference state is often visited: excursions from a rare one cancel badly."""
         solver = self._first_solver
         if isinstance(solver, Krylov):
             return solver

@@ -269,7 +269,7 @@ def read_arrays(path: Path, schema: str) -> tuple[dict[str, Any], Arrays]:
 
 
 def read_metadata(path: Path, schema: str) -> dict[str, Any]:
-    """The metadata of such a file alone; its arrays stay where they are."""
+    """The metadata alone of a file that `write_arrays` made; its arrays stay where they are."""
     return _read(path, schema, lambda stored: {})[0]
 
 

@@ -183,7 +183,7 @@ class _ObjectWalk:
             self._reduced(thing)
 
     def _attributes(self, thing: Any) -> bool:
-        """Count them in; whether there are any."""
+        """Count in the attributes of an object, and tell whether it has any."""
         slots = (name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ()))
         named = {name: getattr(thing, name) for name in slots if isinstance(name, str) and hasattr(thing, name)}
         named |= getattr(thing, "__dict__", {})

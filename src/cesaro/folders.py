@@ -394,7 +394,7 @@ class OutFolder:
         return self.out.parent / f".{self.out.name}.{suffix}.replaced"
 
     def _put_back(self) -> None:
-        """After a kill or an error between the two renames."""
+        """Put the older `OUT` back after a kill or an error between the two renames."""
         assert self._ledger is not None
         for word, suffix in self._ledger.notes:
             if word == "replaced" and kind(self.out) is None and kind(self._replaced(suffix)) == "a folder":
@@ -414,7 +414,7 @@ class OutFolder:
         (self.out / _LOCK).unlink(missing_ok=True)  # last: as long as it is there, there may be more to remove
 
     def _tidy_up_after_a_kill(self) -> None:
-        """Do so where a kill came after `OUT` was complete."""
+        """Tidy up where a kill came after `OUT` was complete."""
         folder = self.path if self.ENDING else self.out
         with suppress(OSError, InputError):
             ledger = Ledger.read(folder)

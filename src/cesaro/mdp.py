@@ -62,12 +62,12 @@ class TabularMDP:
 
     @property
     def num_states(self) -> int:
-        """How many states there are, `S`."""
+        """The number of states, `S`."""
         return int(self.rewards.shape[0])
 
     @property
     def num_actions(self) -> int:
-        """How many actions there are, `A`."""
+        """The number of actions, `A`."""
         return int(self.rewards.shape[1])
 
     @property

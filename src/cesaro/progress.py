@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
 _SECONDS_BETWEEN_LINES = 5.0
 _SECONDS_BEFORE_A_STAGE = 2.0
@@ -45,21 +46,13 @@ def progress(label: str, *, total: int, done: int = 0, quiet: bool = False) -> I
     if quiet:
         yield lambda: None
     elif sys.stderr.isatty():
-        from rich.errors import LiveError
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         bar = Progress(*columns, console=_console(), transient=True)
         task = bar.add_task(label, total=total, completed=done)
-        try:
-            bar.start()
-        except LiveError:  # a bar is on show already, from another thread or around this work
-            yield lambda: None
-            return
-        try:
+        with _shown(bar):
             yield lambda: bar.advance(task)
-        finally:
-            bar.stop()
     else:
         last = time.monotonic()
 
@@ -68,7 +61,7 @@ def progress(label: str, *, total: int, done: int = 0, quiet: bool = False) -> I
             done += 1
             if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
                 last = time.monotonic()
-                print(f"{label}: {done} of {total} pieces", file=sys.stderr, flush=True)
+                _say(f"{label}: {done} of {total} pieces")
 
         yield advance
 
@@ -80,7 +73,6 @@ def row_progress(label: str, *, total: int, done: int = 0, quiet: bool = False) 
     if quiet:
         yield lambda rows: None
     elif sys.stderr.isatty():
-        from rich.errors import LiveError
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         bar = Progress(
@@ -100,15 +92,8 @@ def row_progress(label: str, *, total: int, done: int = 0, quiet: bool = False) 
             count += rows
             bar.update(task, advance=rows, rate=f"{count / max(time.monotonic() - began, 1e-3):,.0f} rows/s")
 
-        try:
-            bar.start()
-        except LiveError:  # a bar is on show already
-            yield lambda rows: None
-            return
-        try:
+        with _shown(bar):
             yield show
-        finally:
-            bar.stop()
     else:
         began = last = time.monotonic()
         count = 0
@@ -143,22 +128,30 @@ def stage(label: str, *, quiet: bool = False) -> Iterator[None]:
             timer.cancel()
             timer.join()
         return
-    from rich.errors import LiveError
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     spinner = Progress(
         SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=_console(), transient=True
     )
     spinner.add_task(label, total=None)
+    with _shown(spinner):
+        yield
+
+
+@contextmanager
+def _shown(bar: "Progress") -> Iterator[None]:
+    """Show a bar meanwhile, unless one is on show already, from another thread or around this work."""
+    from rich.errors import LiveError
+
     try:
-        spinner.start()
+        bar.start()
     except LiveError:
         yield
         return
     try:
         yield
     finally:
-        spinner.stop()
+        bar.stop()
 
 
 def announce(line: str, *, quiet: bool = False) -> None:

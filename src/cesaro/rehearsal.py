@@ -24,6 +24,7 @@ from cesaro.policies import attach
 from cesaro.progress import progress, stage
 from cesaro.text import percent
 from cesaro.worlds import World
+from cesaro.worlds.process import Rates
 from cesaro.worlds.tabular import TabularWorld
 
 # Rows of a simulated log, and of one trajectory of it, at most.
@@ -162,7 +163,7 @@ class Rehearsal:
 
     def plot(self) -> Any:
         """A matplotlib figure: by how much each candidate was wrong in every world, and its answer on the log."""
-        from cesaro.report.figure import rehearsal_figure
+        from cesaro.report.rates import rehearsal_figure
 
         return rehearsal_figure(self)
 
@@ -234,6 +235,30 @@ def rehearse(
 
         with stage("comparing the worlds with held-out rows", quiet=quiet):
             found = residual(world, target, seed)
+    return rehearsed_in(world, truths, found, policy, asked, random_state=seed, quiet=quiet)
+
+
+def rehearsed_in(
+    world: World,
+    truths: Rates,
+    found: Residual | None,
+    policy: Any,
+    asked: Mapping[str, Candidate] | None = None,
+    *,
+    random_state: int,
+    quiet: bool,
+) -> Rehearsal:
+    """Rehearse in a world whose answer on the target is known already.
+
+    Args:
+        world: learned from the log.
+        truths: what the target earns in it.
+        found: what held-out rows say about it; None for a discrete log.
+        policy: the target.
+        asked: candidates; None: closed forms.
+    """
+    data, seed = world.log_, random_state
+    asked = closed_forms(data) if asked is None else asked
     with stage("simulating logs", quiet=quiet):
         logs = world.simulate_each("logged", *_shape(data), np.random.default_rng([seed, 17]))
     answers = []

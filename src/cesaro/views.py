@@ -118,7 +118,7 @@ class Along:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the target gains or loses.
+    """A place, a state or a bin of a column, where the target gains or loses.
 
     Attributes:
         where: the state or the bin, in words.
@@ -180,7 +180,7 @@ class Rollouts:
 
 @dataclass(frozen=True)
 class Views:
-    """All of it; what an estimator does not have is None or empty.
+    """All numbers that pictures show of one fitted estimator; what it does not have is None or empty.
 
     Attributes:
         over_time: bins of the log's rows.
@@ -253,7 +253,7 @@ def _occupancy(seen: Values, subject: Subject) -> tuple[Shares, ...]:
 
 
 def _no_gains(views: Views) -> Views:
-    """Where all rewards are alike, what is left of influence and gains is rounding, and of rollouts what networks miss."""
+    """The views without gains, for a log whose rewards are all alike: what is left of influence and gains is rounding."""
     over_time = replace(views.over_time, influence=np.zeros_like(views.over_time.influence))
     return replace(views, over_time=over_time, places=(), total_gain=None, rollouts=None)
 

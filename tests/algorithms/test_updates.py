@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cesaro.algorithms import REGISTRY, Algorithm, Batch, Objective, State, saddle_point
 from cesaro.algorithms.saddle_point import copied, tracked
-from cesaro.approximators import WIDE, Function, linear
+from cesaro.approximators import MLP, WIDE, Function, linear, linear_random
 
 Array = NDArray[np.float64]
 Variables = dict[str, Any]
@@ -462,6 +462,20 @@ def network(num_inputs: int, *, bias: bool) -> Function:
         return {"in": jnp.asarray(rng.normal(size=(num_inputs, 4))), "out": jnp.asarray(rng.normal(size=4))}
 
     return Function(init, lambda params, x: jnp.tanh(x @ params["in"]) @ params["out"])
+
+
+@pytest.mark.parametrize("size", [3, WIDE + 3])
+def test_a_change_is_the_difference_of_two_values(size: int) -> None:
+    """Of linear functions with a bias and without, narrow and wide, of networks, and of functions of one's own."""
+    x, x_next = np.random.default_rng(13).normal(size=(2, 5, size))
+    with jax.enable_x64(True):
+        for approximator in (linear_random, MLP(widths=(4,), head_scale=1.0), network):
+            for bias in (False, True):
+                function = approximator(size, bias=bias)
+                params = function.init(jax.random.key(2))
+                found = function.change(params, jnp.asarray(x), jnp.asarray(x_next))
+                expected = function.apply(params, jnp.asarray(x_next)) - function.apply(params, jnp.asarray(x))
+                np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
 
 
 def test_neural_diff_sgq_uses_the_target_network_in_both_places() -> None:

@@ -10,8 +10,8 @@ from cesaro.algorithms.dynamics import WeightedRows, mean_dynamics
 from cesaro.closed_forms.plug_in import plug_in, rough_step
 from cesaro.learning.arguments import as_objective
 from cesaro.linear import METHODS, EmpiricalProblem
-from cesaro.linear.mean_update import settings
 from cesaro.linear.methods import FORMS
+from cesaro.linear.methods.base import settings
 from cesaro.linear.stability import largest_sampled_step
 
 pytestmark = pytest.mark.slow  # studies and sweeps that take seconds to compile

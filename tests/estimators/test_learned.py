@@ -11,8 +11,7 @@ import cesaro as cs
 from cesaro.errors import EvaluationWarning
 from cesaro.estimators.learned import Learned
 from cesaro.estimators.learned.base import seed_numbers
-from cesaro.estimators.learned.limit import MethodLimit
-from cesaro.estimators.learned.linear_run import automatic_steps, run, steps_needed
+from cesaro.estimators.learned.linear_run import MethodLimit, automatic_steps, run, steps_needed
 from cesaro.linear import METHODS, EmpiricalProblem, Stability
 from cesaro.linear.stability import limit_point
 from cesaro.passes.influence import Series

@@ -25,7 +25,7 @@ from cesaro.data import FeatureTransitions, Transitions
 from cesaro.diagnostics import Diagnostic
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.learned import Learned, network_run
-from cesaro.estimators.learned.settings import adam
+from cesaro.estimators.learned.base import adam
 from cesaro.evaluation import COVERS, COVERS_NOTHING
 from cesaro.features import networks as numpy_networks
 from cesaro.features.networks import Members

@@ -16,7 +16,7 @@ from cesaro.approximators import MLP
 from cesaro.data import blocks, shuffled
 from cesaro.estimators.learned import Learned, rows
 from cesaro.learning import checkpoints, engine
-from cesaro.learning.feed import Feed
+from cesaro.learning.source import Feed
 
 pytestmark = pytest.mark.usefixtures("plain_starts")
 

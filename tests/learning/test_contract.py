@@ -15,7 +15,8 @@ from cesaro.algorithms.saddle_point import SCHEDULE_DEFAULTS, copied
 from cesaro.approximators import APPROXIMATORS, WIDE
 from cesaro.learning import engine
 from cesaro.learning import run as compiled
-from cesaro.learning.run import RunShape, rows
+from cesaro.learning.arguments import RunShape
+from cesaro.learning.run import rows
 from cesaro.learning.source import draw, source
 
 Array = NDArray[np.float64]
@@ -154,6 +155,18 @@ def test_a_run_does_not_depend_on_what_runs_beside_it(method: str, monkeypatch: 
     assert_same(single, whole, tolerance=1e-11)
     assert_same(run(method, workers=2), single)
     assert_same(run(method, workers=5), single)
+
+
+@pytest.mark.parametrize("method", ["diff-sgq", "diff-gq2"])
+def test_many_settings_in_rows_are_what_each_is_alone(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough settings for the other order in memory; also in rows that do not divide them, padded."""
+    settings = cs.grid(step_size=[0.05, 0.1, 0.02], ridge=[0.1 * k for k in range(compiled.ROW // 2)])
+    whole = run(method, settings=settings, budget=80)
+    for setting, seed in ((1, 2), (len(settings) - 1, 3)):
+        alone = run(method, settings=[settings[setting]], seeds=[SEEDS[seed]], budget=80)
+        assert_same(alone, select(whole, setting, seed), tolerance=1e-11)
+    monkeypatch.setattr(engine, "CPU_ROW", 17)
+    assert_same(run(method, settings=settings, budget=80), whole, tolerance=1e-11)
 
 
 @pytest.mark.slow
@@ -339,25 +352,24 @@ def test_all_settings_of_a_seed_see_the_same_samples() -> None:
 def test_the_stream_of_a_seed_is_one_sequence() -> None:
     """It does not depend on the batch size, the number of minibatches, where records fall, the window, how far ahead it is
     drawn, on which seeds run beside, or on the precision."""
-    keys = jax.vmap(jax.random.key)(jnp.asarray(SEEDS, jnp.uint32))
+    seeds = np.array(SEEDS)
     origin = source(PROBLEM, "float32")
-    reference = np.asarray(rows(origin, keys, 0, RunShape(240, 240, 1, 1), 1)).reshape(240, 4)
+    reference = np.asarray(rows(origin, seeds, 0, RunShape(240, 240, 1, 1), 1))
+    assert reference.shape == (240, 4)
     assert len(np.unique(reference)) > 20
     for shape, records in (
         (RunShape(40, 20, 1, 1), 6),
         (RunShape(4, 1, 2, 5), 6),
     ):
-        drawn = np.asarray(rows(origin, keys, 0, shape, records))
-        assert drawn.shape == (records, shape.steps, shape.minibatches, shape.batch_size, 4)
-        np.testing.assert_array_equal(drawn.reshape(240, 4), reference)
-        later = np.asarray(rows(origin, keys, 2, shape, 1))
-        np.testing.assert_array_equal(later.reshape(-1, 4), reference[2 * shape.samples : 3 * shape.samples])
-    single = np.asarray(rows(origin, keys[1:2], 0, RunShape(240, 240, 1, 1), 1))
+        drawn = np.asarray(rows(origin, seeds, 0, shape, records))
+        np.testing.assert_array_equal(drawn, reference)
+        later = np.asarray(rows(origin, seeds, 2, shape, 1))
+        np.testing.assert_array_equal(later, reference[2 * shape.samples : 3 * shape.samples])
+    single = np.asarray(rows(origin, seeds[1:2], 0, RunShape(240, 240, 1, 1), 1))
     np.testing.assert_array_equal(single.ravel(), reference[:, 1])
     with jax.enable_x64(True):
-        keys = jax.vmap(jax.random.key)(jnp.asarray(SEEDS, jnp.uint32))
-        again = rows(source(PROBLEM, "float64"), keys, 0, RunShape(240, 240, 1, 1), 1)
-        np.testing.assert_array_equal(np.asarray(again).reshape(240, 4), reference)
+        again = rows(source(PROBLEM, "float64"), seeds, 0, RunShape(240, 240, 1, 1), 1)
+        np.testing.assert_array_equal(again, reference)
     for one in range(4):
         for other in range(one):
             assert (reference[:, one] != reference[:, other]).mean() > 0.5

@@ -24,7 +24,8 @@ from cesaro.algorithms import REGISTRY, Batch, Objective
 from cesaro.algorithms.saddle_point import copied, tracked
 from cesaro.approximators import Function, linear
 from cesaro.learning import checkpoints, engine
-from cesaro.learning.run import RunShape, rows
+from cesaro.learning.arguments import RunShape
+from cesaro.learning.run import rows
 from cesaro.learning.source import source
 
 Array = NDArray[np.float64]
@@ -173,9 +174,9 @@ def test_a_checkpoint_is_continued_and_not_repeated(tmp_path: Path, monkeypatch:
         if len(saved) == 3:
             raise Stop
 
-    def counting(origin: Any, keys: Any, first: Any, shape: Any, records: Any) -> Any:
+    def counting(origin: Any, seeds: Any, first: Any, shape: Any, records: Any) -> Any:
         drawn.append(int(first))
-        return rows(origin, keys, first, shape, records)
+        return rows(origin, seeds, first, shape, records)
 
     path, arguments = tmp_path / "sweep.npz", {**SMALL, "budget": 160, "checkpoint": tmp_path / "sweep.npz"}
     with monkeypatch.context() as patched:
@@ -338,8 +339,7 @@ def test_diverged_runs_are_flagged_at_the_right_sample_and_leave_no_number_behin
     )
     space = problem.sample_space
     with jax.enable_x64(True):
-        keys = jax.vmap(jax.random.key)(jnp.arange(4, dtype=jnp.uint32))
-        drawn = np.asarray(rows(source(problem, "float64"), keys, 0, RunShape(600, 600, 1, 1), 1)).reshape(600, 4)
+        drawn = np.asarray(rows(source(problem, "float64"), np.arange(4), 0, RunShape(600, 600, 1, 1), 1))
     for s in range(4):
         w, r, rates, diverged = 0.0, 0.0, [], -1
         for k, row in enumerate(drawn[:, s], start=1):
@@ -586,8 +586,7 @@ def chi_square(counts: NDArray[np.int64], probability: Array) -> float:
 
 def draws(data: Any, count: int, seeds: int) -> NDArray[np.int32]:
     """Row numbers, `[count, seeds]`."""
-    keys = jax.vmap(jax.random.key)(jnp.arange(seeds, dtype=jnp.uint32))
-    return np.asarray(rows(source(data, "float32"), keys, 0, RunShape(count, count, 1, 1), 1)).reshape(count, seeds)
+    return np.asarray(rows(source(data, "float32"), np.arange(seeds), 0, RunShape(count, count, 1, 1), 1))
 
 
 def test_rows_of_a_known_problem_come_with_their_probabilities() -> None:
@@ -632,10 +631,9 @@ def test_no_random_number_leads_to_a_row_of_weight_zero(bits: int, monkeypatch: 
     monkeypatch.setattr(jax.random, "bits", lambda key, shape, dtype: jnp.full(shape, bits, dtype))
     x = np.ones((6, 1))
     data = cs.FeatureTransitions(x, np.zeros(6), x, weights=[0, 0, 1, 0, 3, 0])
-    keys = jax.vmap(jax.random.key)(jnp.arange(1, dtype=jnp.uint32))
     origin = source(data, "float32")
     with jax.disable_jit():
-        drawn = np.asarray(rows(origin, keys, 0, RunShape(3, 3, 1, 1), 1))
+        drawn = np.asarray(rows(origin, np.arange(1), 0, RunShape(3, 3, 1, 1), 1))
     assert set(drawn.ravel().tolist()) <= {2, 4}
 
 

@@ -10,7 +10,7 @@ import pytest
 import cesaro as cs
 from cesaro.errors import InputError
 from cesaro.policies import Finite, attach
-from cesaro.policies.base import place
+from cesaro.policies.observed import place
 
 
 @pytest.mark.parametrize(

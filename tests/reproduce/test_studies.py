@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from typer.testing import Result as Outcome
 
 from cesaro.cli import app
-from cesaro.commands.reproduce import study_command
+from cesaro.commands.studies import study_command
 from cesaro.errors import InputError
 from cesaro.policies import save_actor
 from cesaro.reproduce import MOVED, STUDIES, study

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cesaro.cli import app
-from cesaro.engines import processes
+from cesaro.engines import local
 from cesaro.simulation import collection
 from cesaro.simulation.streams import Job, stream
 
@@ -67,7 +67,7 @@ def test_a_held_ctrl_c_comes_at_the_end_also_after_a_failure(fails: bool) -> Non
     went_on = []
 
     def held() -> None:
-        with processes.interrupts_held():
+        with local.interrupts_held():
             os.kill(os.getpid(), signal.SIGINT)
             went_on.append(True)
             if fails:
@@ -93,7 +93,7 @@ def test_a_failure_before_the_block_puts_the_handler_back(monkeypatch: pytest.Mo
 
     before = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr("multiprocessing.resource_tracker.ensure_running", fail)
-    with pytest.raises(OSError, match="no more"), processes.interrupts_held():
+    with pytest.raises(OSError, match="no more"), local.interrupts_held():
         pytest.fail("the block ran")
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -105,7 +105,7 @@ def test_a_handler_that_is_not_from_python_stays(monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as patched:
         patched.setattr(signal, "getsignal", lambda number: None)
         patched.setattr(signal, "signal", lambda number, handler: placed.append(handler))
-        with processes.interrupts_held():
+        with local.interrupts_held():
             pass
     assert placed == []
 

@@ -127,7 +127,9 @@ def test_what_a_worker_refuses_is_refused_here() -> None:
 
 
 def test_a_worker_does_without_the_heavy_packages() -> None:
-    code = "import sys, cesaro.simulation.jobs; print({'jax', 'pyarrow', 'matplotlib', 'sklearn'} & sys.modules.keys())"
+    code = (
+        "import sys, cesaro.simulation.streams; print({'jax', 'pyarrow', 'matplotlib', 'sklearn'} & sys.modules.keys())"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 

@@ -218,6 +218,18 @@ def test_the_command_takes_a_file(tmp_path: Path) -> None:
     assert "mine.py:Zero" in (tmp_path / "out" / "overall.csv").read_text(encoding="utf-8")
 
 
+@pytest.mark.usefixtures("tiny")
+def test_fewer_logs_of_each_kind_where_fewer_will_do(tmp_path: Path) -> None:
+    options = ["--only", "linear-quadratic-1", "--quick", "--quiet", "--workers", "1", "--logs", "1"]
+    result = CliRunner().invoke(app, ["suite", "--method", "log", *options, "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    found = cs.suite.Scoreboard.read(tmp_path / "out")
+    assert found.rows
+    assert {row.log for row in found.rows} == {0}
+    with pytest.raises(InputError, match="logs must be"):
+        cs.suite.score("log", quick=True, logs=0)
+
+
 class Fails:
     """An estimator that breaks on every log."""
 

@@ -29,7 +29,7 @@ RIGHT = sorted(name for name in SYSTEMS if not kind_of(name).fault)
 @pytest.mark.parametrize("mixing", ["usual", "slow"])
 def test_stored_rates_are_those_of_the_system_as_it_is(name: str, mixing: str) -> None:
     made = truth._stored()[name][mixing]["made"]
-    assert made["release"] == RELEASE
+    assert made["release"] == RELEASE or kind_of(name).side == "development"  # which is the same in every release
     assert made["signature"] == pytest.approx(signature(_made(name, mixing)), rel=1e-9), (
         f"python -m cesaro.suite.truth --only {name}"
     )

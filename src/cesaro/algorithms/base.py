@@ -53,9 +53,14 @@ class Objective(NamedTuple):
         return self.values is None
 
     @property
+    def shapes(self) -> tuple[Params, Params]:
+        """`primal` and `dual` as shapes and types."""
+        return jax.eval_shape(lambda: self.init(jax.random.key(0)))
+
+    @property
     def recorded(self) -> slice:
         """Where the function stands in all of `primal` but the rate, as one vector: the record "weights" of a sweep."""
-        primal = jax.eval_shape(self.init, jax.random.key(0))[0]
+        primal = self.shapes[0]
         sizes = {
             name: sum(leaf.size for leaf in jax.tree.leaves(primal[name])) for name in sorted(primal) if name != "rate"
         }
@@ -65,7 +70,7 @@ class Objective(NamedTuple):
     @property
     def has_dual(self) -> bool:
         """Whether anything is maximized over."""
-        return bool(jax.tree.leaves(jax.eval_shape(self.init, jax.random.key(0))[1]))
+        return bool(jax.tree.leaves(self.shapes[1]))
 
 
 class State(NamedTuple):

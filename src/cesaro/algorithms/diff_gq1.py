@@ -19,8 +19,7 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
 
     def lagrangian(primal: Params, dual: Params, target: Params, batch: Batch, hyper: Hyper) -> Scalar:
         values = primal["values"]
-        here, there = q.both(values, batch.x, batch.x_next)
-        error = batch.reward - primal["rate"] + there - here
+        error = batch.reward - primal["rate"] + q.change(values, batch.x, batch.x_next)
         weight = tau.apply(dual, batch.x)
         return jnp.mean(weight * error - 0.5 * weight**2) + 0.5 * hyper["ridge"] * squared_norm(values)
 

@@ -19,17 +19,16 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
     q, tau = approximator(num_inputs, bias=False), approximator(num_inputs, bias=False)
 
     def rho(values: Params, batch: Batch) -> Array:
-        here, there = q.both(values, batch.x, batch.x_next)
-        return batch.reward + there - here
+        return batch.reward + q.change(values, batch.x, batch.x_next)
 
-    def rhos(values: Params, batch: Batch) -> Array:
-        """`ρ` of both minibatches: networks take them in one product, linear functions apart, compiled to one fused loop."""
-        return rho(values, batch) if q.joined else jnp.stack([rho(values, Batch(*one)) for one in zip(*batch)])
+    def rhos(values: Params, batch: Batch) -> tuple[Array, ...]:
+        """`ρ` of both minibatches: networks take them in one product, linear functions apart, as elementwise work."""
+        return tuple(rho(values, batch)) if q.joined else tuple(rho(values, Batch(*one)) for one in zip(*batch))
 
     def lagrangian(primal: Params, dual: Params, target: Params, batch: Batch, hyper: Hyper) -> Scalar:
         first, second = rhos(primal["values"], batch)
         weight = tau.apply(dual, batch.x[0])
-        goal = stop_gradient(jnp.mean(rhos(target["values"], batch)))
+        goal = stop_gradient(0.5 * sum(map(jnp.mean, rhos(target["values"], batch))))
         return (
             jnp.mean(weight * (first - second) - 0.5 * weight**2)
             + 0.5 * hyper["ridge"] * squared_norm(primal["values"])

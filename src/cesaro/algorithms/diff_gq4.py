@@ -19,8 +19,7 @@ def objective(approximator: Approximator, num_inputs: int) -> Objective:
 
     def lagrangian(primal: Params, dual: Params, target: Params, batch: Batch, hyper: Hyper) -> Scalar:
         values = primal["values"]
-        here, there = q.both(values, batch.x, batch.x_next)
-        rho = batch.reward + there - here
+        rho = batch.reward + q.change(values, batch.x, batch.x_next)
         weight = tau.apply(dual, batch.x)
         return (
             jnp.mean(weight * (rho - stop_gradient(primal["rate"])) - 0.5 * weight**2)

@@ -89,7 +89,7 @@ class _Moves:
 
 def variables(objective: Objective) -> tuple[str, ...]:
     """The names of the entries of `κ`, such as `primal.rate` or `dual.weights[2]`."""
-    primal, dual = jax.eval_shape(objective.init, jax.random.key(0))
+    primal, dual = objective.shapes
     return _names({"primal": primal, "dual": dual})
 
 

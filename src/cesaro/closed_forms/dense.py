@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cesaro.checks import Array, decomposing
-from cesaro.engines.threads import decomposing_threads
+from cesaro.engines.local import decomposing_threads
 from cesaro.errors import InputError
 from cesaro.linear.fixed_point import least_norm
 from cesaro.passes.influence import ClosedForm

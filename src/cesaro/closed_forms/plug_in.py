@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from cesaro import checks
 from cesaro.checks import Array
 from cesaro.linear import EmpiricalProblem, Stability
-from cesaro.linear.mean_update import settings
 from cesaro.linear.methods import AffineForm, form_of
+from cesaro.linear.methods.base import settings
 from cesaro.linear.stability import stability
 
 MAX_ROWS = 100_000

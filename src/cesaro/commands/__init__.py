@@ -1,1 +1,1 @@
-"""The commands of `cesaro` that are more than a few lines. Heavy imports are within functions, for quick help."""
+"""The commands of `cesaro`, and the options and the program around them. Heavy imports are within functions, for quick help."""

@@ -1,4 +1,4 @@
-"""`cesaro evaluate` and `cesaro compare`: a log and policies in, the answer out."""
+"""Questions about a log and policies: `cesaro evaluate`, `cesaro compare` and `cesaro rehearse`, which share their options."""
 
 import inspect
 import json
@@ -7,13 +7,21 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cesaro.commands import output
-from cesaro.commands.errors import one_line_errors
-from cesaro.commands.options import estimate_options, log_options, output_options, policies_of, read_log, taking_options
+from cesaro.commands import program
+from cesaro.commands.options import (
+    estimate_options,
+    log_options,
+    output_options,
+    policies_of,
+    read_log,
+    some_options,
+    taking_options,
+)
+from cesaro.commands.program import one_line_errors
 from cesaro.errors import InputError
 from cesaro.text import for_command_line, shown_address
 
@@ -92,13 +100,13 @@ def _run(given: dict[str, Any], *, several: bool) -> None:
             pictures = sum(name.endswith(".png") for name in names)
             beside = ", ".join(name for name in names[1:] if not name.endswith(".png"))
             where = given["out"] / names[0]
-            output.echo(f"Report: {where} (beside it: {beside}, {pictures} pictures)", aside=given["json"])
+            program.echo(f"Report: {where} (beside it: {beside}, {pictures} pictures)", aside=given["json"])
     failed = [one for one in (answer.evaluations.values() if several else [answer]) if _fails(one, given["fail_on"])]
     if failed:
         from cesaro.report.words import reasons
 
         verdicts = ", ".join(f"{one.name!r} is {one.verdict} ({', '.join(reasons(one))})" for one in failed)
-        output.echo(f"--fail-on {given['fail_on']}: the verdict on {verdicts}.", aside=True)
+        program.echo(f"--fail-on {given['fail_on']}: the verdict on {verdicts}.", aside=True)
         raise typer.Exit(VERDICT_EXIT)
 
 
@@ -138,12 +146,12 @@ def _print(answer: Any, several: bool, *, as_json: bool) -> None:
     from cesaro.report import text, words
 
     if as_json:
-        output.document(json.dumps(answer.to_dict(), indent=2, allow_nan=False))
+        program.document(json.dumps(answer.to_dict(), indent=2, allow_nan=False))
         evaluations = answer.evaluations.values() if several else [answer]
         for names, warning in words.once((one.name, warning) for one in evaluations for warning in one.warnings):
-            output.echo(f"warning: {', '.join(names)}: {warning}", aside=True)
+            program.echo(f"warning: {', '.join(names)}: {warning}", aside=True)
         return
-    console = output.console()
+    console = program.console()
     for part in (text.render_comparison if several else text.render_evaluation)(answer):
         console.print(part)
 
@@ -200,3 +208,55 @@ def _value(text: str) -> int | float | str:
         with suppress(ValueError):
             return kind(text)
     return text
+
+
+def _rehearsal_options(
+    candidate: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A method, or features of the closed form, that is rehearsed; may be repeated. Without it: features of "
+            "several families.",
+        ),
+    ] = None,
+    worlds: Annotated[int, typer.Option(help="Systems that are learned from the log.")] = 20,
+) -> None:
+    """The options that only a rehearsal has. Never called: see `taking_options`."""
+
+
+@taking_options(
+    log_options,
+    _rehearsal_options,
+    some_options(estimate_options, "seed", "trust"),
+    some_options(output_options, "out", "force", "json", "quiet"),
+)
+def rehearse(**given: Any) -> None:
+    """Would the tool have been right on a system like yours? In systems that are learned from the log, the answer is known."""
+    with one_line_errors(resumes=False), ExitStack() as held:
+        if len(given["policy"]) > 1:
+            raise InputError(f"rehearse takes one --policy. Got {len(given['policy'])}; rehearse them one by one.")
+
+        from cesaro import rehearsal
+        from cesaro.report import folder as report
+
+        out = None
+        if given["out"] is not None:
+            out = held.enter_context(report.RehearsalFolder(given["out"], force=given["force"]))
+        (target,) = policies_of(given["policy"], given["trust"]).values()
+        found = rehearsal.rehearse(
+            read_log(given),
+            target,
+            given["candidate"] or "auto",
+            worlds=given["worlds"],
+            random_state=given["seed"],
+            quiet=given["quiet"],
+        )
+        if given["json"]:
+            program.document(json.dumps(found.to_dict(), indent=2, allow_nan=False))
+        else:
+            program.document(str(found))
+        if out is not None:
+            names = report.write_rehearsal(found, out)
+            program.echo(
+                f"Rehearsal: {given['out'] / names[0]} (beside it: {', '.join(names[1:])})", aside=given["json"]
+            )

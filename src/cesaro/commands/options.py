@@ -248,6 +248,12 @@ FailOn = Annotated[
 ]
 Quiet = Annotated[bool, _option(_OUTPUT, "No progress bar.", "--quiet")]
 
+# Commands with few options show them in one panel.
+PlainForce = Annotated[bool, typer.Option("--force", help="Replace what an earlier run wrote.")]
+PlainJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+PlainQuiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+PlainSeed = Annotated[int, typer.Option(help="Seed of all random numbers.")]
+
 
 def log_options(
     log: LogPath,
@@ -311,7 +317,14 @@ def output_options(
     """Where the answer goes. Never called: see `taking_options`."""
 
 
-def taking_options(*groups: Callable[..., None]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def some_options(group: Callable[..., None], *names: str) -> list[inspect.Parameter]:
+    """Some of the options of a group, for a command that does not take all of them."""
+    return [inspect.signature(group).parameters[name] for name in names]
+
+
+def taking_options(
+    *groups: Callable[..., None] | Sequence[inspect.Parameter],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command, which takes `**given`, the parameters of these functions as its signature.
 
     Typer makes options of what `inspect.signature` and the annotations say, and calls the command with a value for each; the
@@ -319,7 +332,11 @@ def taking_options(*groups: Callable[..., None]) -> Callable[[Callable[..., None
     """
 
     def taking(command: Callable[..., None]) -> Callable[..., None]:
-        parameters = [one for group in groups for one in inspect.signature(group).parameters.values()]
+        parameters = [
+            one
+            for group in groups
+            for one in (inspect.signature(group).parameters.values() if callable(group) else group)
+        ]
         made: Any = command
         made.__signature__ = inspect.Signature(parameters)
         made.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -391,6 +408,7 @@ def roles_of(given: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
 
 
 def policies_of(given: Sequence[str], trust: bool) -> "dict[str, Policy]":
+    """The policies that options name, by their names, which must differ."""
     from cesaro.policies import parse, policy
 
     found: dict[str, Policy] = {}

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cesaro.commands import output
-from cesaro.commands.errors import one_line_errors
+from cesaro.commands import program
+from cesaro.commands.options import PlainForce, PlainJson, PlainQuiet, PlainSeed
+from cesaro.commands.program import one_line_errors
 from cesaro.errors import InputError
 
 EnvName = Annotated[str, typer.Argument(metavar="ENV", help="The name of a Gymnasium environment, such as Hopper-v5.")]
@@ -25,7 +26,6 @@ Steps = Annotated[int, typer.Option(help="Steps, over all streams together.", sh
 Sigma = Annotated[float, typer.Option(help="Standard deviation of normal noise on continuous actions.")]
 Epsilon = Annotated[float, typer.Option(help="Probability of a uniform action, where actions are discrete.")]
 Streams = Annotated[int, typer.Option(help="Independent runs, each from a reset of its own.")]
-Seed = Annotated[int, typer.Option(help="Seed of all random numbers.")]
 NoTimeLimit = Annotated[
     bool, typer.Option("--no-time-limit", help="Drop the environment's limit on the length of episodes.")
 ]
@@ -33,8 +33,6 @@ Workers = Annotated[
     int | None, typer.Option(help="Processes; the results do not depend on it.", show_default="all cores")
 ]
 Trust = Annotated[bool, typer.Option("--trust", help="Load policy files that run code: .joblib, .pkl, .zip.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace what an earlier run wrote.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 
 
 # Shorter streams may show little but their start.
@@ -48,7 +46,7 @@ def collect(
     sigma: Sigma = 0.0,
     epsilon: Epsilon = 0.0,
     streams: Streams = 20,
-    seed: Seed = 0,
+    seed: PlainSeed = 0,
     no_time_limit: NoTimeLimit = False,
     out: Annotated[
         str | None,
@@ -57,8 +55,8 @@ def collect(
     format: Annotated[str, typer.Option(metavar="parquet|minari", help="What to write.")] = "parquet",
     workers: Workers = None,
     trust: Trust = False,
-    force: Force = False,
-    quiet: Quiet = False,
+    force: PlainForce = False,
+    quiet: PlainQuiet = False,
 ) -> None:
     """Simulate a policy in an environment and log what happens, for `cesaro evaluate`; the same command resumes."""
     with one_line_errors():
@@ -80,20 +78,20 @@ def collect(
             trust=trust,
         )
         about = write(jobs, target, format=format, workers=workers, force=force, quiet=quiet)
-        output.echo(
+        program.echo(
             f"{about['steps']:,} transitions in {streams} streams; {_ends(about)}; mean reward {about['mean_reward']:.6g}."
         )
         if about["resumed_steps"]:
-            output.echo(
+            program.echo(
                 f"Resumed: {about['resumed_steps']:,} of these transitions were there already, from a run that was interrupted."
             )
         if format == "minari":
-            from cesaro.simulation.sinks import REMARK
+            from cesaro.simulation.collection import REMARK
 
-            output.echo(f"Note: {REMARK}")
+            program.echo(f"Note: {REMARK}")
         elif about["truncated"]:
-            output.echo(f"Note: {about['reset_rule']}")
-        output.echo(f"Log: {'minari:' if format == 'minari' else ''}{target}")
+            program.echo(f"Note: {about['reset_rule']}")
+        program.echo(f"Log: {'minari:' if format == 'minari' else ''}{target}")
 
 
 def truth(
@@ -101,7 +99,7 @@ def truth(
     policy: Policy,
     steps: Steps,
     streams: Streams = 20,
-    seed: Seed = 0,
+    seed: PlainSeed = 0,
     no_time_limit: NoTimeLimit = False,
     confidence: Annotated[float, typer.Option(help="Level of the interval.")] = 0.95,
     out: Annotated[
@@ -109,9 +107,9 @@ def truth(
     ] = None,
     workers: Workers = None,
     trust: Trust = False,
-    force: Force = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
-    quiet: Quiet = False,
+    force: PlainForce = False,
+    json: PlainJson = False,
+    quiet: PlainQuiet = False,
 ) -> None:
     """The reward rate of a policy in an environment by simulation, with its standard error from batch means."""
     with one_line_errors(resumes=False), ExitStack() as held:
@@ -137,32 +135,32 @@ def truth(
         if out is not None:
             files.write_json(out, answer)
         if json:
-            output.document(dumps(answer, indent=2, allow_nan=False))
+            program.document(dumps(answer, indent=2, allow_nan=False))
         else:
             low, high = rate.interval(confidence)
-            output.echo(
+            program.echo(
                 f"{rate.env}, {rate.policy['name']}: {rate.value:.6g} per step, standard error {rate.standard_error:.2g}, "
                 f"{100 * confidence:.4g} % interval {low:.6g} to {high:.6g}"
             )
-            output.echo(f"{steps:,} steps in {streams} streams, {rate.batches} batches; {_ends(answer)}.")
+            program.echo(f"{steps:,} steps in {streams} streams, {rate.batches} batches; {_ends(answer)}.")
             if steps // streams < _LONG:
-                output.echo(
+                program.echo(
                     f"Note: a stream of {steps // streams:,} steps begins at a reset, and its first steps may not be the "
                     f"long run; take more steps, so that streams have {_LONG:,} or more, or fewer --streams."
                 )
         if out is not None:
-            output.echo(f"Results: {out}", aside=json)
+            program.echo(f"Results: {out}", aside=json)
 
 
 def train_target(
     env: EnvName,
     steps: Annotated[int, typer.Option(help="Steps in the environment.")] = 300_000,
-    seed: Seed = 0,
+    seed: PlainSeed = 0,
     out: Annotated[
         Path | None, typer.Option(help="The actor's .safetensors file.", show_default="ENV.safetensors")
     ] = None,
-    force: Force = False,
-    quiet: Quiet = False,
+    force: PlainForce = False,
+    quiet: PlainQuiet = False,
 ) -> None:
     """Train TD3 (Stable-Baselines3) and write its deterministic actor as a policy file; the same command resumes."""
     with one_line_errors():
@@ -170,7 +168,7 @@ def train_target(
 
         target = Path(f"{_file_name(env)}.safetensors") if out is None else out
         train(env, out=target, steps=steps, seed=seed, force=force, quiet=quiet)
-        output.echo(f"Actor: {target}")
+        program.echo(f"Actor: {target}")
 
 
 def _ends(about: dict[str, Any]) -> str:

@@ -34,7 +34,7 @@ def named_row(file: int, row: int, column: str, files: Sequence[str], written: W
 
 
 def _written(file: int, row: int, column: str, written: Written | None) -> tuple[int, str] | None:
-    """What `written` finds; the message that needs it must not fail where the file cannot be read again."""
+    """The line and text that `written` finds; the message that needs it must not fail where the file cannot be read again."""
     try:
         return None if written is None else written(file, row, column)
     except (OSError, ValueError):
@@ -67,7 +67,7 @@ class ColumnPlace:
         return named_row(*self._spot(index), self.column, [file for file, _ in self.files], self.written)
 
     def text(self, index: int) -> str:
-        """How an entry is written; empty where the file holds no text."""
+        """The text of an entry in its file; empty where the file holds no text."""
         found = _written(*self._spot(index), self.column, self.written)
         return "" if found is None else found[1].strip()
 
@@ -94,7 +94,7 @@ class ColumnPlace:
 
 
 def kind_argument(column: str, kind: str) -> Wording:
-    """How a caller says which kind a column has."""
+    """The argument, or option, by which a caller chooses the kind of a column."""
     return Wording(f'kinds={{"{visible(column)}": "{kind}"}}', option("kind", f"{column}={kind}"))
 
 
@@ -194,6 +194,7 @@ def as_times(texts: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 
 def can_cast(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
+    """Whether every entry survives a cast."""
     try:
         column.cast(kind)
     except MemoryError:
@@ -237,6 +238,7 @@ def first_true(mask: pa.ChunkedArray) -> int:
 
 
 def reject_missing(column: pa.ChunkedArray, place: ColumnPlace) -> None:
+    """Refuse a column with missing entries, by the first of them."""
     if column.null_count:
         row = first_true(pc.is_null(column))
         count = column.null_count if place.missing is None else place.missing()
@@ -366,6 +368,7 @@ def unusable_rows(array: NDArray[Any], largest: float = LARGEST) -> NDArray[np.b
 
 
 def reject_unusable(array: NDArray[Any], place: ColumnPlace, largest: float = LARGEST) -> None:
+    """Refuse numbers that are not finite or too large, by the first of them."""
     wrong = unusable_rows(array, largest)
     if wrong is not None:
         row = int(np.argmax(wrong))

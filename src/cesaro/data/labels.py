@@ -192,6 +192,7 @@ def _whole(column: pa.ChunkedArray, place: ColumnPlace) -> pa.ChunkedArray:
 
 
 def flags(column: pa.ChunkedArray, place: ColumnPlace) -> NDArray[np.bool_]:
+    """True and false, or 1 and 0, as Booleans; anything else is refused with its row."""
     column = unwrapped(column, place)
     reject_missing(column, place)
     if pa.types.is_boolean(column.type):

@@ -141,7 +141,7 @@ class Tally:
             )
 
     def _reasons(self) -> str:
-        """Why rows were dropped, with how many."""
+        """The reasons for which rows were dropped, each with their number."""
         settings = self._settings
         empty_in = " or ".join(f'"{visible(name)}"' for name in self._incomplete)
         without = "" if self._has_next else " without a next observation"
@@ -171,8 +171,8 @@ def _many(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def possible_ids(names: Sequence[str], roles: Roles) -> tuple[str, ...]:
-    """Columns without a role, where the log is taken as one trajectory for want of ids, flags and next observations."""
+def unused_as_ids(names: Sequence[str], roles: Roles) -> tuple[str, ...]:
+    """Unused columns that may be ids, where the log is taken as one trajectory for want of ids, flags and next observations."""
     told = (roles.trajectory, roles.terminated, roles.truncated, roles.next_observation)
     if any(role is not None for role in told):
         return ()
@@ -180,8 +180,8 @@ def possible_ids(names: Sequence[str], roles: Roles) -> tuple[str, ...]:
     return tuple(name for name in names if name not in used and name not in _OTHERS)
 
 
-def possible_times(names: Sequence[str], roles: Roles) -> tuple[str, ...]:
-    """Columns without a role, where rows of a trajectory are taken in the order of the file."""
+def unused_as_times(names: Sequence[str], roles: Roles) -> tuple[str, ...]:
+    """Unused columns that may be times, where rows of a trajectory are taken in the order of the file."""
     if roles.trajectory is None or roles.time is not None or roles.next_observation is not None:
         return ()
     used = set(roles.columns())

@@ -7,7 +7,7 @@ from typing import Any
 
 from cesaro.checks import named_arguments
 from cesaro.data.log import Log, OpenedLog, Origin
-from cesaro.data.notes import possible_ids, possible_times
+from cesaro.data.notes import unused_as_ids, unused_as_times
 from cesaro.data.roles import Given, Schema, check_kinds, describe, find_roles
 from cesaro.data.settings import GAP, carried_bounds, check_settings
 from cesaro.data.sources.files import FilesSource
@@ -149,8 +149,8 @@ def read(
     used = (*roles.observation.columns, *roles.action.columns)
     known = {column: kind for column, kind in opened.kinds.items() if column in used}
     chosen = known | check_kinds(opened.name, kinds, roles)
-    unused = () if trajectory is False else possible_ids(opened.names, roles)
-    unused += () if time is False else possible_times(opened.names, roles)
+    unused = () if trajectory is False else unused_as_ids(opened.names, roles)
+    unused += () if time is False else unused_as_times(opened.names, roles)
     if cost is not None:
         given["reward"] = cost
     inferred = tuple(role for role, _ in roles.items() if given.get(role) is None)

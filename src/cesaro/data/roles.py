@@ -391,7 +391,7 @@ class _Finder:
 
 
 def ignored(roles: Sequence[str]) -> Wording:
-    """How a caller says that the log has no columns of these roles."""
+    """The arguments, or options, by which a caller says that the log has no columns of these roles."""
     return Wording(" and ".join(f"{role}=False" for role in roles), " ".join(option("ignore", role) for role in roles))
 
 
@@ -545,6 +545,7 @@ def _kind(log: str, role: str, column: str, kind: pa.DataType, lone: bool, asked
 
 
 def ambiguous(log: str, column: str, got: str) -> InputError:
+    """The error of a column that may hold labels or numbers."""
     return InputError.of(
         '{log}: column "{column}" must be clear about its kind. Got {got}; {give} {category} for labels or {number} for a '
         "number.",

@@ -21,7 +21,7 @@ _LOW, _HIGH = Wording("low (action_bounds[0])", "--action-low"), Wording("high (
 
 @dataclass(frozen=True)
 class ActionBounds:
-    """Where actions begin and end.
+    """The bounds to which the system behind a log cuts its actions.
 
     Attributes:
         low, high: as many numbers each: one for all dimensions of the action, or one per dimension; infinite on open sides.
@@ -225,6 +225,7 @@ def _entries(side: Sequence[float], opened: str) -> list[str]:
 
 
 def reject_width(log: str, bounds: ActionBounds, width: int) -> None:
+    """Refuse bounds that do not fit actions of so many dimensions."""
     if not bounds.fit(width):
         raise InputError.of(
             "{log}: {bounds} must have one number for all dimensions of the action, or one per dimension. Got "

@@ -155,7 +155,7 @@ class SortedFile(OutFolder):
 
 
 def _in_real_folder(file: str | Path) -> str:
-    """Where a file lies, which may itself be a link."""
+    """The path of a file, which may itself be a link, by the real name of its folder."""
     return os.path.join(os.path.realpath(os.path.dirname(file)), os.path.basename(file))
 
 
@@ -305,7 +305,7 @@ class _Sorter:
 
 
 class _Keys(ABC):
-    """Which part a row goes to, by one column, and what it is sorted by there."""
+    """The keys of rows by one column: the part that a row goes to, and what it is sorted by there."""
 
     def __init__(self, column: str, place: Any, rows: int) -> None:
         self.column = column

@@ -103,7 +103,7 @@ def _month(name: str) -> int:
 
 
 def digits(numbers: NDArray[np.int64]) -> frozenset[int]:
-    """How many digits all of some numbers have that are dates without marks, 20240131 or 202401311430; nothing: they are none.
+    """The number of digits of dates without marks, 20240131 or 202401311430, if all numbers are such; nothing: they are not.
 
     Example:
         >>> import numpy as np
@@ -146,6 +146,7 @@ def formats(order: Order) -> list[str]:
 
 
 def has_comma(text: str) -> bool:
+    """Whether a text is a number with a decimal comma."""
     return _COMMA.fullmatch(text.strip()) is not None
 
 

@@ -3,7 +3,6 @@
 from cesaro.checks import decomposing
 from cesaro.diagnostics import description, equations, learned, maps, panel, rows, support, worlds
 from cesaro.diagnostics.finding import OTHERS, SEVERITY, Check, Diagnostic, Verdict, widened, worst
-from cesaro.diagnostics.needless import without_needless
 from cesaro.diagnostics.subject import Subject
 
 __all__ = ["OTHERS", "SEVERITY", "Diagnostic", "Subject", "Verdict", "diagnose", "widened", "worst"]
@@ -42,6 +41,6 @@ def diagnose(subject: Subject) -> tuple[Diagnostic, ...]:
     What needs a log is left out after a fit on ready features; of the policy `logged` only the rows are looked at.
     """
     looks = (rows.over_rows,) if subject.prepared.is_logged else LOOKS
-    every = without_needless(subject, [found for look in looks for found in look(subject)])
+    every = [found for look in looks for found in look(subject)]
     # So many rows less may be the cause of whatever else is found.
     return tuple(sorted(every, key=lambda found: (found.name, found.verdict) != (rows.DROPPED_ROWS.name, "bad")))

@@ -20,6 +20,8 @@ from cesaro.diagnostics.subject import Subject, solved
 from cesaro.errors import CesaroError
 from cesaro.inspection import evidence
 from cesaro.inspection.evidence import Contiguous
+from cesaro.inspection.observation import EXPLAINS, contexts, possible_contexts, with_columns
+from cesaro.inspection.order import BetterOrder, better_order
 from cesaro.inspection.prediction import ENOUGH
 from cesaro.passes.prepare import Prepared
 from cesaro.policies import Policy
@@ -70,7 +72,7 @@ ROW_OF_THE_REWARD = Check(
 UNUSED_COLUMNS = Check(
     "unused columns",
     number="R² of the prediction errors, given the last row's entry of a column that was not used",
-    caution=f"over {evidence.EXPLAINS:g} and over {evidence.CLEAR:g} standard errors (more where several are tried)",
+    caution=f"over {EXPLAINS:g} and over {evidence.CLEAR:g} standard errors (more where several are tried)",
     bad=(
         f"the same; and with the column in the observation the answer moves by over {CLEAR:g} standard errors of the "
         f"move, {OUTSIDE:g} SE and {percent(SMALL)} of the scale"
@@ -128,7 +130,7 @@ def description(subject: Subject) -> Iterator[Diagnostic]:
         table = evidence.excerpt(origin)
     found = None
     if origin is not None and table is not None:
-        found = evidence.better_order(origin, table, seed)
+        found = better_order(origin, table, seed)
         if found is not None:
             yield sequence_of_rows(found)
     if found is not None and found.is_clear:
@@ -176,7 +178,7 @@ def bounds_of_action(subject: Subject, log: Log) -> Iterator[Diagnostic]:
     )
 
 
-def sequence_of_rows(found: evidence.Order) -> Diagnostic:
+def sequence_of_rows(found: BetterOrder) -> Diagnostic:
     """Do rows follow each other better by columns that were not used?"""
     gain = found.gain
     columns = [name for name in (found.trajectory, found.time) if name is not None]
@@ -328,12 +330,12 @@ def unused_column(subject: Subject, origin: Origin, table: pa.Table) -> Iterator
     """Does a column of the file explain errors of the prediction, although the observation leaves it out?"""
     attached = subject.prepared.policy
     own = subject.prepared.sample.rows.observations
-    tried = evidence.possible_contexts(origin, table)
+    tried = possible_contexts(origin, table)
     is_list = own.form == "vector" and len(own.names) == 1
     if attached is None or not tried or is_list or origin.roles.next_observation is not None:
         return
     plain = evidence.transitions(table, origin.roles, origin.kinds, origin.settings)
-    extended = evidence.with_columns(origin, table, tried)
+    extended = with_columns(origin, table, tried)
     if plain is None or extended is None:
         return
     sample = evidence.contiguous(plain, subject.prepared.random_state)
@@ -342,7 +344,7 @@ def unused_column(subject: Subject, origin: Origin, table: pa.Table) -> Iterator
         return
     every = evidence.contiguous(extended, subject.prepared.random_state).rows.observations
     columns = {name: every.columns[every.names.index(name)] for name in tried}
-    found = evidence.contexts(first.errors, sample, columns)
+    found = contexts(first.errors, sample, columns)
     if not found:
         yield UNUSED_COLUMNS.found(
             0.0,
@@ -352,7 +354,7 @@ def unused_column(subject: Subject, origin: Origin, table: pa.Table) -> Iterator
         return
     best = found[0]
     second = None
-    log = evidence.with_columns(origin, table, [best.column])
+    log = with_columns(origin, table, [best.column])
     if log is not None:
         rows = evidence.contiguous(log, subject.prepared.random_state).rows
         second = answer(log, Narrowed(attached.policy, own), rows, subject)
@@ -373,7 +375,7 @@ def unused_column(subject: Subject, origin: Origin, table: pa.Table) -> Iterator
 
 
 def _added(origin: Origin, column: str) -> Wording:
-    """How a caller adds a column to the observation."""
+    """The argument, or option, by which a caller adds a column to the observation."""
     names = ", ".join(f'"{visible(name)}"' for name in (*origin.roles.observation.columns, column))
     return Wording(f"pass observation=[{names}]", f"add {option('observation', column)}")
 

@@ -140,6 +140,7 @@ def equations(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def identification(subject: Subject, solution: ClosedForm, moments: Moments) -> Diagnostic:
+    """Whether the equations tell the rate: what is lost of it in directions that the log does not determine."""
     value = solution.unidentified
     most = IDENTIFIED_SINGLE if moments.precision > SINGLE else IDENTIFIED
     if solution.is_identified:
@@ -157,6 +158,7 @@ def identification(subject: Subject, solution: ClosedForm, moments: Moments) -> 
 
 
 def identification_of_pairs(prepared: Prepared, solution: ClosedForm, moments: Moments) -> Diagnostic:
+    """Whether the rate of a discrete log is told by the pairs that were logged."""
     if isinstance(solution.bare, InputError):
         return IDENTIFICATION.found(
             1.0,

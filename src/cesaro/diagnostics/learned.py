@@ -333,7 +333,7 @@ def _over_rows(subject: Subject, runs: Runs) -> Iterator[Diagnostic]:
 
 
 def network_features(subject: Subject) -> Iterator[Diagnostic]:
-    """Whose features, and do the seeds of the networks agree?"""
+    """Findings on the networks whose hidden layers are the features: what they share, and whether their seeds agree."""
     networks, error = subject.networks, subject.estimate.standard_error
     assert networks is not None
     yield _shared(networks)

@@ -9,7 +9,7 @@ from cesaro.closed_forms.plug_in import PlugIn, plug_in, problem_of
 from cesaro.data import FeatureTransitions
 from cesaro.diagnostics.finding import Check, Diagnostic, Verdict
 from cesaro.diagnostics.subject import Subject, solved
-from cesaro.engines.threads import ONE_THREAD
+from cesaro.engines.local import ONE_THREAD
 from cesaro.errors import InputError
 from cesaro.features import ROWS_PER_COMPONENT, ROWS_PER_FEATURE, FeatureMap, OneHot, build
 from cesaro.linear.methods import ALWAYS_CONVERGE, METHODS
@@ -182,7 +182,7 @@ def _relative_ridge(subject: Subject) -> float:
 
 
 def _compared(subject: Subject, maps: Iterable[tuple[str, FeatureMap]]) -> Iterator[Compared]:
-    """Those maps that tell the rate, on the same rows: the estimate there is its influence's mean away from the whole log's."""
+    """The maps that tell the rate, on the same rows: the estimate there is its influence's mean away from the whole log's."""
     prepared, sampling = subject.prepared, subject.sampling
     rows = prepared.sample.rows
     weight = float(len(rows)) if rows.weights is None else float(rows.weights.sum())

@@ -16,7 +16,7 @@ from cesaro.diagnostics.subject import Subject
 from cesaro.inspection import evidence
 from cesaro.passes.influence import OUTLIER
 from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, FEW_CLUSTERS, Projection, Rule, by_rule, differences, within
-from cesaro.policies.base import place
+from cesaro.policies.observed import place
 from cesaro.text import Sentence, Wording, argument, percent, switch, visible
 
 # Two halves as different as these once in a thousand, or a million, logs without drift; and the size that matters.

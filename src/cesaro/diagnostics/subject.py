@@ -12,7 +12,7 @@ from cesaro.closed_forms import dense, tabular
 from cesaro.closed_forms.plug_in import PlugIn
 from cesaro.data import Log
 from cesaro.diagnostics.worlds import WorldFacts
-from cesaro.engines.threads import decomposing_threads
+from cesaro.engines.local import decomposing_threads
 from cesaro.features import OneHot, sample_rows
 from cesaro.features.networks import Members
 from cesaro.passes.influence import ClosedForm, Series, Totals, series_of

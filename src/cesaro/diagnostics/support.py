@@ -1,6 +1,7 @@
 """Does the log reach where the target goes, and with how many rows?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +13,15 @@ from cesaro.data.values import Categories, Values
 from cesaro.diagnostics.equations import first_moments
 from cesaro.diagnostics.finding import Check, Diagnostic, at_least, at_most, worse
 from cesaro.diagnostics.subject import CHUNK, Subject, spectrum
+from cesaro.errors import CesaroError
 from cesaro.features import SAMPLE, OneHot
 from cesaro.features.maps import other_kinds
+from cesaro.inspection import evidence
+from cesaro.inspection.observation import are_distinct, known_before, may_be_result, what_comes_next
+from cesaro.inspection.prediction import ENOUGH
 from cesaro.passes.support import logged_weight, pair_table, unlogged
-from cesaro.text import Sentence, Wording, percent, visible
+from cesaro.policies.attach import Attached
+from cesaro.text import Sentence, Wording, option, percent, visible
 
 # Probability of the target where the log has nothing: a hundredth is a detail, a tenth decides the answer.
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.01, 0.1
@@ -39,6 +45,8 @@ FORGETS_CAUTION, FORGETS_BAD = 30.0, 10.0
 HEAVY_CAUTION, HEAVY_BAD = 30.0, 5.0
 # A density ratio has no negative part; where the estimated one does, features cannot express it.
 NEGATIVE_CAUTION, NEGATIVE_BAD = 0.1, 0.3
+# Columns of the observation that are looked at where the log seems not to reach the target, and rows that it is asked about then.
+MOST_COLUMNS, ASKED = 50, 2_000
 
 PICTURE = Wording('answer.plot("support")', "support.png in the folder of --out")
 WHEN_TO_STOP = 'The page on features says when to stop ("How to choose without the truth").'
@@ -127,8 +135,12 @@ CHECKS = (
 )
 
 
-def support(subject: Subject) -> Iterator[Diagnostic]:
+def support(subject: Subject) -> Sequence[Diagnostic]:
     """Never-logged pairs or leverage; levels seen only at next states; effective sample size; negative ratio."""
+    return with_needless_columns(subject, list(_findings(subject)))
+
+
+def _findings(subject: Subject) -> Iterator[Diagnostic]:
     pairs = never_logged(subject)
     yield pairs if pairs is not None else leverage(subject)
     if subject.log is not None:
@@ -163,7 +175,7 @@ def never_logged(subject: Subject) -> Diagnostic | None:
 
 
 class Leverages(NamedTuple):
-    """How far out pairs lie.
+    """The leverage of pairs: how far out they lie.
 
     Discrete pairs: the weight of the log over that of the pair (rows, where they have no weights), infinite where it has none.
     Other features: `xᵀC⁻¹x`.
@@ -487,3 +499,69 @@ def negative_ratio(subject: Subject) -> Diagnostic:
             stop=WHEN_TO_STOP,
         ),
     )
+
+
+def with_needless_columns(subject: Subject, found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """The findings of this section; where some are bad, their remedy begins with columns that spread the log thin.
+
+    These are columns of the observation that the target does not act by and that hardly belong there.
+    """
+    if not any(one.verdict == "bad" for one in found):
+        return list(found)
+    reasons = _needless_columns(subject)
+    if not reasons:
+        return list(found)
+    names = [f'"{visible(name)}"' for name in reasons]
+    leave = Wording(
+        f"Leave {', '.join(names)} out of the observation",
+        f"Leave out {' '.join(option('observation', name) for name in reasons)}",
+    )
+    why = "; ".join(f"{name} {reason}" for name, reason in zip(names, reasons.values()))
+    reason = f": {why}, and the target does not act by {'it' if len(names) == 1 else 'them'}"
+    every = list(found)
+    for place, one in enumerate(every):
+        if one.verdict == "bad":
+            said = "{leave} first{reason}. If that does not help: {remedy}"
+            every[place] = replace(one, remedy=Sentence(said, leave=leave, reason=reason, remedy=one.remedy))
+            reason = ""  # said once
+    return every
+
+
+def _needless_columns(subject: Subject) -> dict[str, str]:
+    """Columns that may be left out of the observation, each with the reason."""
+    log, attached = subject.log, subject.prepared.policy
+    if log is None or attached is None or subject.num_rows < ENOUGH:
+        return {}
+    sample = evidence.contiguous(log, subject.prepared.random_state)
+    seen, origin = sample.rows.observations, log.origin
+    if seen.form != "named" or len(sample.pairs) < ENOUGH:
+        return {}
+    order = seen.names if origin is None else origin.source.names
+    known = known_before(seen.names, order, sample.rows.actions.names[0])
+    found: dict[str, str] = {}
+    for place, (name, column) in enumerate(zip(seen.names, seen.columns)):
+        if place >= MOST_COLUMNS or _acts_by(attached, seen, place):
+            continue
+        if not isinstance(column, Categories) and column.ndim == 1 and are_distinct(column):
+            found[name] = "has a number of its own in nearly every row, as keys do"
+        elif (after := what_comes_next(sample.rows, name)) is not None:
+            found[name] = f'is what "{visible(after)}" is on the next row, which no policy sees in time'
+        elif may_be_result(sample, name, known, name not in known):
+            found[name] = "may be a result of its step, which no policy sees in time"
+    return found if len(found) < len(seen.names) else {}
+
+
+def _acts_by(attached: Attached, seen: Values, place: int) -> bool:
+    """Whether the target's actions change if the entries of a column are exchanged between rows."""
+    rows = seen.take(np.arange(min(ASKED, len(seen))))
+    other = np.random.default_rng(0).permutation(len(rows))
+    columns = list(rows.columns)
+    columns[place] = evidence.taken(columns[place], other)
+    try:
+        first, again = (
+            attached.sample(values.plain(), np.random.default_rng(0))
+            for values in (rows, replace(rows, columns=tuple(columns)))
+        )
+    except CesaroError:
+        return True
+    return not np.array_equal(first, again)

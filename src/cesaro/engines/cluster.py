@@ -18,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from cesaro.engines.local import AHEAD
 from cesaro.errors import ClusterError, InputError
 from cesaro.text import Sentence, argument
 from cesaro.user_code import NOT_USERS
 from cesaro.versions import versions
 
-# Pieces under way per worker: one that runs and one that is there when it ends.
-_AHEAD = 2
 # How often the same piece may lose its worker.
 _RETRIES = 8
 _POLL_SECONDS = 1.0
@@ -42,7 +41,7 @@ _LOADED: dict[str, Callable[[Any], Any]] = {}
 
 
 def ray_module() -> Any:
-    """Ray, or one sentence."""
+    """The Ray package; raises with the remedy where it is not installed."""
     try:
         import ray
     except ImportError:
@@ -185,7 +184,7 @@ class Tasks:
     def room(self) -> int:
         if time.monotonic() - self._counted > _RECOUNT_SECONDS:
             self._count()
-        return _AHEAD * max(self._slots, 1)
+        return AHEAD * max(self._slots, 1)
 
     def start(self, item: Any) -> Any:
         with _losses_told():

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from cesaro.engines.cluster import Tasks, ray_module, session
-from cesaro.engines.threads import Threads
+from cesaro.engines.local import Threads
 from cesaro.errors import InputError
 from cesaro.text import Sentence, argument
 
@@ -87,7 +87,7 @@ def map_completed(
     num_cpus: float = 1,
     num_gpus: float = 0,
 ) -> Iterator[tuple[int, Result]]:
-    """The same as they end: the number of the item, from 0, and its result. Arguments as those of `map_ordered`."""
+    """`function(item)` for each item, as they end: the number of the item, from 0, and its result; otherwise as `map_ordered`."""
     yield from _mapped(_runner(function, engine, address, workers, num_cpus, num_gpus), items, in_order=False)
 
 
@@ -111,7 +111,7 @@ class _Runner(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
     def room(self) -> int:
-        """How many pieces may be under way."""
+        """The number of pieces that may be under way."""
 
     def start(self, item: Any) -> Any:
         """A handle of the piece."""
@@ -121,7 +121,7 @@ class _Runner(Protocol):
 
 
 def _mapped(runner: _Runner, items: Iterable[Any], *, in_order: bool) -> Iterator[tuple[int, Any]]:
-    """Numbers and results; what waits for an earlier one takes room as if it were under way."""
+    """The number of every item and its result; one that waits for an earlier one takes room as if it were under way."""
     with runner:
         rest, is_more = enumerate(items), True
         numbers: dict[Any, int] = {}  # of the pieces under way, by their handles

@@ -6,10 +6,10 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
+from cesaro import python_file
 from cesaro.devices import starting_jax
 from cesaro.errors import InputError
 from cesaro.linear.methods import CLOSED_FORM, FORMS
-from cesaro.policies import python_file
 
 Kind: TypeAlias = Literal["closed form", "learned", "world"]
 # The method that is taken unless another is asked for.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cesaro import checks, user_code
+from cesaro import checks, python_file, user_code
 from cesaro.data import Log, Sample
 from cesaro.data.blocks import SAMPLE, sample_rows
 from cesaro.data.values import Values
@@ -29,7 +29,6 @@ from cesaro.features.maps import (
     name_of,
 )
 from cesaro.features.networks import NetworkInputs
-from cesaro.policies import python_file
 from cesaro.text import Sentence, Wording, nearest
 
 __all__ = ["SAMPLE", "FeatureMap", "Features", "OneHot", "build", "sample_rows"]

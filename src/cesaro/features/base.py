@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import checks, user_code
-from cesaro.engines.threads import decomposing_threads
+from cesaro.engines.local import decomposing_threads
 from cesaro.errors import InputError
 
 Float32 = NDArray[np.float32]

@@ -6,7 +6,6 @@ evidence: states may be independent by nature. A better description shows by wha
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -16,22 +15,20 @@ from scipy.special import bdtrc
 
 from cesaro.checks import Array
 from cesaro.data import Block, Log, Transitions
-from cesaro.data.columns import basic_type, is_list, is_number, is_text
+from cesaro.data.columns import basic_type
 from cesaro.data.log import Origin
-from cesaro.data.roles import RoleColumns, Roles, folded, is_chosen
+from cesaro.data.roles import Roles, is_chosen
 from cesaro.data.settings import Settings
 from cesaro.data.sources.arrays import TableSource
 from cesaro.data.sources.base import Source
 from cesaro.data.transitions import loaded
 from cesaro.data.values import Categories, Column, Values
 from cesaro.errors import CesaroError
-from cesaro.inspection.names import CALENDAR, DAYS, TIMES, is_id, means, sounds_like_cost
+from cesaro.inspection.names import sounds_like_cost
 from cesaro.inspection.prediction import (
     ENOUGH,
-    LEVELS,
     ROWS,
     STRETCHES,
-    Errors,
     Gain,
     are_many_numbers,
     as_inputs,
@@ -46,27 +43,14 @@ from cesaro.text import visible
 
 # Rows of all columns that are read, at most, and entries; of longer logs in a few contiguous stretches.
 EXCERPT, ENTRIES = 50_000, 1 << 21
-# Columns that are tried as ids of trajectories, as times, and as what the observation leaves out.
-IDS_TRIED, TIMES_TRIED, CONTEXTS_TRIED = 4, 2, 40
-# Rows per id, on average and at least.
-REPEATS = 5
 # A gain of held-out R² that matters, and how many standard errors make it clear.
 MATERIAL, CLEAR = 0.1, 5.0
-# Rows of one time, on average, where several trajectories share times.
-SHARED = 1.5
-# Of a column's variance, what lies within trajectories if it moves at all.
-STILL = 0.05
-# A column whose prediction gets worse by this much contradicts a better prediction of others.
-WORSE = 0.1
 # The reward belongs to the row before if that leaves at most this part of what its own row leaves, or if its own row
 # tells less than this part of what the row before tells; then smaller gains count.
 REMAINS, NOTHING, SLIGHT = 0.6, 0.2, 0.02
 # The own row then adds no more than this part of what is explained and of what is left, nor does a row still farther away: where
 # rewards are sluggish, every row before adds something.
 ADDS, OLDER = 0.2, 0.1
-# A context explains this part of the errors at least; one that explains more than this many times as much by its own
-# entry as by that of the row before is made in the row, and known too late.
-EXPLAINS, FRESH = 0.01, 2.0
 # Standard deviations by which the spread of rare rows over stretches exceeds that of a steady system once in two thousand logs.
 UNEVEN = 4.0
 # Rare rows come with some group of rows if so many of them would be there by chance in fewer logs than this part. Those of fewer
@@ -87,23 +71,6 @@ FEW_LEVELS = 30
 ABOVE_ZERO = 0.02
 
 
-class Order(NamedTuple):
-    """Columns by which rows would follow each other better than they do now.
-
-    Attributes:
-        trajectory, time: the columns to add; None: none.
-        drop_duplicates: whether rows are in the file twice.
-        gain: of the held-out R² of the next state, given state and action.
-        is_clear: whether rows follow each other so, and do not now.
-    """
-
-    trajectory: str | None
-    time: str | None
-    drop_duplicates: bool
-    gain: Gain
-    is_clear: bool
-
-
 def is_material(gain: Gain, tried: int = 1) -> bool:
     """Whether one prediction explains clearly more than another, and so much that it matters."""
     return gain.value > MATERIAL and gain.clear > CLEAR + np.log2(tried)
@@ -121,7 +88,7 @@ def unused_columns(origin: Origin) -> list[str]:
 
 
 def looked_at(source: Source) -> int:
-    """How many rows of all its columns are read, at most."""
+    """The most rows that are read of all columns of a source."""
     return max(ENOUGH, min(EXCERPT, ENTRIES // len(source.names)))
 
 
@@ -133,204 +100,9 @@ def excerpt(origin: Origin) -> pa.Table | None:
         return None
 
 
-def better_order(origin: Origin, table: pa.Table, random_state: int = 0) -> Order | None:
-    """The best of the ways to order the rows by unused columns, against the way they are in; None where there is none to try."""
-    roles = origin.roles
-    if roles.next_observation is not None:
-        return None
-    free = [name for name in unused_columns(origin) if name in table.column_names]
-    ids = possible_ids(table, free) if roles.trajectory is None and "trajectory" not in origin.denied else []
-    times = possible_times(table, free) if roles.time is None and "time" not in origin.denied else []
-    if not ids and not times:
-        return None
-    now = _rows(origin, table, roles)
-    before = None if now is None else followed(now, random_state)
-    if before is None:
-        return None
-    best: Order | None = None
-    for time in (None, *times):
-        for trajectory in (None, *ids):
-            if trajectory is time is None:
-                continue
-            tried = replace(roles, trajectory=trajectory or roles.trajectory, time=time or roles.time)
-            rows, repeated = _rows(origin, table, tried), False
-            if rows is None and tried.time is not None:
-                rows, repeated = _rows(origin, table, tried, drop_duplicates=True), True
-            after = None if rows is None else followed(rows, random_state)
-            if rows is None or after is None or after.left.shape[1] != before.left.shape[1]:
-                continue
-            moving = moves(rows, random_state)
-            if not moving.any():
-                continue
-            gain = Gain.of(before.of(moving), after.of(moving), paired=False)
-            is_worse = bool((after.by_column > before.by_column + WORSE).any())
-            if is_worse:
-                continue
-            is_clear = follow_better(before, after, rows, random_state, moving)
-            if is_clear and trajectory is not None and len(table[trajectory].unique()) <= LEVELS:
-                kinds = {**origin.kinds, **_own_kinds(origin, table)}
-                seen = followed_if_seen(table, roles, kinds, origin.settings, trajectory, random_state)
-                is_clear = seen is None or follow_better(seen, after, rows, random_state, moving)
-            found = Order(trajectory, time, repeated, gain, is_clear)
-            if best is None or (found.is_clear, gain.after) > (best.is_clear, best.gain.after + 0.01):
-                best = found
-    return best
-
-
-def followed(log: Transitions, random_state: int) -> Errors | None:
-    """How well state and action predict the next state; None where too few rows tell it."""
-    if len(log) < ENOUGH:
-        return None
-    rows, number = contiguous(log, random_state)
-    targets = as_targets(rows.next_observations)
-    return held_out(as_inputs([rows.observations], rows.actions), targets, number) if targets else None
-
-
-def followed_if_seen(
-    table: pa.Table, roles: Roles, kinds: Mapping[str, str], settings: Settings, column: str, random_state: int
-) -> Errors | None:
-    """How well the next state is predicted, in the order of the rows, if a column is seen on both rows; None where it cannot be.
-
-    A column of the state, such as a shift, explains by that what an id, such as a machine, explains only by the order.
-    """
-    own = roles.observation.columns
-    seen = replace(roles, observation=RoleColumns((*own, column), "several"))
-    log = transitions(table, seen, {**kinds, column: "category"}, settings)
-    if log is None or len(log) < ENOUGH:
-        return None
-    rows, number = contiguous(log, random_state)
-    after = rows.next_observations
-    then = replace(after, names=after.names[-1:], columns=after.columns[-1:])
-    targets = as_targets(replace(after, names=after.names[:-1], columns=after.columns[:-1]))
-    return held_out(as_inputs([rows.observations, then], rows.actions), targets, number)
-
-
-def follow_better(
-    before: Errors, after: Errors, log: Transitions, random_state: int, moving: NDArray[np.bool_]
-) -> bool:
-    """Whether state and action predict the next state clearly better in the order of a log than they did before.
-
-    One column is enough, because others may be independent by nature. Rows that are put together because they are alike predict
-    each other without following each other: what comes next must be predicted better than any other row of the trajectory.
-    """
-    if before.left.shape[1] != after.left.shape[1]:
-        return False
-    single = np.eye(len(moving), dtype=np.bool_)
-    gains = [Gain.of(before.of(column), after.of(column), paired=False) for column in single]
-    clear = moving & np.array([is_material(gain, len(moving)) for gain in gains], dtype=np.bool_)
-    if not clear.any():
-        if not moving.any() or not is_material(Gain.of(before.of(moving), after.of(moving), paired=False)):
-            return False
-        clear = moving
-    return follow(log, random_state, clear)
-
-
-def follow(log: Transitions, random_state: int, columns: NDArray[np.bool_]) -> bool:
-    """Whether state and action predict some columns of the next state better than those of any other row of the trajectory."""
-    rows, number = contiguous(log, random_state)
-    targets = [target for target, is_asked in zip(as_targets(rows.next_observations), columns, strict=True) if is_asked]
-    inputs = as_inputs([rows.observations], rows.actions)
-    codes = np.zeros(len(rows), dtype=np.int64) if rows.trajectory is None else _renumbered(rows.trajectory)
-    mixed = np.random.default_rng([random_state, 19]).random(len(rows))
-    other = np.empty(len(rows), dtype=np.int64)
-    other[np.lexsort((np.arange(len(rows)), codes))] = np.lexsort((mixed, codes))
-    anywhere = held_out(inputs, [target[other] for target in targets], number)
-    within = Gain.of(anywhere, held_out(inputs, targets, number), paired=True)
-    return explains(within)
-
-
 def explains(gain: Gain) -> bool:
     """Whether one prediction clearly explains a part of what another one leaves that matters."""
     return gain.value > MATERIAL * (1 - gain.before) and gain.clear > CLEAR
-
-
-def moves(log: Transitions, random_state: int) -> NDArray[np.bool_]:
-    """Which columns that `followed` predicts change within trajectories.
-
-    What never does, such as the size of a shop, is no evidence that rows follow each other.
-    """
-    rows = contiguous(log, random_state).rows
-    targets = as_targets(rows.next_observations)
-    if rows.trajectory is None:
-        return np.ones(len(targets), dtype=np.bool_)
-    codes = np.unique(rows.trajectory, return_inverse=True)[1]
-    counts = np.bincount(codes)
-    found = []
-    for target in targets:
-        sums = np.stack([np.bincount(codes, weights=column) for column in target.T], axis=1)
-        within = float(((target - (sums / counts[:, None])[codes]) ** 2).sum())
-        found.append(within > STILL * float(((target - target.mean(axis=0)) ** 2).sum()))
-    return np.array(found, dtype=np.bool_)
-
-
-def possible_ids(table: pa.Table, names: Sequence[str]) -> list[str]:
-    """Columns of text or whole numbers that repeat and are always there; first those whose names say so."""
-    found = []
-    for name in names:
-        kind = basic_type(table.schema.field(name).type)
-        if not (is_text(kind) or pa.types.is_integer(kind)) or table[name].null_count:
-            continue
-        if means(name, CALENDAR) or (means(name, DAYS if is_text(kind) else TIMES) and not is_id(name)):
-            continue
-        levels = len(table[name].unique())
-        if 2 <= levels <= len(table) // REPEATS:
-            found.append(name)
-    return sorted(found, key=lambda name: not is_id(name))[:IDS_TRIED]
-
-
-def possible_times(table: pa.Table, names: Sequence[str]) -> list[str]:
-    """Columns of dates and times, and of numbers whose names say so."""
-    found = []
-    for name in names:
-        kind = basic_type(table.schema.field(name).type)
-        is_clock = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
-        if not (is_clock or (is_number(kind) and _counts_time(table, name))) or table[name].null_count:
-            continue
-        if len(table[name].unique()) > REPEATS:
-            found.append(name)
-    return found[:TIMES_TRIED]
-
-
-def _counts_time(table: pa.Table, name: str) -> bool:
-    """Whether numbers are times by their name; `week` and `log_steps` may be something else, and must tell rows apart."""
-    if not means(name, TIMES + CALENDAR):
-        return False
-    is_whole = pa.types.is_integer(basic_type(table.schema.field(name).type))
-    if folded(name) in TIMES or (is_whole and not means(name, CALENDAR)):
-        return True
-    others = [other for other in table.column_names if other != name and not is_list(table.schema.field(other).type)]
-    rows = _different(table, [name, *others])  # those that are in the file twice count once
-    return any(_different(table, [name, *by]) == rows for by in ([], *([one] for one in possible_ids(table, others))))
-
-
-def panels(table: pa.Table, ids: Sequence[str], times: Sequence[str]) -> dict[str, str]:
-    """Ids none of which has the same time twice, although rows share times, each with that time.
-
-    Rows that are in the file twice count once.
-    """
-    found: dict[str, str] = {}
-    pairs = [(name, time) for time in times if _different(table, [time]) * SHARED <= len(table) for name in ids]
-    counts = {pair: _different(table, list(pair)) for pair in pairs if pair[0] != pair[1]}
-    rows = {len(table)}
-    if counts and max(counts.values()) < len(table):
-        usable = [
-            name for name in table.column_names if not pa.types.is_nested(basic_type(table.schema.field(name).type))
-        ]
-        rows = {_different(table, usable)}
-    for (name, time), count in counts.items():
-        if count in rows:
-            found.setdefault(name, time)
-    return found
-
-
-def _different(table: pa.Table, names: list[str]) -> int:
-    return len(table.select(names).group_by(names).aggregate([]))
-
-
-def _rows(origin: Origin, table: pa.Table, roles: Roles, *, drop_duplicates: bool = False) -> Transitions | None:
-    """The excerpt's transitions under other roles; None where these do not fit."""
-    settings = replace(origin.settings, drop_duplicates=drop_duplicates or origin.settings.drop_duplicates)
-    return transitions(table, roles, origin.kinds, settings)
 
 
 def transitions(table: pa.Table, roles: Roles, kinds: Mapping[str, str], settings: Settings) -> Transitions | None:
@@ -421,7 +193,7 @@ def reward_lag(sample: Contiguous, lag: int) -> RewardLag | None:
     _, place, counts = np.unique(rewards, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - counts / 2)[place] / len(rewards)
     targets = [sizes[:, None], ranks[:, None]]
-    number = _renumbered(sample.number[own])
+    number = renumbered(sample.number[own])
     inputs = [_row_inputs(rows.part(at)) for at in (own, other)]
     by_own, by_other = (held_out(one, targets, number) for one in inputs)
     single = np.eye(len(targets), dtype=np.bool_)
@@ -482,7 +254,7 @@ def _row_inputs(rows: Block) -> Array:
     return as_inputs([rows.observations, rows.next_observations], rows.actions)
 
 
-def _renumbered(number: NDArray[np.int64]) -> NDArray[np.int64]:
+def renumbered(number: NDArray[np.int64]) -> NDArray[np.int64]:
     """Stretches counted without holes, so that every other one can be held out."""
     return np.unique(number, return_inverse=True)[1].astype(np.int64)
 
@@ -519,7 +291,7 @@ def action_readings(sample: Contiguous) -> Readings | None:
         targets.append(((rows.rewards - rows.rewards.mean()) / spread)[:, None])
     if not targets:
         return None
-    number = _renumbered(sample.number)
+    number = renumbered(sample.number)
     by_number, by_labels = (
         held_out(as_inputs([as_numbers(rows.observations)], actions), targets, number)
         for actions in (as_numbers(rows.actions), rows.actions)
@@ -527,35 +299,7 @@ def action_readings(sample: Contiguous) -> Readings | None:
     return Readings(len(np.unique(column.codes)), Gain.of(by_number, by_labels, paired=True))
 
 
-class Context(NamedTuple):
-    """An unused column that explains errors of the prediction.
-
-    Attributes:
-        gain: of the held-out R² of the errors, by the column's entry on the row before.
-        now: the same by its entry on the row itself.
-    """
-
-    column: str
-    gain: Gain
-    now: float
-
-
-def possible_contexts(origin: Origin, table: pa.Table) -> list[str]:
-    """Unused columns that may belong to the observation: neither times nor ids, always there, and not the same in every row."""
-    names = [name for name in unused_columns(origin) if name in table.column_names]
-    times = possible_times(table, names)
-    free = (name for name in names if name not in times and not is_id(name) and _may_be_context(table, name))
-    return list(islice(free, CONTEXTS_TRIED))
-
-
-def with_columns(origin: Origin, table: pa.Table, names: Sequence[str]) -> Transitions | None:
-    """The excerpt with more columns behind those of the observation; None where that cannot be."""
-    own = origin.roles.observation.columns
-    roles = replace(origin.roles, observation=RoleColumns((*own, *names), "several"))
-    return transitions(table, roles, {**origin.kinds, **_own_kinds(origin, table)}, origin.settings)
-
-
-def _own_kinds(origin: Origin, table: pa.Table) -> dict[str, str]:
+def own_kinds(origin: Origin, table: pa.Table) -> dict[str, str]:
     """Whole numbers that were labels by themselves stay labels beside other columns."""
     own = origin.roles.observation
     if len(own.columns) > 1 or own.columns[0] in origin.kinds or own.how == "prefixed":
@@ -565,33 +309,6 @@ def _own_kinds(origin: Origin, table: pa.Table) -> dict[str, str]:
     )
 
 
-def _may_be_context(table: pa.Table, name: str) -> bool:
-    kind = basic_type(table.schema.field(name).type)
-    if table[name].null_count or not (is_text(kind) or is_number(kind) or pa.types.is_boolean(kind)):
-        return False
-    levels = len(table[name].unique())
-    return levels >= 2 and (is_number(kind) or levels <= 50)
-
-
-def contexts(errors: Array, sample: Contiguous, columns: Mapping[str, Column]) -> list[Context]:
-    """Unused columns that explain errors, best first: known on the row before, and no more by the row itself."""
-    at = sample.pairs
-    if len(at) < ENOUGH or not float(errors[at].std()) > 0:
-        return []
-    targets = [(errors[at] / float(errors[at].std()))[:, None]]
-    number = _renumbered(sample.number[at])
-    none = held_out(np.zeros((len(at), 1)), targets, number)
-    clear = CLEAR + np.log2(max(1, len(columns)))  # as many are tried
-    found = []
-    for name, column in columns.items():
-        now, before = grouped(taken(column, at)), grouped(taken(column, at - 1))
-        gain = Gain.of(none, held_out(before, targets, number), paired=True)
-        own = Gain.of(none, held_out(now, targets, number), paired=True)
-        if gain.value > EXPLAINS and gain.clear > clear and own.value < FRESH * gain.value:
-            found.append(Context(name, gain, own.value))
-    return sorted(found, key=lambda one: -one.gain.value)
-
-
 def made_by_action(sample: Contiguous, place: int) -> float | None:
     """How well a row's action predicts a column of its own observation; None: the column is no result of the action."""
     rows, at = sample.rows, sample.pairs
@@ -599,7 +316,7 @@ def made_by_action(sample: Contiguous, place: int) -> float | None:
     if len(at) < ENOUGH or not (isinstance(column, Categories) or column.ndim == 1):
         return None
     rest, actions, own = without(seen, place).take(at), rows.actions.take(at), taken(column, at)
-    number = _renumbered(sample.number[at])
+    number = renumbered(sample.number[at])
     groups, numbers = grouped(own), as_targets(Values("lone", (seen.names[place],), (own,)))
     if not numbers:
         return None
@@ -634,6 +351,7 @@ def without(values: Values, place: int) -> Values:
 
 
 def taken(column: Column, at: NDArray[np.int64]) -> Column:
+    """Some rows of a column."""
     return Categories(column.codes[at], column.levels) if isinstance(column, Categories) else column[at]
 
 

@@ -11,11 +11,11 @@ from cesaro.data.reader import check_outcome
 from cesaro.data.roles import Given, given_columns
 from cesaro.data.settings import GAP
 from cesaro.data.sources.formats import open_source
-from cesaro.inspection.corrections import corrected
 from cesaro.inspection.evidence import looked_at
-from cesaro.inspection.profiles import Profile, profile
-from cesaro.inspection.proposal import Proposal
-from cesaro.inspection.proposer import propose
+from cesaro.inspection.profiles import Profile, corrected, profile
+from cesaro.inspection.proposal import Draft, Proposal
+from cesaro.inspection.refinement import refine
+from cesaro.inspection.roles import find_roles
 from cesaro.text import option, shown_address, visible
 
 SCHEMA = "cesaro-inspection/1"
@@ -266,6 +266,8 @@ def inspect(
     if rows is None and len(table) < most:
         rows = len(table)
     denied = [role for role, value in asked.items() if value is False]
-    proposal = propose(opened, read, {column.name: column for column in columns}, policy, given, denied, unused)
+    draft = Draft(opened, read, {column.name: column for column in columns}, policy, given, denied, unused)
+    find_roles(draft)
+    refine(draft)
     path = shown_address(os.fspath(source)) if isinstance(source, str | os.PathLike) else None
-    return Inspection(opened.name, rows, len(table), columns, tuple(opened.notes), proposal, path, policy)
+    return Inspection(opened.name, rows, len(table), columns, tuple(opened.notes), draft.found, path, policy)

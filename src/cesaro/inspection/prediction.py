@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data.values import Categories, Column, Values
-from cesaro.engines.threads import ONE_THREAD
+from cesaro.engines.local import ONE_THREAD
 
 # Rows that are looked at, in contiguous stretches, and how many of these there are: errors are compared stretch by stretch,
 # because neighbouring rows are alike.

@@ -1,6 +1,11 @@
-"""The profile of one column of a log: its kind, range, levels, missing entries, and its shape in a line."""
+"""The columns of a log before anybody described it: the profile of each, and text as the numbers or times that it nearly is.
 
-from collections.abc import Sequence
+A profile has the kind of a column, its range, levels, missing entries and its shape in a line. A correction is what a column
+needs before it can be read as what it seems to be.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,13 +14,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cesaro.data.columns import basic_type, is_list, is_number, is_text
-from cesaro.text import visible
+from cesaro.data.columns import ColumnPlace, basic_type, is_list, is_number, is_plain_text, is_text
+from cesaro.data.roles import DEFAULTS
+from cesaro.data.sources.base import Source
+from cesaro.data.sources.files import FilesSource
+from cesaro.data.texts import BOTH, MOST, NEARLY, Nearly, nearly_numbers, nearly_times, orders
+from cesaro.inspection.evidence import looked_at
+from cesaro.inspection.names import CALENDAR, REWARDS, TIMES, by_name, is_id, means, named_costs
+from cesaro.text import option, visible
 
 # Text with more levels is no label that a policy sees.
 MOST_LABELS = 50
 _BARS, _PLACES = "▁▂▃▄▅▆▇█", 12
 _SHOWN, _TEXT = 3, 16
+# Text that looks like a date or a time, in whatever form.
+_MONTH = r"\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+_DATE = re.compile(
+    rf"\d{{1,4}}[./-]\d{{1,2}}[./-]\d{{1,4}}\b|.*\b\d{{1,2}}:\d\d\b|.*({_MONTH}.*\b\d{{4}}\b|\b\d{{4}}\b.*{_MONTH})",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -109,3 +126,104 @@ def complete(table: pa.Table, names: Sequence[str]) -> pa.Table:
         if table[name].null_count:
             kept &= pc.is_valid(table[name]).to_numpy()
     return table if kept.all() else table.filter(pa.array(kept))
+
+
+def holds_unread_times(name: str, found: Profile) -> bool:
+    """Whether a column of text holds dates or times in a form that nothing reads."""
+    if found.kind != "text" or (found.levels or 0) <= MOST_LABELS or means(name, CALENDAR):
+        return False
+    return means(name, TIMES) or all(_DATE.match(entry) for entry in found.common)
+
+
+def unread_times_sentence(name: str, column: pa.ChunkedArray) -> str:
+    """A sentence on times that are all text: why they cannot be read, and what to write instead."""
+    texts = column.drop_null().unique().to_pylist()
+    if all(orders(text) == BOTH for text in texts):
+        return (
+            f'The dates of "{visible(name)}", such as {texts[0]!r}, may have the day or the month first, because no day is over '
+            "12; write them as 2024-01-31."
+        )
+    return (
+        f'The times of "{visible(name)}", such as {texts[0]!r}, have a form that cannot be read; write them as 2024-01-31 '
+        "14:00:00."
+    )
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A correction that a column needs before it can be read."""
+
+    place: ColumnPlace
+    found: Nearly
+
+    def message(self, is_choice: bool = False) -> str:
+        """The sentence that `evaluate` says of it; `is_choice`: whether labels would do as well."""
+        rule, got, remedy = self.found.complain(self.place.row(self.found.wrong))
+        if is_choice:
+            remedy += f", or give {option('kind', f'{self.place.column}=category')} if these are labels"
+        return self.place.error(rule, got, remedy).message
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """The rows of a log as they are once some columns are corrected.
+
+    Attributes:
+        table: without the rows that have a wrong time.
+        needed: what must be corrected in columns that the table has as numbers or times.
+        possible: the same of columns that it has as text, which can be read as labels.
+    """
+
+    table: pa.Table
+    needed: dict[str, Correction]
+    possible: dict[str, Correction]
+
+
+def corrected(source: Source, table: pa.Table, given: Mapping[str, tuple[str, ...]]) -> Corrected:
+    """Read text as the numbers or times that it nearly is.
+
+    Args:
+        table: rows of the log.
+        given: roles whose columns are known.
+    """
+    is_known = len(table) < looked_at(source) and not (isinstance(source, FilesSource) and len(source.files) > 1)
+    kept = np.ones(len(table), dtype=np.bool_)
+    needed: dict[str, Correction] = {}
+    possible: dict[str, Correction] = {}
+    outcomes = (*given.get("reward", ()), *given.get("cost", ()))
+    for number, name in enumerate(table.column_names):
+        kind = basic_type(table.schema.field(name).type)
+        if not is_plain_text(kind) or name in given.get("trajectory", ()):
+            continue
+        texts = table[name].cast(kind)
+        times, is_outcome = (
+            nearly_times(texts, source.is_text),
+            name in outcomes if outcomes else _sounds_like_outcome(name),
+        )
+        found = times or nearly_numbers(texts, MOST if is_outcome else NEARLY)
+        if found is None:
+            continue
+        place = _Place(source.name, name, ((source.name, len(table)),), written=source.written, is_known=is_known)
+        is_mixed = source.is_text and not found.fits.all() and not is_id(name)
+        if not (is_outcome or is_mixed or times is not None or name in given.get("time", ())):
+            possible[name] = Correction(place, found)
+            continue
+        needed[name] = Correction(place, found)
+        table = table.set_column(number, name, found.values)
+        if times is not None or means(name, TIMES):
+            kept &= found.fits
+    return Corrected(table if kept.all() else table.filter(pa.array(kept)), needed, possible)
+
+
+@dataclass(frozen=True)
+class _Place(ColumnPlace):
+    """A column of rows that were looked at, whose numbers in the log may be unknown."""
+
+    is_known: bool
+
+    def row(self, index: int) -> str:
+        return super().row(index) if self.is_known else "one of the rows that were looked at"
+
+
+def _sounds_like_outcome(name: str) -> bool:
+    return bool(by_name([name], (*DEFAULTS["reward"], *REWARDS)) or named_costs([name]))

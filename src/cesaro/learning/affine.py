@@ -1,4 +1,4 @@
-"""The affine form of any method with linear functions, a user's own as well: by evaluating its step on the rows."""
+"""The expected update and the affine form of any method with linear functions, a user's own as well, from its step on rows."""
 
 from functools import cache
 from typing import Any
@@ -6,13 +6,16 @@ from typing import Any
 import numpy as np
 
 from cesaro.algorithms import Objective
-from cesaro.algorithms.dynamics import WeightedRows, batch_dynamics, mean_dynamics, sample_dynamics, variables
+from cesaro.algorithms.dynamics import Dynamics, WeightedRows, batch_dynamics, mean_dynamics, sample_dynamics, variables
+from cesaro.approximators import Approximator
+from cesaro.data import FeatureTransitions
 from cesaro.errors import InputError
 from cesaro.learning.arguments import Method, all_settings, as_method, as_objective, label_of
+from cesaro.learning.source import rows_of
+from cesaro.linear import LinearProblem
 from cesaro.linear.expectations import Expectations
-from cesaro.linear.mean_update import Layout, MeanUpdate, MethodSettings, SampleUpdates
 from cesaro.linear.methods import FORMS, AffineForm
-from cesaro.linear.methods.base import check_samples
+from cesaro.linear.methods.base import Layout, MeanUpdate, MethodSettings, SampleUpdates, check_samples
 
 # The names of `κ` where the exact layer has one of its own.
 RATE, OURS = "primal.rate", "reward_rate"
@@ -21,6 +24,26 @@ WORK = 20_000_000
 # The sampled step limit of a log: features at most, rows × variables³ that it may cost (samples are of full rank), fewest and
 # most rows.
 MAX_SAMPLED, SAMPLED_WORK, FEWEST_ROWS, MOST_ROWS = 32, 2e7, 200, 5_000
+
+
+def dynamics(
+    method: Method,
+    data: LinearProblem | FeatureTransitions,
+    *,
+    approximator: str | Approximator = "linear",
+    **hyper: float,
+) -> Dynamics:
+    """`G` and `h` of a method's expected update, exactly on a known problem, as a plug-in on transitions.
+
+    Example:
+        >>> import cesaro as cs
+        >>> cs.learning.dynamics("diff-sgq", cs.problems.two_state_counterexample()).eigenvalues.real.round(9).tolist()
+        [3.0, 2.0]
+    """
+    rows = rows_of(data)
+    objective, label = as_objective(method, approximator, rows.x.shape[1])
+    chosen = all_settings(objective, [{"step_size": 1.0, **hyper}], "constant", None, label)
+    return mean_dynamics(objective, rows, {name: float(values[0]) for name, values in chosen.items()})
 
 
 def affine_form(method: Method, **hyper: float) -> AffineForm:

@@ -1,8 +1,9 @@
-"""The arguments of a sweep, checked and completed."""
+"""The arguments of a sweep, checked and completed: method, settings, seeds, the shape of a run, what is recorded."""
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, wraps
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -10,19 +11,41 @@ import numpy as np
 import optax
 from numpy.typing import NDArray
 
-from cesaro import checks, user_code
+from cesaro import checks, python_file, user_code
 from cesaro.algorithms import REGISTRY, Algorithm, Objective, State
 from cesaro.algorithms.saddle_point import SCHEDULE_DEFAULTS, SCHEDULES, Target
 from cesaro.approximators import APPROXIMATORS, Approximator
 from cesaro.errors import InputError
-from cesaro.learning.run import Recorder, RunShape
-from cesaro.learning.settings import complete, grid
-from cesaro.policies import python_file
 
 # Runs side by side of each setting, and rates that are recorded of all of them.
 MOST_SEEDS, MOST_RECORDS = 1_000_000, 500_000_000
 
 Method: TypeAlias = str | Objective | Callable[[Approximator, int], Objective]
+Recorder: TypeAlias = Callable[[State], jax.Array]
+Setting = dict[str, float]
+# Every number that must be positive; the others must not be negative.
+POSITIVE = frozenset({"step_size", "rate_step_size", "dual_step_size", "offset", "radius"})
+
+
+class RunShape(NamedTuple):
+    """The static part of a run.
+
+    Attributes:
+        steps: steps per record.
+        window: the last steps of a record whose rates are averaged.
+        minibatches: independent minibatches per step.
+        batch_size: transitions per minibatch.
+    """
+
+    steps: int
+    window: int
+    minibatches: int
+    batch_size: int
+
+    @property
+    def samples(self) -> int:
+        """Samples consumed per record."""
+        return self.steps * self.minibatches * self.batch_size
 
 
 def as_method(method: Method) -> Method:
@@ -201,3 +224,54 @@ def check_range(settings: Mapping[str, checks.Array], dtype: str) -> None:
         largest = float(np.finfo(dtype).max) ** (0.5 if name == "radius" else 1.0)  # a radius is squared
         if values.max() > largest:
             raise InputError(f"{name} must be at most {largest:.3g} in {dtype}. Got {values.max():g}.")
+
+
+# Settings.
+
+
+def grid(**values: float | Iterable[float]) -> list[Setting]:
+    """Every combination of the given values, the last name varying fastest.
+
+    Example:
+        >>> import cesaro as cs
+        >>> cs.grid(step_size=[0.1, 0.2], ridge=0.0)
+        [{'step_size': 0.1, 'ridge': 0.0}, {'step_size': 0.2, 'ridge': 0.0}]
+    """
+    columns = []
+    for name, value in values.items():
+        column = list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]
+        if not column:
+            raise InputError(f"{name} must hold at least one value. Got none.")
+        columns.append([_checked(name, entry) for entry in column])
+    return [dict(zip(values, combination)) for combination in itertools.product(*columns)]
+
+
+def complete(settings: Sequence[Mapping[str, float]], defaults: Mapping[str, float | None]) -> dict[str, checks.Array]:
+    """One array per number, `[settings]`; what is missing takes its default, and None means "as step_size"."""
+    if isinstance(settings, str | Mapping) or not isinstance(settings, Iterable):
+        raise InputError(
+            f"settings must be a list of settings. Got a {type(settings).__name__}; use cesaro.grid(step_size=[…])."
+        )
+    settings = list(settings)
+    if not all(isinstance(setting, Mapping) for setting in settings):
+        raise InputError("settings must be a list of mappings from names to numbers; use cesaro.grid(step_size=[…]).")
+    if not settings:
+        raise InputError("settings must hold at least one setting. Got none; see cesaro.grid(step_size=[…]).")
+    known = {**defaults, "dual_step_size": None}
+    columns: dict[str, list[float]] = {name: [] for name in defaults}
+    if any("dual_step_size" in setting for setting in settings):
+        columns["dual_step_size"] = []
+    for position, setting in enumerate(settings):
+        unknown = sorted(str(name) for name in set(setting) - set(known))
+        if unknown:
+            raise InputError(
+                f"Setting {position} has no meaning for {', '.join(unknown)}; this method takes {', '.join(sorted(known))}."
+            )
+        for name, column in columns.items():
+            value = setting.get(name, known[name])
+            column.append(_checked(name, setting.get("step_size", known["step_size"]) if value is None else value))
+    return {name: np.array(column) for name, column in columns.items()}
+
+
+def _checked(name: str, value: Any) -> float:
+    return checks.number(name, value, low=0.0, low_open=name in POSITIVE)

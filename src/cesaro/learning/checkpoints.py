@@ -12,8 +12,7 @@ from cesaro.approximators import MLP
 from cesaro.errors import InputError
 from cesaro.files import read_values, reject_older, write_values
 from cesaro.fingerprints import fingerprint
-from cesaro.learning.job import Recipe, SweepJob, first_setting, keys
-from cesaro.learning.run import Records
+from cesaro.learning.run import FIRST, Recipe, Records, SweepJob, settings_of, start
 from cesaro.learning.source import SampleSource
 
 SCHEMA = "cesaro-sweep-checkpoint/3"
@@ -98,15 +97,13 @@ def identity(
 
 def _digest(job: SweepJob, origin: SampleSource) -> str:
     """A fingerprint of the traced program: what names cannot tell (objectives, optimizers, targets, recorders)."""
-    hyper = first_setting(job)
-    carry = jax.eval_shape(job.program.start, keys(job.seeds[:1]), hyper)
-    shape = (1, job.shape.steps, job.shape.minibatches, job.shape.batch_size, 1)
-    drawn, bound = jax.ShapeDtypeStruct(shape, jnp.int32), jnp.asarray(job.bound, job.dtype)
-    traced = jax.make_jaxpr(partial(job.program.advance, shape=job.shape))(origin, carry, drawn, hyper, bound)
+    carry = jax.eval_shape(lambda: start(job, FIRST))
+    drawn, bound = jax.ShapeDtypeStruct((job.shape.samples, 1), jnp.int32), np.asarray(job.bound, job.dtype)
+    advance = partial(job.program.advance, shape=job.shape)
+    traced = jax.make_jaxpr(advance)(origin, carry, drawn, settings_of(job, FIRST), bound)
     return fingerprint((str(traced), [np.asarray(const) for const in traced.consts]))
 
 
 def _start_digest(job: SweepJob) -> str:
     """A fingerprint of where the first run starts: the start of an approximator or objective of one's own has no name."""
-    carry = job.program.start(keys(job.seeds[:1]), first_setting(job))
-    return fingerprint([np.asarray(leaf) for leaf in jax.tree.leaves(carry)])
+    return fingerprint([np.asarray(leaf) for leaf in jax.tree.leaves(start(job, FIRST))])

@@ -14,7 +14,7 @@ from cesaro.checks import Array
 from cesaro.errors import CesaroError, InputError
 from cesaro.files import chosen, read_arrays, write_arrays
 from cesaro.lazy import pandas
-from cesaro.learning.settings import Setting
+from cesaro.learning.arguments import Setting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,43 +5,31 @@ broadcast along the last axis, where the machine's vector units work. Many param
 units work along the parameters. How many lanes go together is decided in `engine`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
+from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float, Int, UInt32
+from numpy.typing import NDArray
 
+from cesaro import checks
 from cesaro.algorithms.base import Algorithm, Batch, Hyper, Objective, State
+from cesaro.algorithms.saddle_point import Target
+from cesaro.approximators import Approximator
+from cesaro.learning.arguments import Method, Recorder, RunShape
 from cesaro.learning.source import SampleSource, draw, gather
 
 # Transitions gathered at a time inside the program: numbers per block, on a CPU and on an accelerator.
 BLOCK_NUMBERS, ACCELERATOR_BLOCK_NUMBERS = 2**20, 2**24
 # Steps of a block, whose rates are summed plainly.
 BLOCK_STEPS = 128
-
-
-class RunShape(NamedTuple):
-    """The static part of a run.
-
-    Attributes:
-        steps: steps per record.
-        window: the last steps of a record whose rates are averaged.
-        minibatches: independent minibatches per step.
-        batch_size: transitions per minibatch.
-    """
-
-    steps: int
-    window: int
-    minibatches: int
-    batch_size: int
-
-    @property
-    def samples(self) -> int:
-        """Samples consumed per record."""
-        return self.steps * self.minibatches * self.batch_size
+# Settings from which on a CPU's vectors go along them; along the inputs of a function before.
+ROW = 16
 
 
 class Carry(NamedTuple):
@@ -59,15 +47,12 @@ class Records(NamedTuple):
     extra: dict[str, Any]
 
 
-Recorder = Callable[[State], Array]
-
-
 class Program(NamedTuple):
     """The compiled functions of a method.
 
     Attributes:
-        start: `(keys [seeds], hyper {name: [settings]}) -> Carry`.
-        advance: `(source, Carry, rows, hyper, bound, shape) -> (Carry, Records)`.
+        start: `(seeds, hyper {name: [settings]}) -> Carry`.
+        advance: `(source, Carry, rows [samples, seeds], hyper, bound, shape) -> (Carry, Records)`.
         final: `(Carry) -> primal` to report, `[settings, seeds, …]`.
     """
 
@@ -76,18 +61,21 @@ class Program(NamedTuple):
     final: Callable[[Carry], Any]
 
 
-def rows(origin: SampleSource, keys: Array, first: int, shape: RunShape, records: int) -> Int[Array, "..."]:
-    """Row numbers for `records` records from record number `first` on, `[records, steps, k, b, seeds]`."""
-    drawn = _streams(origin.cumulative, keys, jnp.int32(first * shape.samples), records * shape.samples)
-    return drawn.reshape(records, shape.steps, shape.minibatches, shape.batch_size, len(keys))
+def rows(
+    origin: SampleSource, seeds: NDArray[np.int64], first: int, shape: RunShape, records: int
+) -> Int[Array, "samples seeds"]:
+    """Row numbers for `records` records from record number `first` on."""
+    return _streams(
+        origin.cumulative, seeds.astype(np.uint32), np.int32(first * shape.samples), records * shape.samples
+    )
 
 
 @partial(jax.jit, static_argnames=("count",))
 def _streams(
-    cumulative: UInt32[Array, " rows"], keys: Array, first: Int[Array, ""], count: int
+    cumulative: UInt32[Array, " rows"], seeds: UInt32[Array, " seeds"], first: Int[Array, ""], count: int
 ) -> Int[Array, "count seeds"]:
     """Depends on the numbers of rows, seeds and samples only, so that methods, shapes and features share the compiled program."""
-    streams = jax.vmap(partial(jax.random.fold_in, data=1))(keys)
+    streams = jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), 1))(seeds)
     return jax.vmap(lambda key: draw(cumulative, key, first, count), out_axes=-1)(streams)
 
 
@@ -97,12 +85,11 @@ def program(algorithm: Algorithm, objective: Objective, recorders: dict[str, Rec
     batch_seed = -1 if lanes_last else 0
 
     @jax.jit
-    def start(keys: Array, hyper: Hyper) -> Carry:
+    def start(seeds: UInt32[Array, " seeds"], hyper: Hyper) -> Carry:
         lanes = jax.vmap(algorithm.init, in_axes=(None, -1), out_axes=setting)
-        state = jax.vmap(lanes, in_axes=(0, None), out_axes=seed)(
-            jax.vmap(partial(jax.random.fold_in, data=0))(keys), hyper
-        )
-        shape = keys.shape + hyper["step_size"].shape
+        keys = jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), 0))(seeds)
+        state = jax.vmap(lanes, in_axes=(0, None), out_axes=seed)(keys, hyper)
+        shape = seeds.shape + hyper["step_size"].shape
         return Carry(state, jnp.ones(shape, bool), jnp.zeros(shape, jnp.int32))
 
     # Settings of a seed share its samples. On an accelerator every lane gets a copy, since products of many lanes with one
@@ -128,14 +115,20 @@ def program(algorithm: Algorithm, objective: Objective, recorders: dict[str, Rec
     def advance(
         origin: SampleSource,
         carry: Carry,
-        drawn: Int[Array, "..."],
+        drawn: Int[Array, "samples seeds"],
         hyper: Hyper,
         bound: Float[Array, ""],
         shape: RunShape,
     ) -> tuple[Carry, Records]:
+        drawn = drawn.reshape(-1, shape.steps, shape.minibatches, shape.batch_size, drawn.shape[-1])
+        # vmap moves lanes to the front, and memory would follow it.
+        in_rows = lanes_last and jax.default_backend() == "cpu" and len(hyper["step_size"]) >= ROW
+        in_order = _in_order if in_rows else lambda tree: tree
+
         def one_step(carried: tuple[Carry, Array], inputs: tuple[Batch, Array]) -> tuple[tuple[Carry, Array], None]:
             (carry, total), (batch, weight) = carried, inputs
-            state, _ = step(carry.state, batch, hyper)
+            state, _ = step(in_order(carry.state), in_order(batch), hyper)
+            state = in_order(state)
             estimate = rate(state)
             alive = carry.alive & (jnp.abs(estimate) <= bound)
             survived = carry.survived + alive.astype(jnp.int32)
@@ -173,8 +166,67 @@ def program(algorithm: Algorithm, objective: Objective, recorders: dict[str, Rec
     return Program(start, advance, final)
 
 
+def _in_order(tree: Any) -> Any:
+    """Keep arrays in memory as their axes are written."""
+    return jax.tree.map(lambda leaf: with_layout_constraint(leaf, Layout(tuple(range(leaf.ndim)))), tree)
+
+
 def _block(steps: int, numbers_per_step: int) -> int:
     """The largest divisor of `steps` up to `BLOCK_STEPS` whose gathered transitions fit."""
     numbers = BLOCK_NUMBERS if jax.default_backend() == "cpu" else ACCELERATOR_BLOCK_NUMBERS
     most = min(BLOCK_STEPS, max(1, numbers // max(1, numbers_per_step)))
     return max(size for size in range(1, min(steps, most) + 1) if steps % size == 0)
+
+
+class Recipe(NamedTuple):
+    """All that a program is built from, as the user gave it: it can travel where a compiled program cannot."""
+
+    method: Method
+    approximator: str | Approximator
+    inputs: int
+    schedule: str
+    is_projected: bool
+    optimizer: optax.GradientTransformation | None
+    target: Target
+    record: Sequence[str] | Mapping[str, Recorder]
+
+
+class SweepJob(NamedTuple):
+    """Everything a run needs, checked."""
+
+    program: Program
+    shape: RunShape
+    hyper: dict[str, checks.Array]  # [settings] each
+    seeds: NDArray[np.int64]
+    records: int
+    bound: float
+    dtype: str
+    workers: int
+
+
+class Chunk(NamedTuple):
+    """Lanes that run together: positions of seeds and settings, padded to a common size by repetition."""
+
+    seeds: NDArray[np.intp]
+    settings: NDArray[np.intp]
+
+
+# The first run of a job alone, which tells what any run is like.
+FIRST = Chunk(np.zeros(1, np.intp), np.zeros(1, np.intp))
+
+
+def settings_of(job: SweepJob, chunk: Chunk) -> dict[str, Any]:
+    # Converted by NumPy: JAX would compile a program for it.
+    return {name: values[chunk.settings].astype(job.dtype) for name, values in job.hyper.items()}
+
+
+def start(job: SweepJob, chunk: Chunk) -> Any:
+    """The carry that the runs of a chunk begin with."""
+    return job.program.start(job.seeds[chunk.seeds].astype(np.uint32), settings_of(job, chunk))
+
+
+def advanced(job: SweepJob, origin: SampleSource, chunk: Chunk, carry: Any, drawn: Any) -> tuple[Any, Any]:
+    """The chunk after the drawn rows, and its records."""
+    bound = np.asarray(job.bound, job.dtype)
+    result = job.program.advance(origin, carry, drawn, settings_of(job, chunk), bound, job.shape)
+    return jax.block_until_ready(result)

@@ -1,5 +1,6 @@
-"""Where samples come from: a table of features, and rows that point into it."""
+"""Where samples come from: a table of features and rows that point into it, the same for a whole sweep or changing."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -58,10 +59,11 @@ def _send(data: "LinearProblem | FeatureTransitions", dtype: str) -> SampleSourc
     cumulative[last:] = 2**32 - 1
     return SampleSource(
         jnp.asarray(cumulative),
-        jnp.asarray(here, jnp.int32),
-        jnp.asarray(there, jnp.int32),
-        jnp.asarray(rewards, dtype),
-        jnp.asarray(features, dtype),
+        # Converted by NumPy: JAX would compile a program for it.
+        jnp.asarray(here.astype(np.int32)),
+        jnp.asarray(there.astype(np.int32)),
+        jnp.asarray(rewards.astype(dtype)),
+        jnp.asarray(features.astype(dtype)),
     )
 
 
@@ -115,3 +117,54 @@ def draw(cumulative: UInt32[Array, " rows"], key: Array, first: Int[Array, ""], 
 def gather(origin: SampleSource, rows: Int[Array, "..."]) -> Batch:
     """The transitions of these rows."""
     return Batch(origin.features[origin.here[rows]], origin.rewards[rows], origin.features[origin.there[rows]])
+
+
+class Feed:
+    """Rows that change from record to record; every seed draws from the same ones, by its own stream.
+
+    Args:
+        after: from the number of a record to its rows, always as many: pairs `[rows, 2, inputs]`, each `x` with its `x'`, and
+            rewards `[rows]`. Asked for in order; what was given may change then.
+        identity: gives a fingerprint of all rows that will ever come, which the first ones do not tell.
+    """
+
+    changes = True
+
+    def __init__(self, after: Callable[[int], Any], identity: Callable[[], str] = str) -> None:
+        self._after, self.identity = after, identity
+        self._sent: tuple[int, str, SampleSource] | None = None
+
+    def source(self, record: int, dtype: str) -> SampleSource:
+        """The rows of a record on the device; those of the record before are given up."""
+        if self._sent is not None and self._sent[:2] == (record, dtype):
+            return self._sent[2]
+        self._sent = None
+        pairs, rewards = self._after(record)
+        for name, values in (("rewards", rewards), ("features", pairs)):
+            check_numbers(name, values, dtype)
+        rows = len(rewards)
+        sent = SampleSource(
+            jnp.asarray(np.minimum(np.arange(1, rows + 1) * (2.0**32 / rows), 2.0**32 - 1).astype(np.uint32)),
+            jnp.arange(0, 2 * rows, 2, dtype=jnp.int32),
+            jnp.arange(1, 2 * rows, 2, dtype=jnp.int32),
+            jnp.array(rewards, dtype),
+            jnp.array(pairs.reshape(2 * rows, -1), dtype),
+        )
+        self._sent = record, dtype, sent
+        return sent
+
+
+class Still(Feed):
+    """The same rows at every record."""
+
+    changes = False
+    identity = str  # its rows tell everything
+
+    def __init__(self, data: LinearProblem | FeatureTransitions) -> None:
+        self._data = data
+        self._sent = None
+
+    def source(self, record: int, dtype: str) -> SampleSource:
+        if self._sent is None:
+            self._sent = 0, dtype, source(self._data, dtype)
+        return self._sent[2]

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 
-from cesaro.algorithms.dynamics import Dynamics, mean_dynamics
 from cesaro.algorithms.saddle_point import CURRENT, Target
 from cesaro.approximators import Approximator
 from cesaro.checks import Array
@@ -21,6 +19,8 @@ from cesaro.engines import check_engine, session
 from cesaro.files import holding
 from cesaro.learning.arguments import (
     Method,
+    Recorder,
+    Setting,
     all_settings,
     as_method,
     as_objective,
@@ -31,14 +31,10 @@ from cesaro.learning.arguments import (
     check_records,
 )
 from cesaro.learning.checkpoints import identity
-from cesaro.learning.engine import built, divided, on_threads, run
-from cesaro.learning.feed import Feed, Still
-from cesaro.learning.job import Chunk, Recipe, SweepJob
-from cesaro.learning.remote import on_cluster
+from cesaro.learning.engine import built, divided, on_cluster, on_threads, run
 from cesaro.learning.result import Sweep
-from cesaro.learning.run import Recorder, Records
-from cesaro.learning.settings import Setting
-from cesaro.learning.source import rows_of
+from cesaro.learning.run import Chunk, Recipe, Records, SweepJob
+from cesaro.learning.source import Feed, Still
 from cesaro.linear import LinearProblem
 
 # A run counts as diverged once |r̂| exceeds this times 1 + max |R|.
@@ -128,7 +124,7 @@ def sweep(
         compiled = built(recipe, objective)
         seed_numbers = as_seeds(seeds)
         check_range(chosen, dtype)
-        bound = min(DIVERGED * (1 + float(jnp.max(jnp.abs(origin.rewards)))), float(np.finfo(dtype).max))
+        bound = min(DIVERGED * (1 + float(np.abs(np.asarray(origin.rewards)).max())), float(np.finfo(dtype).max))
         records, threads = int(budget // record_every), workers or os.cpu_count() or 1
         check_records(len(next(iter(chosen.values()))), len(seed_numbers), records)
         job = SweepJob(compiled, shape, chosen, seed_numbers, records, bound, dtype, threads)
@@ -201,23 +197,3 @@ def _final(job: SweepJob, chunks: list[Chunk], carries: list[Any]) -> Any:
         for whole, piece in zip(jax.tree.leaves(ended), jax.tree.leaves(part)):
             whole[where] = piece
     return ended
-
-
-def dynamics(
-    method: Method,
-    data: LinearProblem | FeatureTransitions,
-    *,
-    approximator: str | Approximator = "linear",
-    **hyper: float,
-) -> Dynamics:
-    """`G` and `h` of a method's expected update, exactly on a known problem, as a plug-in on transitions.
-
-    Example:
-        >>> import cesaro as cs
-        >>> cs.learning.dynamics("diff-sgq", cs.problems.two_state_counterexample()).eigenvalues.real.round(9).tolist()
-        [3.0, 2.0]
-    """
-    rows = rows_of(data)
-    objective, label = as_objective(method, approximator, rows.x.shape[1])
-    chosen = all_settings(objective, [{"step_size": 1.0, **hyper}], "constant", None, label)
-    return mean_dynamics(objective, rows, {name: float(values[0]) for name, values in chosen.items()})

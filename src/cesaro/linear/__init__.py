@@ -4,14 +4,11 @@ NumPy and SciPy in float64. `n = |S||A|` pairs; `X [n, K]` features; `Y = [1, X]
 `D = diag(d)`; `P` the transition matrix over pairs under the target policy.
 """
 
-from cesaro.linear.assumptions import Assumption, AssumptionReport
-from cesaro.linear.empirical import EmpiricalProblem, rate_force
-from cesaro.linear.error_bounds import ErrorBounds
 from cesaro.linear.fixed_point import FixedPoint
 from cesaro.linear.methods import METHODS
-from cesaro.linear.problem import LinearProblem
+from cesaro.linear.problem import Assumption, AssumptionReport, ErrorBounds, LinearProblem
 from cesaro.linear.stability import Limit, Stability
-from cesaro.linear.system import LinearSystem
+from cesaro.linear.system import EmpiricalProblem, LinearSystem, rate_force
 
 __all__ = [
     "METHODS",

@@ -1,4 +1,4 @@
-"""`Expectations`: what every method with linear features depends on, of a known MDP or of a log."""
+"""`Expectations`: the moments that every method with linear features depends on, of a known MDP or of a log."""
 
 from functools import cached_property
 from typing import NamedTuple
@@ -60,7 +60,7 @@ class Expectations:
 
     @property
     def num_features(self) -> int:
-        """How many features there are, `K`."""
+        """The number of features, `K`."""
         return int(self.X.shape[1])
 
     def _products(self, right: Array, center: Array | None = None) -> Array:

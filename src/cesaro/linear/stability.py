@@ -15,8 +15,8 @@ from cesaro.errors import NoLimitError
 from cesaro.linear import fixed_point
 from cesaro.linear.expectations import Expectations
 from cesaro.linear.fixed_point import Reduced
-from cesaro.linear.mean_update import MeanUpdate, MethodSettings, SampleUpdates, settings
 from cesaro.linear.methods import AffineForm, LimitPoint, form_of
+from cesaro.linear.methods.base import MeanUpdate, MethodSettings, SampleUpdates, settings
 
 # For methods that are no saddles, eigenvalues with a real part above −MARGIN·max|λ| do not count as stable.
 MARGIN = 1e-14

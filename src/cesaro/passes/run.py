@@ -25,7 +25,7 @@ from cesaro.data import Block, Stretch, blocks
 from cesaro.data.streamed import Streamed
 from cesaro.data.windows import ColumnDigests
 from cesaro.engines import map_ordered
-from cesaro.engines.threads import ONE_THREAD, cores
+from cesaro.engines.local import ONE_THREAD, cores
 from cesaro.errors import ClusterError
 from cesaro.passes.checkpoint import PassCheckpoint
 from cesaro.passes.prepare import FeatureBlock, FeatureRows, Prepared

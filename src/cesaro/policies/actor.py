@@ -2,6 +2,8 @@
 
 Tensors `layers.0.weight [out, in]`, `layers.0.bias [out]`, …; metadata, all text: `format` ("cesaro-actor/1"),
 `activation` (between layers), `squash` (after the last), `low` and `high` (JSON lists of the action bounds, or null).
+
+Some come with cesaro: trained by `cesaro train-target`, one file per environment.
 """
 
 import json
@@ -17,8 +19,8 @@ from scipy.special import expit
 from cesaro import checks, documents, files
 from cesaro.checks import Array
 from cesaro.errors import InputError
-from cesaro.policies.base import Policy, matrix
-from cesaro.policies.observed import Observations
+from cesaro.policies.base import Policy
+from cesaro.policies.observed import Observations, matrix
 
 FORMAT = "cesaro-actor/1"
 ACTIVATIONS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
@@ -29,6 +31,8 @@ ACTIVATIONS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "sigmoid": expit,
 }
 SQUASHES = ("tanh", "clip", "none")  # tanh scaled to the bounds; cut off at the bounds; as it is
+SHIPPED = "shipped"  # the word for the shipped actor of the environment at hand
+_FOLDER = Path(__file__).parent / "actors"
 _CHUNK = 8_192  # rows at a time: the hidden layers of a block would be larger than the block
 
 
@@ -205,3 +209,19 @@ def _json(path: Path, metadata: dict[str, str], field: str) -> Any:
             f"'{path}' must have {field} as a JSON list of numbers, such as [-1.0, 1.0]. Got {metadata[field][:60]!r} "
             f"({error}); write it again."
         ) from error
+
+
+def shipped() -> list[str]:
+    """The environments for which an actor is shipped."""
+    return sorted(file.stem for file in _FOLDER.glob("*.safetensors"))
+
+
+def actor_path(env: Any) -> Path:
+    """The file of the shipped actor for an environment, such as "HalfCheetah-v5"."""
+    names = shipped()
+    if not isinstance(env, str) or env not in names:
+        there = ", ".join(names) or "none"
+        raise InputError(
+            f"A shipped actor must be for one of these environments: {there}. Got {env!r}; name a policy file."
+        )
+    return _FOLDER / f"{env}.safetensors"

@@ -10,10 +10,9 @@ from cesaro import checks, user_code
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies import labels
-from cesaro.policies.base import LogInfo, Policy, count, draw, place
+from cesaro.policies.base import Fixed, LogInfo, Policy, draw
 from cesaro.policies.convert import policy as as_policy
-from cesaro.policies.observed import Observations, columns, named
-from cesaro.policies.words import Fixed
+from cesaro.policies.observed import Observations, columns, count, named, place
 from cesaro.text import Sentence
 
 
@@ -260,11 +259,11 @@ class Attached:
 
 
 class LoggedRows(Protocol):
-    """What a policy has to know of a log, which is a `Log`: this layer comes before that of logs."""
+    """The part of a `Log` that a policy has to know; a protocol, because this layer comes before that of logs."""
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name of the log in messages."""
         ...
 
     @property

@@ -1,6 +1,5 @@
-"""Policies: finite actions with probabilities, or a sampler."""
+"""Policies: finite actions with probabilities, a sampler, and those that have a word: uniform, constant:<action>, logged."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -13,14 +12,12 @@ from cesaro import checks, user_code
 from cesaro.checks import Array
 from cesaro.errors import InputError
 from cesaro.policies import labels, observed
-from cesaro.policies.observed import Observations
-from cesaro.text import Sentence, visible
+from cesaro.policies.observed import Observations, count, place
+from cesaro.text import Sentence
 
-_WORD = re.compile(r"[^\W\d_](?:[\w .-]*[\w.-])?")
 # How NumPy and pandas say that `if` was asked about many rows, and what to do.
 _AMBIGUOUS = "truth value of a"
 _AT_ONCE = "it gets all rows at once, so use np.where, & and | in place of if, and, or; "
-_LONGEST, _LONGEST_VALUE, _MOST_NUMBERS = 160, 40, 24
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,7 @@ class Policy:
         except InputError as error:
             if not isinstance(error.__cause__, KeyError):
                 raise
-            remedy = observed.of_missing(error.__cause__, observations)
+            remedy = observed.remedy_for_missing(error.__cause__, observations)
             raise InputError(Sentence("{said}{remedy}", said=error.message, remedy=remedy)) from error.__cause__
 
     @property
@@ -205,38 +202,103 @@ class Sampler(Policy):
         return array
 
 
+class Fixed(Policy):
+    """The same probabilities everywhere."""
+
+    actions: tuple[Any, ...]
+
+    def __init__(self, actions: Sequence[Any], weights: Sequence[float], *, name: str) -> None:
+        self.name, self.actions, self._weights = name, tuple(actions), np.array(weights)
+        self.deterministic = len(self.actions) == 1
+
+    def probabilities(self, observations: Observations) -> Array:
+        return np.tile(self._weights, (count(observations), 1))
+
+
+class UniformBox(Policy):
+    """Continuous actions, every one between two bounds alike."""
+
+    def __init__(self, low: Array, high: Array, *, name: str) -> None:
+        self.name = name
+        self.low, self.high = np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
+
+    def sample(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
+        assert self.low is not None
+        assert self.high is not None
+        return rng.uniform(self.low, self.high, (count(observations), len(self.low)))
+
+
+class Uniform(Policy):
+    """Every action of the log, or of the environment, alike."""
+
+    def __init__(self, *, name: str = "uniform") -> None:
+        self.name = name
+
+    def bind(self, log: LogInfo) -> Policy:
+        if log.actions is None:
+            if log.low is not None and log.high is not None and np.isfinite([log.low, log.high]).all():
+                return UniformBox(log.low, log.high, name=self.name)
+            some = "" if log.low is None else " on some side"
+            read = Sentence("read them with {kind} if they are labels, or ", kind=labels.AS_LABELS)
+            raise InputError(
+                Sentence(
+                    "{who} needs finitely many actions, or bounds, and those of the {kind} {log} are continuous ({width}) "
+                    "without bounds{some}; {read}write a function that draws: f(observations, rng).",
+                    who=self._who,
+                    kind=log.kind,
+                    log=log.name,
+                    width=f"{log.width} number{'' if log.width == 1 else 's'}",
+                    some=some,
+                    read=read if log.kind == "log" else "",
+                )
+            )
+        every = [labels.native(level) for level in log.actions]
+        return Fixed(every, [1 / len(every)] * len(every), name=self.name)
+
+
+class Constant(Policy):
+    """Always the action that a text stands for in the log."""
+
+    def __init__(self, text: str, *, name: str | None = None) -> None:
+        self.name = f"constant:{text}" if name is None else name
+        self._text = text
+        if not text:
+            raise InputError("constant: must name an action, such as constant:0 or constant:reject. Got none.")
+
+    def bind(self, log: LogInfo) -> Policy:
+        if log.actions is None:
+            vector = labels.read_vector(self._text)
+            if vector is None or len(vector) != log.width:
+                raise InputError(
+                    f"{self._who} must give the {log.width} numbers of an action of the {log.kind} {log.name}, separated by "
+                    f"commas. Got {self._text!r}."
+                )
+            return Fixed([vector], [1.0], name=self.name)
+        label = labels.read(self._text, log.actions)
+        if label is None or labels.Index(log.actions).find(label) < 0:
+            question = labels.meant(label, log.actions)
+            raise InputError(
+                f"{self._who} must be an action of the {log.kind} {log.name}: {labels.show(log.actions)} "
+                f"({labels.kind(log.actions)}). Got {self._text!r}{f'; {question}' if question else '.'}"
+            )
+        return Fixed([label], [1.0], name=self.name)
+
+
+class Logged(Policy):
+    """The policy that made the log: its rate is the mean logged reward, and it chooses no actions."""
+
+    is_logged = True
+
+    def __init__(self, *, name: str = "logged") -> None:
+        self.name = name
+
+    def sample(self, observations: Observations, rng: np.random.Generator) -> NDArray[Any]:
+        raise InputError(f"{self._who} is what the log did and chooses no actions; its rate is the mean logged reward.")
+
+
 def default_name(thing: Any) -> str:
     name = getattr(thing, "__name__", None) or type(thing).__name__
     return name if isinstance(name, str) and name.isidentifier() else "policy"
-
-
-def count(observations: Observations) -> int:
-    """How many observations there are."""
-    return len(next(iter(observations.values()))) if isinstance(observations, dict) else len(observations)
-
-
-def matrix(who: str, observations: Observations, width: int | None, dtype: Any) -> NDArray[Any]:
-    """Observations as a network takes them, `[n, width]`: numbers only, named columns in the log's order."""
-    columns = list(observations.values()) if isinstance(observations, dict) else [np.asarray(observations)]
-    names = [repr(name) for name in observations] if isinstance(observations, dict) else ["observation"]
-    for name, column in zip(names, columns):
-        if column.dtype.kind not in "iuf":
-            raise InputError(
-                f"{who} takes numbers only, and the log's column {name} holds {labels.kind(column[:1])}; "
-                "write a function in a Python file that encodes it, and pass file.py:name."
-            )
-    result = np.column_stack(columns) if isinstance(observations, dict) else columns[0]
-    result = result[:, None] if result.ndim == 1 else result
-    if width is not None and result.shape[1:] != (width,):
-        raise InputError(
-            f"{who} takes {width} numbers per observation, and the log has {result.shape[1]}; "
-            "give the log's observation columns that the policy was made for."
-        )
-    if np.dtype(dtype).kind in "iu" and (np.floor(result) != result).any():
-        row = int(np.argmax((np.floor(result) != result).any(axis=1)))
-        raise InputError(f"{who} takes whole numbers only. Got others {place(observations, row)}.")
-    with np.errstate(over="ignore"):
-        return np.asarray(result, dtype=dtype)
 
 
 def check_actions(who: str, actions: Any) -> tuple[Any, ...]:
@@ -282,7 +344,7 @@ def as_probabilities(who: str, raw: Any, observations: Observations, actions: tu
 
 
 def check_probabilities(who: str, raw: Any, observations: Observations, actions: tuple[Any, ...]) -> Array:
-    """Finite, non-negative, summing to one to rounding of their own precision; normalized."""
+    """The probabilities that a policy gave, normalized: finite, not negative, and summing to one to rounding of their type."""
     given = as_probabilities(who, raw, observations, actions)
     result = np.array(given, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -311,31 +373,3 @@ def draw(probabilities: Array, rng: np.random.Generator) -> NDArray[np.int64]:
     chosen = np.count_nonzero(chance >= probabilities.cumsum(axis=1), axis=1)
     last = probabilities.shape[1] - 1 - np.argmax(probabilities[:, ::-1] > 0, axis=1)
     return np.asarray(np.minimum(chosen, last), dtype=np.int64)
-
-
-def place(observations: Observations, row: int, what: str = "at the observation") -> str:
-    """The observation at which a rule is broken: rows have other numbers in a block, among distinct states and in a file.
-
-    Example: `at the observation {free_servers: 3, priority: gold}`.
-    """
-    if isinstance(observations, dict):
-        seen = "{" + ", ".join(f"{_text(name)}: {_text(column[row])}" for name, column in observations.items()) + "}"
-    else:
-        seen = _text(np.asarray(observations)[row])
-    return f"{what} {_short(seen, _LONGEST)}"
-
-
-def _text(value: Any) -> str:
-    """A number or a word as it is, other text in quotes, so that 3 and '3' differ."""
-    if isinstance(value, np.ndarray):
-        numbers = value.ravel()
-        more = ", …" if len(numbers) > _MOST_NUMBERS else ""
-        return "[" + ", ".join(map(_text, numbers[:_MOST_NUMBERS])) + more + "]"
-    if isinstance(value, str):
-        plain = str(value)
-        return _short(plain if _WORD.fullmatch(plain) else visible(repr(plain)), _LONGEST_VALUE)
-    return _short(visible(str(value)), _LONGEST_VALUE)
-
-
-def _short(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}…"

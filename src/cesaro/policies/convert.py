@@ -10,16 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from cesaro import user_code
+from cesaro import python_file, user_code
 from cesaro.errors import InputError
 from cesaro.files import not_there
 from cesaro.fingerprints import file_fingerprint, fingerprint
-from cesaro.policies import actor, fitted, python_file, stable_baselines, tables
-from cesaro.policies.base import Finite, Policy, Sampler, default_name
-from cesaro.policies.onnx_model import OnnxModel
+from cesaro.policies import actor, models, tables
+from cesaro.policies.base import Constant, Finite, Logged, Policy, Sampler, Uniform, default_name
 from cesaro.policies.rule import PREFIX, Rule
-from cesaro.policies.shipped import actor_path, shipped
-from cesaro.policies.words import Constant, Logged, Uniform
 from cesaro.text import nearest
 
 _PICKLES = (".joblib", ".pkl", ".pickle")
@@ -140,10 +137,10 @@ def _from_text(text: str, name: str | None, trust: bool) -> Policy:
     if text == "shipped":
         raise InputError(
             "policy 'shipped' must name its environment, which a log does not tell. Got 'shipped'; write one of "
-            f"{', '.join(f'shipped:{env}' for env in shipped())}."
+            f"{', '.join(f'shipped:{env}' for env in actor.shipped())}."
         )
     if text.startswith("shipped:"):
-        return _from_file(actor_path(text.removeprefix("shipped:")), name or text, trust)
+        return _from_file(actor.actor_path(text.removeprefix("shipped:")), name or text, trust)
     place = python_file.place(text)
     if place is not None:
         return _from_python(*place, name)
@@ -174,13 +171,13 @@ def _from_file(path: Path, name: str | None, trust: bool) -> Policy:
     if suffix == ".csv":
         made = tables.from_csv(path, name=called)
     elif suffix == ".onnx":
-        made = OnnxModel(path, name=called)
+        made = models.OnnxModel(path, name=called)
     elif suffix == ".safetensors":
         made = actor.load(path, name=called)
     elif suffix in _PICKLES:
-        made = _named(_from_users(fitted.load(path, trust=trust), called), called)
+        made = _named(_from_users(models.load_pickled(path, trust=trust), called), called)
     else:
-        made = stable_baselines.load(path, name=called, trust=trust)
+        made = models.load_stable_baselines(path, name=called, trust=trust)
     made._file = file_fingerprint(path)
     return made
 
@@ -241,8 +238,8 @@ def _from_object(x: Any, name: str | None) -> Policy:
             f"policy must not be a {type(x).__name__}, whose labels would be lost. "
             "Got one; pass a mapping {state: action}, in pandas series.to_dict(), or a data frame with a column per role."
         )
-    if fitted.is_model(x):
-        return fitted.FittedModel(x, name=called)
+    if models.is_fitted_model(x):
+        return models.FittedModel(x, name=called)
     if hasattr(x, "probabilities"):
         if not hasattr(x, "actions"):
             raise InputError(f"Policy {called!r} has probabilities and must have actions, their labels, as well.")

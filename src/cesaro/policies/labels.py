@@ -125,7 +125,7 @@ def array(values: Any) -> NDArray[Any]:
 
 
 class Index:
-    """Positions of labels."""
+    """Positions of labels in a sequence; labels are the same if their keys are (see `key`)."""
 
     def __init__(self, labels: Iterable[Any]) -> None:
         self.labels = tuple(native(label) for label in labels)

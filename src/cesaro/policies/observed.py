@@ -1,6 +1,7 @@
-"""Observations as a policy sees them: the log's columns, by name in every case, as arrays or as a data frame."""
+"""Observations as a policy sees them: the log's columns, by name in every case, as arrays, as a matrix or as a data frame."""
 
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +11,14 @@ from numpy.typing import NDArray
 
 from cesaro import user_code
 from cesaro.errors import InputError
-from cesaro.text import Sentence, argument, nearest
+from cesaro.policies import labels
+from cesaro.text import Sentence, argument, nearest, visible
 
 Observations = Any  # a `Column` or a plain array, `[n]` or `[n, d]`, or a dict of arrays `[n]` by name
 
 _LIBRARIES = ("pandas", "polars")
+_WORD = re.compile(r"[^\W\d_](?:[\w .-]*[\w.-])?")
+_LONGEST, _LONGEST_VALUE, _MOST_NUMBERS = 160, 40, 24
 
 
 class Column(np.ndarray[Any, Any]):
@@ -75,6 +79,35 @@ def columns(observations: Observations) -> dict[str, NDArray[Any]]:
     return {name: plain[:, k] for k, name in enumerate(names)}
 
 
+def count(observations: Observations) -> int:
+    """The number of observations."""
+    return len(next(iter(observations.values()))) if isinstance(observations, dict) else len(observations)
+
+
+def matrix(who: str, observations: Observations, width: int | None, dtype: Any) -> NDArray[Any]:
+    """Observations as a network takes them, `[n, width]`: numbers only, named columns in the log's order."""
+    columns = list(observations.values()) if isinstance(observations, dict) else [np.asarray(observations)]
+    names = [repr(name) for name in observations] if isinstance(observations, dict) else ["observation"]
+    for name, column in zip(names, columns):
+        if column.dtype.kind not in "iuf":
+            raise InputError(
+                f"{who} takes numbers only, and the log's column {name} holds {labels.kind(column[:1])}; "
+                "write a function in a Python file that encodes it, and pass file.py:name."
+            )
+    result = np.column_stack(columns) if isinstance(observations, dict) else columns[0]
+    result = result[:, None] if result.ndim == 1 else result
+    if width is not None and result.shape[1:] != (width,):
+        raise InputError(
+            f"{who} takes {width} numbers per observation, and the log has {result.shape[1]}; "
+            "give the log's observation columns that the policy was made for."
+        )
+    if np.dtype(dtype).kind in "iu" and (np.floor(result) != result).any():
+        row = int(np.argmax((np.floor(result) != result).any(axis=1)))
+        raise InputError(f"{who} takes whole numbers only. Got others {place(observations, row)}.")
+    with np.errstate(over="ignore"):
+        return np.asarray(result, dtype=dtype)
+
+
 def frame(observations: Observations, library: str = "pandas") -> Any:
     """A data frame with a column for each of the log's."""
     found = {name: np.array(column) for name, column in columns(observations).items()}
@@ -100,7 +133,7 @@ def frame_library(function: Callable[..., Any]) -> str | None:
     return None
 
 
-def of_missing(error: KeyError, observations: Observations) -> str:
+def remedy_for_missing(error: KeyError, observations: Observations) -> str:
     """A remedy where a policy asks for a column that it is not given; empty where it failed otherwise."""
     name, known = error.args[0] if error.args else None, columns(observations)
     if not isinstance(name, str) or name in known:
@@ -121,3 +154,31 @@ def described(observations: Observations, library: str | None) -> str:
     if library is None:
         return user_code.shapes(observations)
     return f"a {library} frame with the columns {', '.join(map(repr, columns(observations)))}"
+
+
+def place(observations: Observations, row: int, what: str = "at the observation") -> str:
+    """The observation at which a rule is broken: rows have other numbers in a block, among distinct states and in a file.
+
+    Example: `at the observation {free_servers: 3, priority: gold}`.
+    """
+    if isinstance(observations, dict):
+        seen = "{" + ", ".join(f"{_text(name)}: {_text(column[row])}" for name, column in observations.items()) + "}"
+    else:
+        seen = _text(np.asarray(observations)[row])
+    return f"{what} {_short(seen, _LONGEST)}"
+
+
+def _text(value: Any) -> str:
+    """A number or a word as it is, other text in quotes, so that 3 and '3' differ."""
+    if isinstance(value, np.ndarray):
+        numbers = value.ravel()
+        more = ", …" if len(numbers) > _MOST_NUMBERS else ""
+        return "[" + ", ".join(map(_text, numbers[:_MOST_NUMBERS])) + more + "]"
+    if isinstance(value, str):
+        plain = str(value)
+        return _short(plain if _WORD.fullmatch(plain) else visible(repr(plain)), _LONGEST_VALUE)
+    return _short(visible(str(value)), _LONGEST_VALUE)
+
+
+def _short(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"

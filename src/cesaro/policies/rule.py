@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from cesaro.errors import InputError
 from cesaro.policies import labels
-from cesaro.policies.base import LogInfo, Policy, count, place
-from cesaro.policies.observed import Observations, columns
+from cesaro.policies.base import LogInfo, Policy
+from cesaro.policies.observed import Observations, columns, count, place
 from cesaro.text import nearest, visible
 
 PREFIX = "rule:"

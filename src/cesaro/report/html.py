@@ -12,10 +12,10 @@ from cesaro.diagnostics import SEVERITY
 from cesaro.evaluation import Evaluation
 from cesaro.passes.standard_errors import Estimate
 from cesaro.report import words
-from cesaro.report.figure import comparison_rates
 from cesaro.report.pictures import Picture, extremes, pictures, rates_picture
+from cesaro.report.rates import comparison_rates
 from cesaro.report.style import svg
-from cesaro.report.words import numbers, percent, share_text
+from cesaro.report.words import level_text, numbers, share_text
 from cesaro.text import visible
 
 # Policies of a comparison whose own pictures are in the report.
@@ -45,13 +45,13 @@ def comparison_page(comparison: Comparison, drawn: Sequence[Picture], each: Mapp
 
 
 def evaluation_fragment(evaluation: Evaluation) -> str:
-    """What a notebook shows of an evaluation."""
+    """The fragment of a page by which a notebook shows an evaluation."""
     context = _evaluation(evaluation, [rates_picture(evaluation)])
     return _fragment(context, [evaluation])
 
 
 def comparison_fragment(comparison: Comparison) -> str:
-    """What a notebook shows of a comparison."""
+    """The fragment of a page by which a notebook shows a comparison."""
     context = _comparison(comparison, [comparison_picture(comparison)])
     return _fragment(context, comparison.listed)
 
@@ -66,7 +66,7 @@ def comparison_picture(comparison: Comparison) -> Picture:
     return Picture(
         "rates",
         "Rates with intervals",
-        f"Points are estimates, lines their {percent(comparison.confidence)} intervals."
+        f"Points are estimates, lines their {level_text(comparison.confidence)} intervals."
         + (
             " Differences are paired, which makes their intervals shorter than the rates' own suggest."
             if comparison.is_paired
@@ -78,7 +78,7 @@ def comparison_picture(comparison: Comparison) -> Picture:
 
 
 def pictures_note(comparison: Comparison) -> str:
-    """Whose pictures are left out."""
+    """A sentence on the policies whose pictures are left out."""
     rest = len(comparison.evaluations) - MOST_PICTURED
     return (
         f"Pictures are of the first {MOST_PICTURED} policies of the table; for the others, evaluate them one by one."
@@ -204,7 +204,7 @@ def _comparison(comparison: Comparison, drawn: Sequence[Picture]) -> dict[str, A
                 "beyond": words.beyond(comparison, a, b),
             }
         )
-    title, level = words.comparison_title(comparison), percent(comparison.confidence)
+    title, level = words.comparison_title(comparison), level_text(comparison.confidence)
     prefix = _prefix(title)
     return {
         "answer": {
@@ -239,7 +239,7 @@ def _comparison(comparison: Comparison, drawn: Sequence[Picture]) -> dict[str, A
 
 
 def _covers(evaluations: Sequence[Evaluation]) -> str:
-    """What intervals cover, with the names of the policies where they differ."""
+    """Sentences on what intervals cover, with the names of the policies where they differ."""
     said = words.once((one.name, one.covers) for one in evaluations)
     return said[0][1] if len(said) == 1 else " ".join(f"{', '.join(names)}: {covers}" for names, covers in said)
 
@@ -280,7 +280,7 @@ def _policy(evaluation: Evaluation, drawn: Sequence[Picture], number: int) -> di
 
 
 def _prefix(title: str) -> str:
-    """Of ids: notebooks show several fragments on one page."""
+    """A beginning of ids that no other fragment has: notebooks show several on one page."""
     return "n" + hashlib.sha256(title.encode(errors="backslashreplace")).hexdigest()[:8]
 
 
@@ -293,7 +293,7 @@ def _tables(evaluations: Sequence[Evaluation]) -> Iterable[tuple[str, list[tuple
     """Settings, log, versions."""
     for names, settings in words.once((one.name, tuple(words.settings_of(one))) for one in evaluations):
         of = "" if len(names) == len(evaluations) else f" of {', '.join(names)}"
-        yield f"Settings{of}", [*settings, ("confidence", percent(evaluations[0].confidence))]
+        yield f"Settings{of}", [*settings, ("confidence", level_text(evaluations[0].confidence))]
     log = evaluations[0].log
     inferred = log.get("inferred", ())
     columns = [

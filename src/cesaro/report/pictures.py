@@ -13,7 +13,7 @@ import numpy as np
 from cesaro.diagnostics.support import Leverages
 from cesaro.errors import InputError
 from cesaro.evaluation import Evaluation
-from cesaro.report.figure import candidates_figure, evaluation_rates
+from cesaro.report.rates import candidates_figure, evaluation_rates
 from cesaro.report.style import (
     DIFFERENCE,
     DIVERGING,
@@ -31,10 +31,10 @@ from cesaro.report.style import (
 from cesaro.report.words import (
     decimals_of,
     headline,
+    level_text,
     numbers,
     outcome,
     panel_sentence,
-    percent,
     share_text,
     sign,
     spoken,
@@ -77,7 +77,7 @@ def plot(evaluation: Evaluation, kind: str) -> Any:
 
 
 def _missing(evaluation: Evaluation, kind: str) -> str:
-    """Why an evaluation has no picture of this kind."""
+    """The reason that an evaluation has no picture of this kind."""
     if evaluation.is_logged:
         return "the policy is the log itself"
     if kind == "candidates":
@@ -93,10 +93,11 @@ def _missing(evaluation: Evaluation, kind: str) -> str:
 
 
 def rates_picture(evaluation: Evaluation) -> Picture:
+    """The picture of the rates with their intervals."""
     return Picture(
         "rates",
         "Rates with intervals",
-        f"Points are estimates, lines their {percent(evaluation.confidence)} intervals."
+        f"Points are estimates, lines their {level_text(evaluation.confidence)} intervals."
         + (" The difference is paired." if evaluation.is_paired and not evaluation.is_logged else ""),
         headline(evaluation),
         evaluation_rates(evaluation, wide=False),
@@ -104,7 +105,7 @@ def rates_picture(evaluation: Evaluation) -> Picture:
 
 
 def pictures(evaluation: Evaluation, kinds: tuple[str, ...] = KINDS[1:]) -> list[Picture]:
-    """Those of `kinds` that there are."""
+    """The pictures of an evaluation of these kinds, as far as it has them."""
     views = evaluation.views
     found: list[Picture] = []
     if "candidates" in kinds and evaluation.panel is not None:
@@ -133,8 +134,9 @@ def _candidates(evaluation: Evaluation) -> Picture:
     return Picture(
         "candidates",
         "What each candidate says",
-        f"Points are estimates, lines their {percent(evaluation.confidence)} intervals: the answer, and below it what it is made "
-        "of. The thin line under the answer is the interval about smooth features alone; the dashed line is what the log earned.",
+        f"Points are estimates, lines their {level_text(evaluation.confidence)} intervals: the answer, and below it what it is "
+        "made of. The thin line under the answer is the interval about smooth features alone; the dashed line is what the log "
+        "earned.",
         panel_sentence(evaluation),
         candidates_figure(evaluation),
     )
@@ -385,6 +387,7 @@ def _limits(values: Any) -> float:
 
 
 def table_values(evaluation: Evaluation, table: StateTable) -> Picture:
+    """Values of a discrete log: by state and action."""
     is_cost = evaluation.cost is not None
     table, colors = replace(table, values=sign(evaluation) * table.values), DIVERGING + ("_r" if is_cost else "")
     levels = [sorted({state[j] for state in table.states}, key=_natural) for j in range(len(table.columns))]
@@ -474,6 +477,7 @@ def _rows(table: StateTable, colors: str) -> Any:
 
 
 def along_values(evaluation: Evaluation, along: tuple[Along, ...]) -> Picture:
+    """Values along the columns of the observation."""
     earns = "earns"
     if evaluation.cost is not None:
         earns, along = "costs", tuple(replace(one, value=-one.value, low=-one.high, high=-one.low) for one in along)
@@ -499,13 +503,14 @@ def along_values(evaluation: Evaluation, along: tuple[Along, ...]) -> Picture:
         "Values along the leading columns",
         f"How much more or less than average the target {earns} over the whole future from states with this entry: the mean, and "
         "the range of 80 % of the rows. The columns that tell most about the value come first.",
-        f"Column {first.column} matters most: its bins explain {percent(first.explains)} of the variance of the value, from "
+        f"Column {first.column} matters most: its bins explain {level_text(first.explains)} of the variance of the value, from "
         f"{first.value.min():.3g} to {first.value.max():.3g}.",
         made,
     )
 
 
 def gains(evaluation: Evaluation, places: tuple[Place, ...]) -> Picture:
+    """Places where the target gains or loses most, as bars."""
     chosen, shown = extremes(places), sign(evaluation)
     with drawing():
         made = figure(NARROW, 1.0 + 0.5 * len(chosen))

@@ -102,6 +102,7 @@ def _figure_class() -> Any:
 
 
 def clean(axes: Any, *, grid: str | None = None, left: bool = True) -> None:
+    """Take away what axes do not need, and draw a grid behind what they show."""
     axes.spines[["top", "right", *([] if left else ["left"])]].set_visible(False)
     axes.set_axisbelow(True)
     if grid is not None:
@@ -114,6 +115,7 @@ def label(text: object, width: int = 24) -> str:
 
 
 def save_png(made: Any, file: Path) -> None:
+    """Write a figure as a PNG file, on white."""
     with drawing():
         made.savefig(file, dpi=150, facecolor="white")
 

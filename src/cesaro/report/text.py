@@ -22,12 +22,12 @@ from cesaro.report.words import (
     differences_title,
     findings_note,
     headline,
+    level_text,
     noise_note,
     number,
     numbers,
     once,
     outcome,
-    percent,
     reasons,
     settings_of,
     share_text,
@@ -44,10 +44,12 @@ _NAMELESS = ("Transitions", "arrays", "table", "frame")
 
 
 def evaluation_text(evaluation: Evaluation, width: int = WIDTH, *, full: bool = False) -> str:
+    """The answer as plain text, for a file or `print`."""
     return _plain(render_evaluation(evaluation, full=full), width)
 
 
 def comparison_text(comparison: Comparison, width: int = WIDTH, *, full: bool = False) -> str:
+    """The comparison as plain text, for a file or `print`."""
     return _plain(render_comparison(comparison, full=full), width)
 
 
@@ -95,7 +97,7 @@ def render_comparison(comparison: Comparison, *, full: bool = False) -> Iterable
     yield ""
     paired = _table(differences_title(comparison))
     paired.add_column("", overflow="fold")
-    for column in ("difference", "std. error", f"{percent(first.confidence)} interval"):
+    for column in ("difference", "std. error", f"{level_text(first.confidence)} interval"):
         paired.add_column(column, justify="right", overflow="fold")
     paired.add_column("beyond noise?", overflow="fold")
     if any(math.isfinite(difference.standard_error) for difference in comparison.differences.values()):
@@ -110,12 +112,12 @@ def render_comparison(comparison: Comparison, *, full: bool = False) -> Iterable
 
 
 def _candidates(evaluation: Evaluation) -> Iterable[RenderableType]:
-    """What the answer is made of."""
+    """The candidates that the answer is made of."""
     if evaluation.panel is None:
         return
     table = _table("What each candidate says")
     table.add_column("", overflow="fold")
-    for column in ("rate", f"{percent(evaluation.confidence)} interval", "weight"):
+    for column in ("rate", f"{level_text(evaluation.confidence)} interval", "weight"):
         table.add_column(column, justify="right", overflow="fold")
     table.add_column("", overflow="fold")
     shown = spoken(evaluation)
@@ -143,7 +145,7 @@ def _verdict(evaluation: Evaluation) -> Text:
 
 
 def _first_remedy(evaluation: Evaluation) -> Iterable[Text]:
-    """What to do first, where something is bad."""
+    """The first thing to do, where something is bad."""
     worst = next(
         (entry for entry in evaluation.diagnostics if entry.verdict == "bad" and not entry.is_about_others), None
     )
@@ -203,7 +205,7 @@ def _rates_table(evaluation: Evaluation) -> Table:
     )
     table = _table(title if evaluation.cost is None else f"{title} (lower is better)")
     table.add_column("", overflow="fold")
-    for column in ("rate", "std. error", f"{percent(evaluation.confidence)} interval"):
+    for column in ("rate", "std. error", f"{level_text(evaluation.confidence)} interval"):
         table.add_column(column, justify="right", overflow="fold")
     return table
 

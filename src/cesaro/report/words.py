@@ -32,7 +32,9 @@ def headline(evaluation: Evaluation) -> str:
     rate, low, high = numbers(evaluation.target, evaluation.confidence, decimals_of(evaluation))
     per = evaluation.unit or "per step"
     has_interval = math.isfinite(evaluation.standard_error)
-    within = f"{percent(evaluation.confidence)} interval {low} to {high}" if has_interval else _no_interval(evaluation)
+    within = (
+        f"{level_text(evaluation.confidence)} interval {low} to {high}" if has_interval else _no_interval(evaluation)
+    )
     if evaluation.is_logged:
         return f"The log {verbs.past} {rate} {per} ({within})."
     return (
@@ -53,7 +55,7 @@ def title(evaluation: Evaluation) -> str:
 def sentences(evaluation: Evaluation) -> Iterable[str]:
     """The interval, the log's rate, the difference and how sure it is."""
     evaluation, verbs = spoken(evaluation), _VERBS[evaluation.cost is not None]
-    decimals, level = decimals_of(evaluation), percent(evaluation.confidence)
+    decimals, level = decimals_of(evaluation), level_text(evaluation.confidence)
     _, low, high = numbers(evaluation.target, evaluation.confidence, decimals)
     known = math.isfinite(evaluation.standard_error)
     own = f"The {level} interval is {low} to {high}." if known else f"There is {_no_interval(evaluation)}."
@@ -80,7 +82,7 @@ def candidate_name(name: str) -> str:
 
 
 def panel_sentence(evaluation: Evaluation) -> str:
-    """How far candidates are apart, and whose answers were not used."""
+    """A sentence on how far candidates are apart, and on those whose answers were not used."""
     panel = evaluation.panel
     if panel is None:
         return ""
@@ -95,7 +97,7 @@ def panel_sentence(evaluation: Evaluation) -> str:
 
 
 def shrink_sentence(evaluation: Evaluation) -> str:
-    """What the interval's width comes from, and what would make it smaller."""
+    """A sentence on what makes the interval wide, and on what would make it smaller."""
     panel = evaluation.panel
     if panel is None:
         return ""
@@ -126,12 +128,12 @@ def _more_often(actions: Sequence[Shares]) -> str:
 
 
 def outcome(evaluation: Evaluation) -> str:
-    """What tables and pictures show."""
+    """The outcome that tables and pictures show: reward or cost."""
     return "reward" if evaluation.cost is None else f"cost '{evaluation.cost}'"
 
 
 def sign(evaluation: Evaluation) -> int:
-    """What turns a reward into what is shown: costs are minus the rewards that everything is computed with."""
+    """The sign that turns a reward into what is shown: costs are minus the rewards that everything is computed with."""
     return 1 if evaluation.cost is None else -1
 
 
@@ -157,12 +159,12 @@ def differences_title(comparison: Comparison) -> str:
 
 
 def findings_note(evaluation: Evaluation) -> str:
-    """What findings speak of, where that is not what else is shown."""
+    """A sentence that findings speak of rewards, where costs are shown."""
     return "" if evaluation.cost is None else f"Findings speak of rewards, which are minus '{evaluation.cost}'."
 
 
 def _difference_sentence(evaluation: Evaluation, decimals: int | None, verbs: "_Verbs") -> str:
-    difference, level = evaluation.difference, percent(evaluation.confidence)
+    difference, level = evaluation.difference, level_text(evaluation.confidence)
     known = math.isfinite(difference.standard_error)
     value, low, high = numbers(difference, evaluation.confidence, None if known else decimals, signed=True)
     if not known:
@@ -210,7 +212,7 @@ def comparison_title(comparison: Comparison) -> str:
 
 
 def comparison_sentences(comparison: Comparison) -> Iterable[str]:
-    """Whom the first is ahead of beyond noise, and of whom it is not; which rates are not to be relied on."""
+    """Sentences on the lead of the first policy, over whom it is beyond noise, and on rates that are not to be relied on."""
     ranked, unranked = comparison.ranking, comparison.unranked
     if len(ranked) > 1:
         yield from _leads(comparison, ranked)
@@ -226,7 +228,7 @@ def comparison_sentences(comparison: Comparison) -> Iterable[str]:
     if not ranked:
         log = spoken(unranked[0])
         logged, low, high = numbers(log.behavior, log.confidence, decimals_of(log))
-        within = f" ({percent(log.confidence)} interval {low} to {high})" if log.behavior.standard_error >= 0 else ""
+        within = f" ({level_text(log.confidence)} interval {low} to {high})" if log.behavior.standard_error >= 0 else ""
         past = _VERBS[log.cost is not None].past
         yield f"What is known is what the log itself {past}: {logged} {log.unit or 'per step'}{within}."
     if doubted := [one.name for one in ranked if one.verdict == "caution"]:
@@ -290,14 +292,14 @@ def beyond(comparison: Comparison, a: str, b: str) -> str:
 
 
 def noise_note(comparison: Comparison) -> str:
-    """What "beyond noise" counts."""
-    total, level = len(comparison.differences), percent(1 - comparison.confidence)
+    """A sentence on what "beyond noise" means."""
+    total, level = len(comparison.differences), level_text(1 - comparison.confidence)
     many = f", adjusted for all {total} differences by Holm's rule" if total > 1 else ""
     return f"Beyond noise: a two-sided p of at most {level}{many}. Intervals hold for each difference by itself."
 
 
 def places_note(evaluation: Evaluation) -> str:
-    """What the contributions of places add up to."""
+    """A sentence on what the contributions of places add up to."""
     views, difference = evaluation.views, spoken(evaluation).difference.value
     if views.total_gain is None:
         return ""
@@ -324,7 +326,7 @@ def places_note(evaluation: Evaluation) -> str:
 
 
 def _no_interval(evaluation: Evaluation) -> str:
-    """With how far seeds agree, where that is known."""
+    """That there is no interval, in words, and how far seeds agree where that is known."""
     spread = evaluation.settings.get("spread_over_seeds")
     known = spread is not None and math.isfinite(spread)
     return f"no interval; standard deviation over seeds {spread:.2g}" if known else "no interval"
@@ -340,7 +342,8 @@ def _against(evaluation: Evaluation, verbs: _Verbs) -> str:
     return f": not clearly different from what the log {verbs.past}" if low <= 0 <= high else ""
 
 
-def percent(confidence: float) -> str:
+def level_text(confidence: float) -> str:
+    """A level of intervals as people write it: `95 %`, `99.9 %`."""
     return f"{100 * confidence:.4g} %"
 
 
@@ -360,7 +363,7 @@ def numbers(
 
 
 def common_decimals(estimates: Iterable[Estimate]) -> int | None:
-    """As many as the most certain of the numbers deserves; None: each is written by itself."""
+    """The decimals that the most certain of the numbers deserves; None: each is written by itself."""
     found = [estimate for estimate in estimates if math.isfinite(estimate.value)]
     errors = [one.standard_error for one in found if _EXACT * abs(one.value) < one.standard_error < math.inf]
     if not errors or any(abs(one.value) >= _LARGE for one in found):
@@ -370,6 +373,7 @@ def common_decimals(estimates: Iterable[Estimate]) -> int | None:
 
 
 def decimals_of(evaluation: Evaluation) -> int | None:
+    """The decimals by which all numbers of an answer are written."""
     return common_decimals([evaluation.target, evaluation.behavior])
 
 
@@ -378,6 +382,7 @@ def _deserved(error: float) -> int:
 
 
 def number(value: float, error: float, common: int | None, signed: bool) -> str:
+    """A number with the decimals that all numbers have in common, or with as many as its error deserves."""
     sign, value = "+" if signed else "", value + 0.0  # a cost of zero is not written as -0
     if not math.isfinite(value):
         return "none"
@@ -394,6 +399,7 @@ def number(value: float, error: float, common: int | None, signed: bool) -> str:
 
 
 def probability(p: float) -> str:
+    """A probability in digits; a tiny one as its bound."""
     return "none" if not math.isfinite(p) else "< 0.0001" if p < 1e-4 else f"{p:.3g}"
 
 
@@ -406,14 +412,14 @@ def once(said: Iterable[tuple[str, Said]]) -> list[tuple[list[str], Said]]:
 
 
 def warnings_of(evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    """What a reader should know before the numbers, with the names of the policies that it concerns where these are not all."""
+    """Warnings to read before the numbers, with the names of the policies that they concern where these are not all."""
     for names, warning in once((one.name, warning) for one in evaluations for warning in one.warnings):
         of = "" if len(names) == len(evaluations) else f" ({', '.join(names)})"
         yield f"Warning{of}: {warning}"
 
 
 def settings_of(evaluation: Evaluation) -> Iterable[tuple[str, str]]:
-    """What was used, by name."""
+    """The settings that were used, by name."""
     for key, value in evaluation.settings.items():
         if value is not None:
             yield key.replace("_", " "), _shown(value)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from cesaro import checks, documents
 from cesaro.checks import Array
 from cesaro.engines import in_use, map_completed
-from cesaro.engines.processes import in_processes
+from cesaro.engines.local import in_processes
 from cesaro.errors import InputError
 from cesaro.files import Arrays, write_json
 from cesaro.folders import Workspace

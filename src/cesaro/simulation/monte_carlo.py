@@ -10,11 +10,8 @@ from numpy.typing import NDArray
 
 from cesaro import checks
 from cesaro.errors import InputError
-from cesaro.progress import progress
 from cesaro.simulation.environments import Env
-from cesaro.simulation.jobs import run_jobs
-from cesaro.simulation.provenance import describe_policy
-from cesaro.simulation.streams import STREAMS, Arrays, plan, probe
+from cesaro.simulation.streams import STREAMS, describe_policy, plan, simulate
 
 SCHEMA = "cesaro-truth/1"
 BATCHES = 40  # at least; every stream gives at least two
@@ -100,17 +97,9 @@ def monte_carlo_rate(
         raise InputError(
             f"steps must be at least {streams * _pieces(streams)}, one per batch. Got {steps}; ask for more, or fewer streams."
         )
-    face = probe(jobs[0])
-    done: dict[int, Arrays] = {}
-    with progress(f"simulating {face.name}", total=len(jobs), quiet=quiet) as advance:
-
-        def keep(number: int, arrays: Arrays) -> None:
-            done[number] = arrays
-            advance()
-
-        run_jobs(jobs, keep, workers=workers)
-    value, error, batches = batch_means([done[number]["rewards"] for number in range(streams)])
-    counts = {name: sum(int(arrays[name].sum()) for arrays in done.values()) for name in ("terminated", "truncated")}
+    face, done = simulate(jobs, workers=workers, quiet=quiet)
+    value, error, batches = batch_means([arrays["rewards"] for arrays in done])
+    counts = {name: sum(int(arrays[name].sum()) for arrays in done) for name in ("terminated", "truncated")}
     return MonteCarloRate(
         value,
         error,

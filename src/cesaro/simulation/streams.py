@@ -1,4 +1,4 @@
-"""One environment, stepped by one policy: the only place where anything is simulated.
+"""Environments, stepped by policies: the only place where anything is simulated, one stream at a time or many on all cores.
 
 A stream begins with a reset and has a length in steps, whatever number of episodes that is. Where an episode ends, the
 environment is reset and the stream goes on; the next observation of that step is the first one of the new episode.
@@ -6,20 +6,28 @@ environment is reset and the stream goes on; the next observation of that step i
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from pickle import PicklingError
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import checks, user_code
+from cesaro.engines.local import cores, in_processes
 from cesaro.errors import InputError
-from cesaro.policies import Attached, policy
-from cesaro.policies.shipped import SHIPPED, actor_path
+from cesaro.fingerprints import file_fingerprint
+from cesaro.policies import Attached
+from cesaro.policies import policy as as_policy
+from cesaro.policies.actor import SHIPPED, actor_path
+from cesaro.progress import progress
 from cesaro.simulation.environments import Env, Interface, interface, mujoco_log, name_of, open_env
+from cesaro.text import Sentence, Wording
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -125,6 +133,82 @@ def probe(job: Job) -> Interface:
     return face
 
 
+def describe_policy(policy: Any, *, trust: bool = False) -> dict[str, str]:
+    """The name of a policy, and the name and checksum of its file where it comes from one."""
+    named = {"name": as_policy(policy, trust=trust).name}
+    if not isinstance(policy, str):
+        return named
+    path, marker, _ = policy.rpartition(".py:")
+    file = Path(f"{path}.py" if marker else policy).expanduser()
+    if not file.is_file():
+        return named
+    return {**named, "file": file.name, "sha256": file_fingerprint(file)}
+
+
+# Many streams at once.
+
+
+def worker_count(workers: int | None) -> int:
+    """A number of processes as a user gives it: at least 1, or None for all cores."""
+    return cores() if workers is None else checks.count("workers", workers, high=checks.MOST_WORKERS)
+
+
+def run_jobs(jobs: Sequence[Job], on_done: Callable[[int, Arrays], None], *, workers: int | None = None) -> None:
+    """Simulate streams, of one log or of many, in one pool of processes.
+
+    Args:
+        jobs: the streams; those of different environments, policies and lengths may be mixed. Long ones first is fastest.
+        on_done: called in this process with the place of a job in `jobs` and its arrays (see `stream`), as streams end, in
+            any order. What it raises ends the run.
+        workers: processes; None: as many as there are cores. 1 stays in this process. The arrays do not depend on it.
+
+    Functions, and policies that are objects, are sent to the processes as they are; a policy that is text is read there.
+
+    Example:
+        >>> from cesaro.simulation import plan, run_jobs
+        >>> logs = {sigma: plan("Pendulum-v1", "constant:0", 40, streams=2, sigma=sigma) for sigma in (0.1, 0.5)}
+        >>> jobs = [job for log in logs.values() for job in log]
+        >>> run_jobs(jobs, lambda number, arrays: print(jobs[number].sigma, arrays["actions"].shape), workers=1)
+        0.1 (20, 1)
+        0.1 (20, 1)
+        0.5 (20, 1)
+        0.5 (20, 1)
+    """
+    try:
+        in_processes(stream, jobs, on_done, worker_count(workers))
+    except (BrokenProcessPool, PicklingError) as error:
+        raise InputError(
+            Sentence(
+                "A worker process must be able to load the environment and the policy and to live to the end. Got {kind} "
+                "({reason}); give a policy file by its path, take fewer workers if memory is short, or {one} to see more.",
+                kind=type(error).__name__,
+                reason=str(error).splitlines()[0] if str(error) else "no reason",
+                one=Wording("workers=1", "--workers 1"),
+            )
+        ) from error
+
+
+def simulate(jobs: Sequence[Job], *, workers: int | None = None, quiet: bool = False) -> tuple[Interface, list[Arrays]]:
+    """Simulate the streams of one log or one truth, all in memory.
+
+    Returns:
+        The interface of their environment, and the arrays of every job, in the order of `jobs`.
+    """
+    face = probe(jobs[0])
+    done: dict[int, Arrays] = {}
+    with progress(f"simulating {face.name}", total=len(jobs), quiet=quiet) as advance:
+
+        def keep(number: int, arrays: Arrays) -> None:
+            done[number] = arrays
+            advance()
+
+        run_jobs(jobs, keep, workers=workers)
+    return face, [done[number] for number in range(len(jobs))]
+
+
+# One stream.
+
+
 def _broken(job: Job, error: str) -> str:
     return f"{name_of(job.env)}, stream {job.number} failed with {error}; correct the environment."
 
@@ -142,7 +226,7 @@ class _Simulation:
     def __init__(self, job: Job, made: Any) -> None:
         self.job, self.made = job, made
         self.face = face = interface(job.env, made)
-        self.attached = Attached(policy(job.policy, trust=job.trust), face.info())
+        self.attached = Attached(as_policy(job.policy, trust=job.trust), face.info())
         if self.attached.is_logged:
             raise InputError("policy must choose actions, and 'logged' is what a log did. Got it; name another policy.")
         if job.sigma > 0 and face.actions is not None:

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import breadth_first_order
 
 from cesaro.mdp import Chain
-from cesaro.solvers.gth import BLOCK, StateReduction
 from cesaro.solvers.krylov import Krylov
 from cesaro.solvers.pinned_lu import PinnedLU, has_low_fill
+from cesaro.solvers.state_reduction import BLOCK, StateReduction
 
 __all__ = ["Krylov", "PinnedLU", "Solver", "StateReduction", "choose"]
 

@@ -59,33 +59,40 @@ WHOLE = (
     Part(BASE, {"closed": 10, "default": 1}, "all"),
     Part(replace(BASE, shift="mild"), {"closed": 10, "default": 5, "network": 1, "world": 3}),
     Part(replace(BASE, shift="strong"), {"closed": 10, "default": 5, "network": 1, "world": 3}),
-    Part(replace(BASE, trajectories=1), {"closed": 10, "default": 2}),
-    Part(replace(BASE, mixing="slow"), {"closed": 10, "default": 2}),
-    Part(replace(BASE, behavior="mixture"), {"closed": 10, "default": 2}),
-    Part(replace(BASE, behavior="sticky"), {"closed": 10, "default": 2}),
-    Part(replace(BASE, behavior="changed"), {"closed": 10, "default": 2}),
-    Part(replace(BASE, rows=2_000), {"closed": 10, "default": 2}),
+    Part(replace(BASE, trajectories=1), {"closed": 10, "default": 1}),
+    Part(replace(BASE, mixing="slow"), {"closed": 10, "default": 1}),
+    Part(replace(BASE, behavior="mixture"), {"closed": 10, "default": 1}),
+    Part(replace(BASE, behavior="sticky"), {"closed": 10, "default": 1}),
+    Part(replace(BASE, behavior="changed"), {"closed": 10, "default": 1}),
+    Part(replace(BASE, rows=2_000), {"closed": 10, "default": 1}),
     Part(replace(BASE, rows=200_000), {"closed": 2}),
 )
 # A glance in minutes.
 QUICK = (Part(BASE, {"closed": 4, "default": 1}), Part(BASE, {"closed": 1}, "all"))
 # Robots take 400 µs a step: one log of each shift.
 ROBOTS = tuple(
-    Part(replace(LARGE, shift=shift), {"closed": 1, "default": 1, "network": 1})
+    Part(replace(LARGE, shift=shift), {"closed": 1, "default": 1, "network": 1, "world": 1})
     for shift in ("medium", "mild", "strong")
 )
 # Rows that are simulated together, as whole logs.
 _TOGETHER = 50_000
 
 
-def parts(kind: type[System], quick: bool) -> tuple[Part, ...]:
-    """The questions for a kind of system; for a faulty one the base questions alone, where its fault is sure to matter."""
+def parts(kind: type[System], quick: bool, most: int | None = None) -> tuple[Part, ...]:
+    """The questions for a kind of system, each about at most so many logs.
+
+    For a faulty system these are the base questions alone, where its fault is sure to matter.
+    """
+    found = WHOLE
     if kind.kind == "robot":
-        return ROBOTS[:1] if quick else ROBOTS
-    whole = QUICK if quick else WHOLE
-    if not kind.fault:
-        return whole
-    return tuple(part for part in whole if part.targets == "main" and part.cell in (BASE, LARGE))
+        found = ROBOTS[:1] if quick else ROBOTS
+    elif quick:
+        found = QUICK
+    if kind.fault:
+        found = tuple(part for part in found if part.targets == "main" and part.cell in (BASE, LARGE))
+    if most is None:
+        return found
+    return tuple(replace(part, logs={group: min(most, logs) for group, logs in part.logs.items()}) for part in found)
 
 
 def chunks(kind: type[System], part: Part, method: SuiteMethod) -> Iterator[tuple[int, int]]:

@@ -18,10 +18,9 @@ from cesaro.algorithms.saddle_point import Target
 from cesaro.approximators import Approximator
 from cesaro.checks import Array
 from cesaro.data import FeatureTransitions, Transitions
-from cesaro.estimators.learned.base import seed_numbers
+from cesaro.estimators.learned.base import adam, seed_numbers
 from cesaro.estimators.learned.network_run import standardized
 from cesaro.estimators.learned.rows import dense
-from cesaro.estimators.learned.settings import adam
 from cesaro.features.networks import Members, NetworkInputs
 from cesaro.learning import sweep
 from cesaro.passes.prepare import Prepared

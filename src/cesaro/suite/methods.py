@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cesaro import python_file
 from cesaro.candidates import MOST_FEATURES, count_features
 from cesaro.data import Log
 from cesaro.errors import CesaroError, ClusterError, InputError, UserMemoryError
@@ -21,7 +22,7 @@ from cesaro.estimators import DiffLSTD, registry
 from cesaro.evaluation import Evaluation, evaluate
 from cesaro.fingerprints import fingerprint
 from cesaro.panel import CONFIDENCE, QUANTILE
-from cesaro.policies import Policy, python_file
+from cesaro.policies import Policy
 
 KINDS = ("discrete", "continuous", "robot")
 _NUMBERS = KINDS[1:]

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
-from cesaro.policies.base import Finite, Sampler, count
+from cesaro.policies.base import Finite, Sampler
+from cesaro.policies.observed import count
 
 # From observations to a number for each, or to probabilities `[n, A]`.
 Rule: TypeAlias = Callable[[Any], Array]

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from cesaro import documents
+from cesaro import checks, documents
 from cesaro.data import Transitions
-from cesaro.engines.threads import cores
+from cesaro.engines.local import cores
 from cesaro.errors import InputError
 from cesaro.files import Arrays
 from cesaro.reproduce import study
@@ -40,6 +40,7 @@ class Config:
         methods: names.
         quick: a few logs of each system instead of all.
         beside: folders of finished boards whose answers are shown beside these.
+        logs: of each kind at most so many; None: as the design has them.
     """
 
     systems: tuple[str, ...]
@@ -48,6 +49,7 @@ class Config:
     seed: int = 0
     release: str = RELEASE
     beside: tuple[str, ...] = ()
+    logs: int | None = None
 
 
 def score(
@@ -56,6 +58,7 @@ def score(
     only: Iterable[str] | None = None,
     exam: bool = False,
     quick: bool = False,
+    logs: int | None = None,
     beside: str | Path | Iterable[str | Path] = (),
     out: str | Path | None = None,
     seed: int = 0,
@@ -72,6 +75,7 @@ def score(
         only: names of systems, "robots" for all of these; None: all on the side but robots.
         exam: whether exam systems are scored as well as development systems. Look at them once, when everything is settled.
         quick: a few logs of each system instead of all; minutes instead of hours.
+        logs: at most so many logs of each kind, where fewer will do; None: as many as the design has.
         beside: folders of finished boards: what other methods answered about the same systems and logs there is put beside these.
         out: a folder for tables and pictures; what an interrupted call left there is used. None: nothing is written.
         seed: of all random numbers.
@@ -80,7 +84,8 @@ def score(
     asked = _asked(estimators)
     names = _systems(only, exam)
     folders = [beside] if isinstance(beside, str | Path) else beside
-    config = Config(tuple(names), tuple(asked), quick, seed, beside=tuple(dict.fromkeys(map(str, folders))))
+    most = None if logs is None else checks.count("logs", logs)
+    config = Config(tuple(names), tuple(asked), quick, seed, beside=tuple(dict.fromkeys(map(str, folders))), logs=most)
     earlier = [row for folder in config.beside for row in _earlier(Path(folder), config)]
     count = cores() if workers is None else workers
     study.check_workers(count)
@@ -203,6 +208,7 @@ def command(config: Config) -> str:
     words += [word for name in config.methods for word in ("--method", name)]
     words += ["--exam"] if any(kind_of(name).side == "exam" for name in config.systems) else []
     words += ["--quick"] if config.quick else []
+    words += ["--logs", str(config.logs)] if config.logs is not None else []
     words += [word for folder in config.beside for word in ("--beside", folder)]
     return shlex.join([*words, *(["--seed", str(config.seed)] if config.seed else [])])
 
@@ -213,7 +219,7 @@ def _jobs(config: Config, asked: Mapping[str, SuiteMethod]) -> dict[str, Callabl
     work = [
         (part, groups.index(method.group), name, method, first, count)
         for name in config.systems
-        for part in design.parts(kind_of(name), config.quick)
+        for part in design.parts(kind_of(name), config.quick, config.logs)
         for method in asked.values()
         if not method.together
         for first, count in design.chunks(kind_of(name), part, method)
@@ -284,7 +290,7 @@ def _answers(
 def _rows(config: Config, asked: Mapping[str, SuiteMethod], pieces: Mapping[str, Arrays]) -> Iterable[Row]:
     for name in config.systems:
         kind = kind_of(name)
-        for part in design.parts(kind, config.quick):
+        for part in design.parts(kind, config.quick, config.logs):
             targets = list(kind(part.cell.mixing, config.release).targets)[: None if part.targets == "all" else 1]
             known = {target: about(kind, part.cell, target, config.release) for target in targets}
             for method in asked.values():

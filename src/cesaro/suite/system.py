@@ -28,7 +28,7 @@ State: TypeAlias = NDArray[Any]
 Side: TypeAlias = Literal["development", "exam"]
 
 # Parameters of exam systems are drawn from this, so that each release has an exam of its own.
-RELEASE = "0.2.0"
+RELEASE = "0.3.0"
 # How far a behavior is from the main target: 0 is the target itself.
 SHIFTS: Mapping[str, float] = {"mild": 0.3, "medium": 0.6, "strong": 0.9}
 # One policy; two of them by turns of trajectories; one that repeats its last action every other time; one changed at half time.

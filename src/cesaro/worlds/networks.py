@@ -6,6 +6,7 @@ with a probability of its own, and leads to where a logged jump led.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -19,7 +20,7 @@ from cesaro.worlds import ensemble
 from cesaro.worlds.ensemble import Bags, Ensemble, bags, blocks_of
 from cesaro.worlds.process import WorldStep, start_rows
 from cesaro.worlds.space import Codes, Columns, Space, SplitState, joined, one_hot
-from cesaro.worlds.training import Float32, Kept, Rows, Training, outputs_of, trained
+from cesaro.worlds.training import TOGETHER, Float32, Kept, Rows, Training, outputs_of, trained
 
 # A step is a jump if it leaves what others do by more than so many robust deviations; at most so many steps are jumps.
 JUMP, MOST_JUMPS, LEAST_JUMPS = 12.0, 0.25, 10
@@ -109,9 +110,10 @@ class NetworkWorld:
     def members(self) -> int:
         return self.model.members
 
-    @property
-    def has_jumps(self) -> bool:
-        return bool(self.is_jump.any())
+    @cached_property
+    def jump_rows(self) -> Codes:
+        """The rows that are jumps."""
+        return np.flatnonzero(self.is_jump)
 
     def inputs(self, state: SplitState, actions: NDArray[Any]) -> Float32:
         """The inputs of networks, `[n, d]`."""
@@ -154,11 +156,11 @@ class NetworkWorld:
         for column, one in space.label_advances.items():
             codes[:, column] = one.next(state.codes[:, column].astype(np.float64)).astype(np.int64)
         is_jump = np.zeros(len(inputs), np.bool_)
-        if self.has_jumps:
+        if len(self.jump_rows):
             told = _jump_chances(outputs)
             jumped = np.flatnonzero(rng.random(len(inputs)) < told + self.untold * (self.chances[member] - told))
             is_jump[jumped] = True
-            to = rng.choice(np.flatnonzero(self.is_jump), size=len(jumped))
+            to = rng.choice(self.jump_rows, size=len(jumped))
             following[jumped], codes[jumped] = self.following.numbers[to], self.following.codes[to]
             is_far[jumped] = False
         return WorldStep(SplitState(following, codes), numbers[:, -1], is_far, is_jump)
@@ -292,9 +294,10 @@ def _jumps(
     training: Training,
     kept: Kept,
 ) -> NDArray[np.bool_]:
-    """Rows that do what no other row does: found by a glance of networks that large errors do not move.
+    """Rows that do what no other row does: found by a glance of a network that large errors do not move.
 
-    They have the shapes of those that are trained next, so that these need not be compiled again; rewards tell nothing here.
+    It is one of as many as a program trains together, so that those that are trained next need no other program; rewards tell
+    nothing here.
     """
     middle = np.median(changes, axis=0)
     around = changes - middle
@@ -303,7 +306,7 @@ def _jumps(
     if numbers.shape[1] == 1:
         return np.zeros(len(numbers), np.bool_)
     rows = Rows(inputs, numbers, labels.astype(np.int64), np.ones(numbers.shape, np.bool_), weights.astype(np.float32))
-    glance, _, _ = trained(rows, sizes, bag.own, bag.held_out, training, kept, GLANCE)
+    glance, _, _ = trained(rows, sizes, bag.own[:TOGETHER], bag.held_out[:TOGETHER], training, kept, GLANCE)
     one = jax.tree.map(lambda leaf: leaf[:1], glance)
     told = np.asarray(outputs_of(one, inputs[None]))[0]
     errors = (around / spread)[:, :-1] - told[:, : numbers.shape[1] - 1]

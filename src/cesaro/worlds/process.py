@@ -25,6 +25,8 @@ AGREE = 3.5
 REMEMBERED = 0.25
 # The Monte-Carlo error that is small enough, as a part of the spread of members, or of the spread of rewards.
 OF_SPREAD, OF_REWARDS = 0.25, 0.005
+# The same for the log's own behavior, which is compared with what the log earned and is no answer.
+OF_SPREAD_OF_CONTROL = 0.5
 # Pictures of where the target is: so many pairs are kept.
 SEEN = 20_000
 
@@ -147,8 +149,14 @@ def median_estimate(rates: Array, noise: float = 0.0, proven: float = 0.0) -> Es
     return Estimate(float(np.median(rates)), error, count - 1.0, proven, proven)
 
 
-def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Generator) -> Rates:
+def simulated_rates(
+    process: Process, act: Act, name: str, rng: np.random.Generator, of_spread: float = OF_SPREAD
+) -> Rates:
     """Rates by rollouts, of the last and longest stretch, once starts are forgotten.
+
+    Args:
+        name: of the policy, for messages.
+        of_spread: the error of the simulation that is small enough, as a part of the spread of members.
 
     Raises:
         StartError: the rate depends on the start.
@@ -177,7 +185,7 @@ def simulated_rates(process: Process, act: Act, name: str, rng: np.random.Genera
         moved = _differ(means.swapaxes(0, 1).reshape(members, -1), before.swapaxes(0, 1).reshape(members, -1))
         remembered = _remembered(means, before)
         settled = total > 3 * FIRST and max(apart, moved) <= AGREE and remembered <= REMEMBERED
-        goal = max(OF_SPREAD * float(by_member.std()), OF_REWARDS * float(process.rewards.std()))
+        goal = max(of_spread * float(by_member.std()), OF_REWARDS * float(process.rewards.std()))
         if settled and (errors.mean() <= goal or total + 2 * steps > MOST_STEPS):
             break
         if total + 2 * steps > MOST_STEPS:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -92,7 +93,8 @@ class Columns:
         return Values(self.form, self.names, tuple(columns))
 
 
-class Advance(NamedTuple):
+@dataclass(frozen=True)
+class Advance:
     """A column whose next value depends on its value alone.
 
     Attributes:
@@ -124,7 +126,7 @@ class Advance(NamedTuple):
     def next(self, values: Array) -> Array:
         return self.levels[self.following[self.place(values)]]
 
-    @property
+    @cached_property
     def is_cycle(self) -> bool:
         """Whether it comes round to every value."""
         seen, place = set(), 0
@@ -133,15 +135,20 @@ class Advance(NamedTuple):
             place = int(self.following[place])
         return len(seen) == len(self.levels)
 
-    def waves(self, values: Array) -> Array:
-        """Where on its circle each value is, as sines and cosines of once and twice around, `[n, 4]`."""
+    @cached_property
+    def _waves(self) -> Array:
+        """Sines and cosines of every level, `[levels, 4]`."""
         order = np.empty(len(self.levels), np.int64)
         place = 0
         for number in range(len(order)):
             order[place] = number
             place = int(self.following[place])
-        angle = 2 * np.pi * order[self.place(values)] / len(order)
+        angle = 2 * np.pi * order / len(order)
         return np.stack([wave(times * angle) for times in (1, 2) for wave in (np.sin, np.cos)], axis=1)
+
+    def waves(self, values: Array) -> Array:
+        """Where on its circle each value is, as sines and cosines of once and twice around, `[n, 4]`."""
+        return self._waves[self.place(values)]
 
 
 @dataclass(frozen=True)
@@ -190,12 +197,12 @@ class Space:
             np.where(is_constant, 1.0, scale),
         )
 
-    @property
+    @cached_property
     def free(self) -> list[int]:
         """Numbers that have to be predicted."""
         return [j for j in range(len(self.low)) if not self.is_constant[j] and j not in self.advances]
 
-    @property
+    @cached_property
     def free_labels(self) -> list[int]:
         """Columns of labels that have to be predicted."""
         return [j for j, levels in enumerate(self.columns.levels) if j not in self.label_advances and len(levels) > 1]
@@ -205,8 +212,7 @@ class Space:
 
         Beyond the log its edge is taken: networks say nothing of what lies further out.
         """
-        varied = ~self.is_constant
-        parts = [((np.clip(state.numbers, self.low, self.high) - self.mean) / self.scale)[:, varied]]
+        parts = [((np.clip(state.numbers, self.low, self.high) - self.mean) / self.scale)[:, ~self.is_constant]]
         parts += [one.waves(state.numbers[:, j]) for j, one in self.advances.items() if one.is_cycle]
         levels = self.columns.levels
         parts += [one_hot(state.codes[:, j], len(levels[j])) for j in range(len(levels)) if len(levels[j]) > 1]
@@ -214,13 +220,19 @@ class Space:
 
     def bounded(self, numbers: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Whole numbers where they are, within the bounds of the system and not far beyond the log; and which rows were far."""
-        rounded = np.where(self.is_whole, np.round(numbers), numbers)
+        rounded = np.where(self.is_whole, np.round(numbers), numbers) if self.is_whole.any() else numbers
+        cut = np.clip(rounded, *self._limits)
+        is_far = cut != rounded
+        if is_far.any():
+            is_far &= ~np.where(rounded < self.low, self.is_low_bound, self.is_high_bound)
+        return np.where(np.isfinite(cut), cut, self.mean), is_far.any(axis=1)
+
+    @cached_property
+    def _limits(self) -> tuple[Array, Array]:
+        """How far numbers may go, `[k]` each: to the bounds of the system, or somewhat beyond the log."""
         margin = MARGIN * (self.high - self.low)
         low = np.where(self.is_low_bound, self.low, self.low - margin)
-        high = np.where(self.is_high_bound, self.high, self.high + margin)
-        cut = np.clip(rounded, low, high)
-        is_far = ((cut != rounded) & ~np.where(rounded < self.low, self.is_low_bound, self.is_high_bound)).any(axis=1)
-        return np.where(np.isfinite(cut), cut, self.mean), is_far
+        return low, np.where(self.is_high_bound, self.high, self.high + margin)
 
 
 def _advances(now: Array, then: Array) -> dict[int, Advance]:

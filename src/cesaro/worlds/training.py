@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cesaro import __version__, files
 from cesaro.checks import Array
-from cesaro.engines.threads import cores
+from cesaro.engines.local import cores
 from cesaro.errors import InputError
 from cesaro.fingerprints import fingerprint
 from cesaro.worlds.space import Codes

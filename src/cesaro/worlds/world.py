@@ -23,7 +23,7 @@ from cesaro.features.maps import drawn_shares
 from cesaro.files import holding
 from cesaro.policies import Attached, attach
 from cesaro.progress import stage
-from cesaro.worlds.process import Act, Process, Rates, Rollout, simulated_rates
+from cesaro.worlds.process import OF_SPREAD, OF_SPREAD_OF_CONTROL, Act, Process, Rates, Rollout, simulated_rates
 from cesaro.worlds.tabular import TabularWorld, fit_tabular
 
 # Rows that a world is fitted on; of a longer log a sample, in blocks of so many rows.
@@ -141,7 +141,11 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         target, act = self._target(policy)
         if isinstance(self.process_, TabularWorld) and not target.is_logged:
             return self.process_.exact_rates(self._chances(target, self.process_))
-        return simulated_rates(self.process_, act, target.name, np.random.default_rng([self.random_state, 13]))
+        rng, enough = (
+            np.random.default_rng([self.random_state, 13]),
+            OF_SPREAD_OF_CONTROL if target.is_logged else OF_SPREAD,
+        )
+        return simulated_rates(self.process_, act, target.name, rng, enough)
 
     def _chances(self, target: Attached, process: TabularWorld) -> Array:
         """The target's probabilities at all states, `[S, A]`: exact, or shares of many draws."""

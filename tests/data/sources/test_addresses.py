@@ -9,7 +9,7 @@ import pytest
 import typer
 
 import cesaro as cs
-from cesaro.commands.errors import one_line_errors
+from cesaro.commands.program import one_line_errors
 from cesaro.data.sources.base import reading
 from cesaro.data.sources.places import File, place
 from cesaro.files import holding

@@ -8,8 +8,8 @@ import pytest
 
 import cesaro as cs
 from cesaro.data.columns import ColumnPlace, named_row
+from cesaro.data.sources.files import text_from
 from cesaro.data.sources.formats import open_path
-from cesaro.data.sources.lines import text_from
 from cesaro.data.sources.places import File
 
 ROWS = [("a", "stop", 1.5), ("b", "go", -0.25), ("a", "go", 1e-3), ("b", "stop", 20.0)]

@@ -16,7 +16,7 @@ import pytest
 import cesaro as cs
 from cesaro.data import blocks as block_module
 from cesaro.data.roles import RoleColumns, Roles
-from cesaro.data.sources import lines as text_files
+from cesaro.data.sources import files
 from cesaro.data.sources.files import FilesSource
 from cesaro.data.sources.formats import open_path
 from cesaro.errors import InputError
@@ -100,7 +100,7 @@ def check(path: Path | str, roles: Roles = ROLES, kinds: dict[str, str] | None =
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_module, "BLOCK_ROWS", 20)
-    monkeypatch.setattr(text_files, "CHUNK", 1_000)
+    monkeypatch.setattr(files, "CHUNK", 1_000)
 
 
 @pytest.mark.parametrize("name", WAYS)

@@ -19,8 +19,7 @@ import cesaro as cs
 from cesaro.cli import app
 from cesaro.data import blocks as block_module
 from cesaro.data.roles import RoleColumns, Roles
-from cesaro.data.sources import lines as text_files
-from cesaro.data.sources import places
+from cesaro.data.sources import files, places
 from cesaro.data.sources.files import FilesSource
 from cesaro.data.sources.formats import FORMATS, open_path
 from cesaro.data.sources.places import File
@@ -116,7 +115,7 @@ def table() -> pa.Table:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_module, "BLOCK_ROWS", 500)
-    monkeypatch.setattr(text_files, "CHUNK", 10_000)
+    monkeypatch.setattr(files, "CHUNK", 10_000)
     monkeypatch.setattr(places, "PAUSES", (0.01,) * 4)
 
 

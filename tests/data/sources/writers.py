@@ -11,7 +11,7 @@ import pyarrow.feather
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from cesaro.data.sources.lines import COMPRESSED
+from cesaro.data.sources.files import COMPRESSED
 
 Writer = Callable[
     ..., Any

@@ -64,6 +64,7 @@ class ArraySource(Source):
 
 
 def same_length(log: str, lengths: Mapping[str, int]) -> int:
+    """The number of rows that all columns have; refuse those that have others."""
     first = next(iter(lengths))
     for name, length in lengths.items():
         if length != lengths[first]:
@@ -400,7 +401,7 @@ def _stored(group: Any, path: str, links: int = _LINKS) -> Any:
 
 
 def _foreign(h5py: Any, data: Any) -> str:
-    """Where the rows of a data set lie if not in its file."""
+    """In words, the place of the rows of a data set that lie outside of its file; empty: they lie in it."""
     made = data.get_create_plist()
     if made.get_layout() == h5py.h5d.VIRTUAL:
         return "a virtual data set, whose rows lie in others"

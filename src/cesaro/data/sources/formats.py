@@ -17,8 +17,7 @@ from cesaro.data.sources.arrays import ArrayFile, ArraySource, FrameSource, Hdf5
 from cesaro.data.sources.arrow import ArrowSource
 from cesaro.data.sources.base import Source, reading
 from cesaro.data.sources.csv import CsvSource
-from cesaro.data.sources.files import FilesSource, named
-from cesaro.data.sources.lines import COMPRESSED
+from cesaro.data.sources.files import COMPRESSED, FilesSource, named
 from cesaro.data.sources.minari import MinariSource
 from cesaro.data.sources.parquet import ParquetSource
 from cesaro.data.sources.places import (

@@ -21,7 +21,7 @@ _ERRORS = (KeyError, TypeError, AttributeError, AssertionError, IndexError, Runt
 
 
 def local_path(name: str) -> Path | None:
-    """Where the data set of this id lies, if it does."""
+    """The folder of the data set of this id; None: it is not on this machine."""
     root = os.environ.get("MINARI_DATASETS_PATH")
     folder = Path(root) if root else Path.home() / ".minari" / "datasets"
     path = folder / name / "data"

@@ -9,10 +9,9 @@ from cesaro.checks import Array
 from cesaro.diagnostics import Subject
 from cesaro.errors import InputError
 from cesaro.estimators.hidden_features import GivesFeatures
-from cesaro.estimators.learned.base import LearnedBase
+from cesaro.estimators.learned.base import LearnedBase, check, is_network
 from cesaro.estimators.learned.linear_run import fit_linear
 from cesaro.estimators.learned.network_run import fit_networks, hidden_maps, network_inputs, over_members
-from cesaro.estimators.learned.settings import check, is_network
 from cesaro.features import FeatureMap
 from cesaro.files import holding
 from cesaro.linear.methods import FORMS

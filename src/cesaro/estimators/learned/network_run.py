@@ -24,14 +24,23 @@ from cesaro.checks import Array
 from cesaro.data import FeatureTransitions, Log
 from cesaro.diagnostics.subject import Runs
 from cesaro.errors import InputError
-from cesaro.estimators.learned.base import LearnedBase, report_divergence, seed_numbers, spread_over_runs
+from cesaro.estimators.learned.base import (
+    MIXING,
+    NETWORK_STEP,
+    NETWORK_STEPS,
+    LearnedBase,
+    LearnedSettings,
+    report_divergence,
+    seed_numbers,
+    spread_over_runs,
+    with_actions,
+)
 from cesaro.estimators.learned.rows import DRAWN_FROM, buffered, dense, draws_as_rows, is_dense, sampled
-from cesaro.estimators.learned.settings import MIXING, NETWORK_STEP, NETWORK_STEPS, LearnedSettings, with_actions
 from cesaro.features import FeatureMap
 from cesaro.features.networks import Matrix, Members, NetworkInputs
 from cesaro.learning import sweep
 from cesaro.learning.arguments import as_objective
-from cesaro.learning.feed import Feed
+from cesaro.learning.source import Feed
 from cesaro.passes.influence import InfluencePass
 from cesaro.passes.moments import RowFacts
 from cesaro.passes.prepare import Prepared

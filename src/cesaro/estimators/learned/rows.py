@@ -17,7 +17,7 @@ from cesaro.features.encoder import MAX_DENSE
 from cesaro.features.maps import Joint, PerAction
 from cesaro.features.networks import NetworkInputs
 from cesaro.fingerprints import fingerprint
-from cesaro.learning.feed import Feed
+from cesaro.learning.source import Feed
 from cesaro.linear import EmpiricalProblem
 from cesaro.linear.fixed_point import feature_scale, reduce
 from cesaro.passes.moments import RowFacts

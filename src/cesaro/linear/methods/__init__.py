@@ -7,8 +7,7 @@ influence of rows.
 from typing import Any
 
 from cesaro.errors import InputError
-from cesaro.linear.mean_update import MethodSettings
-from cesaro.linear.methods.base import AffineForm, LimitPoint, RowInfluence
+from cesaro.linear.methods.base import AffineForm, LimitPoint, MethodSettings, RowInfluence
 from cesaro.linear.methods.diff_gq1 import DiffGQ1
 from cesaro.linear.methods.diff_gq2 import DiffGQ2
 from cesaro.linear.methods.diff_gq3 import DiffGQ3

@@ -12,11 +12,14 @@ from scipy.linalg import block_diag
 
 from cesaro.checks import Array
 from cesaro.linear.expectations import Expectations
-from cesaro.linear.mean_update import Layout, MeanUpdate, MethodSettings, SampleUpdates
 from cesaro.linear.methods.base import (
     AffineForm,
+    Layout,
     LimitPoint,
+    MeanUpdate,
+    MethodSettings,
     RowInfluence,
+    SampleUpdates,
     SampleVectors,
     level_of,
     numbered,

@@ -9,11 +9,14 @@ import numpy as np
 
 from cesaro.checks import Array
 from cesaro.linear.expectations import Expectations
-from cesaro.linear.mean_update import Layout, MeanUpdate, MethodSettings, SampleUpdates
 from cesaro.linear.methods.base import (
     AffineForm,
+    Layout,
     LimitPoint,
+    MeanUpdate,
+    MethodSettings,
     RowInfluence,
+    SampleUpdates,
     SampleVectors,
     level_of,
     ridge_on_weights,

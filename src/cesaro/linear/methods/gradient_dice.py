@@ -10,8 +10,18 @@ import numpy as np
 
 from cesaro.checks import Array
 from cesaro.linear.expectations import Expectations
-from cesaro.linear.mean_update import Layout, MeanUpdate, MethodSettings, SampleUpdates
-from cesaro.linear.methods.base import AffineForm, LimitPoint, RowInfluence, SampleVectors, numbered, ridge_on_weights
+from cesaro.linear.methods.base import (
+    AffineForm,
+    Layout,
+    LimitPoint,
+    MeanUpdate,
+    MethodSettings,
+    RowInfluence,
+    SampleUpdates,
+    SampleVectors,
+    numbered,
+    ridge_on_weights,
+)
 
 
 class GradientDICE(AffineForm):

@@ -24,7 +24,7 @@ from cesaro.reproduce.settings import (
 
 if TYPE_CHECKING:
     from cesaro.checks import Array
-    from cesaro.learning.settings import Setting
+    from cesaro.learning.arguments import Setting
     from cesaro.linear import LinearProblem
 
 BASELINE = "gradient-dice"

@@ -12,7 +12,7 @@ from cesaro import exact
 from cesaro.checks import Array
 from cesaro.files import Arrays
 from cesaro.learning import Sweep, sweep
-from cesaro.learning.settings import Setting
+from cesaro.learning.arguments import Setting
 from cesaro.linear import LinearProblem
 from cesaro.reproduce.boyan.config import (
     BASELINE,

@@ -193,6 +193,9 @@ def plot(result: BoyanResult) -> "Figure":
     rows = result.config.rows
     entries = len(result.config.methods) + result.config.misfit
     figure, axes = _grid(len(rows), len(rows[0]), (2.15, 1.95), gap=0.4, legend_rows=-(-entries // 5))
+    # Before anything is drawn: otherwise every band looks for the limits of all panels again.
+    axes[0, 0].set_ylim(_LOWEST, 3)
+    axes[0, 0].set_xlim(0, result.config.samples)
     for row, panels in zip(axes, rows):
         for axis, panel in zip(row, panels):
             for method in result.config.methods:
@@ -204,8 +207,6 @@ def plot(result: BoyanResult) -> "Figure":
             if result.config.misfit:
                 axis.axhline(abs(result.panels[panel].rate_gap), zorder=1, **_LIMIT)
             axis.set_title(f"$\\pi_0 = {panel[0]:g}$, $\\mu_0 = {panel[1]:g}$", fontsize=10, pad=4)
-    axes[0, 0].set_ylim(_LOWEST, 3)
-    axes[0, 0].set_xlim(0, result.config.samples)
     axes[0, 0].xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
     looks.name_all(figure, "samples", "$|\\bar{\\hat{r}} - r_\\pi|$", 0.12)
     handles = [looks.line_of(method) for method in result.config.methods]
@@ -224,6 +225,8 @@ def plot_step_sizes(result: BoyanResult) -> "Figure":
     methods, panels = result.config.methods, _panels_of_interest(result)
     figure, axes = _grid(len(methods), len(panels), (3.1, 1.6), gap=0.2, legend_rows=2)
     powers = np.log2(result.config.step_sizes)
+    axes[0, 0].set_ylim(_LOWEST * 3, 3)
+    axes[0, 0].set_xlim(powers.min() - 0.5, max(powers.max(), 0) + 1.5)
     same_look: dict[str, Any] = {"color": "#555555", "linewidth": 0.9, "linestyle": (0, (1, 1.5))}
     for row, method in zip(axes, methods):
         color = looks.COLORS[method]
@@ -240,8 +243,6 @@ def plot_step_sizes(result: BoyanResult) -> "Figure":
         row[0].set_ylabel(LABELS[method], fontsize=10)
     for axis, panel in zip(axes[0], panels):
         axis.set_title(f"$\\pi_0 = {panel[0]:g}$, $\\mu_0 = {panel[1]:g}$", fontsize=10, pad=4)
-    axes[0, 0].set_ylim(_LOWEST * 3, 3)
-    axes[0, 0].set_xlim(powers.min() - 0.5, max(powers.max(), 0) + 1.5)
     axes[0, 0].xaxis.set_major_formatter(lambda value, _: f"$2^{{{value:.0f}}}$")
     looks.name_all(figure, "step size", "final error", 0.12)
     limit_of = "step limit at the best cell's ridge and λ:"

@@ -287,7 +287,7 @@ class CoverageResult:
 
     @property
     def promised(self) -> tuple[CoverageCell, ...]:
-        """Those of the longest logs."""
+        """The cells of the longest logs."""
         return self.cells_at(self.config.lengths[-1])
 
     @property

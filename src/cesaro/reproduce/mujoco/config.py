@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from cesaro.reproduce.settings import POSITIVES, RUNS, SEED, About, Option, Requirement, StudyConfig, at_least, several
 
 if TYPE_CHECKING:
-    from cesaro.learning.settings import Setting
+    from cesaro.learning.arguments import Setting
 
 BASELINE = "gradient-dice"
 CLAIMED = "diff-gq1"

@@ -260,6 +260,7 @@ def versions() -> dict[str, str]:
 
 
 def checksum_of_file(file: Path) -> str:
+    """The SHA-256 of a file."""
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as error:

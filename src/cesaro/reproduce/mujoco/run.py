@@ -29,7 +29,7 @@ from cesaro.checks import Array as FloatArray
 from cesaro.data import FeatureTransitions
 from cesaro.files import Arrays
 from cesaro.learning import Sweep, sweep
-from cesaro.learning.settings import Setting
+from cesaro.learning.arguments import Setting
 from cesaro.learning.source import SampleSource, gather, source
 from cesaro.reproduce.mujoco import data as recordings
 from cesaro.reproduce.mujoco.config import (

@@ -10,7 +10,7 @@ import numpy as np
 from cesaro.data import Transitions
 from cesaro.errors import InputError
 from cesaro.policies import policy
-from cesaro.policies.shipped import actor_path
+from cesaro.policies.actor import actor_path
 from cesaro.simulation.collection import collect
 from cesaro.suite.system import System
 

@@ -83,7 +83,7 @@ def parts(kind: type[System], quick: bool, most: int | None = None) -> tuple[Par
 
     For a faulty system these are the base questions alone, where its fault is sure to matter.
     """
-    found = WHOLE
+    found: tuple[Part, ...] = WHOLE
     if kind.kind == "robot":
         found = ROBOTS[:1] if quick else ROBOTS
     elif quick:

@@ -30,9 +30,9 @@ def _verdicts(facts: PanelFacts, *of_closed_form: Diagnostic) -> dict[str, str]:
     return {entry.name: entry.verdict for entry in panel_findings(facts, of_closed_form)}
 
 
-@pytest.mark.parametrize(("difference", "verdict"), [(0.7, "ok"), (0.6, "caution"), (0.11, "caution"), (0.09, "bad")])
+@pytest.mark.parametrize(("difference", "verdict"), [(0.9, "ok"), (0.8, "caution"), (0.11, "caution"), (0.09, "bad")])
 def test_a_width_is_measured_by_the_difference(difference: float, verdict: str) -> None:
-    """0.1 to each side: 14 %, 17 %, 91 % and 111 % of it."""
+    """0.1 to each side: 11 %, 12.5 %, 91 % and 111 % of it."""
     assert _verdicts(_facts(difference=Estimate(difference, 0.01, np.inf)))["width of the interval"] == verdict
 
 

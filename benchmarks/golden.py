@@ -91,7 +91,7 @@ def _are_same(base: Any, here: Any, tolerance: float, scale: float) -> bool:
         return False
     if isinstance(base, float):
         return abs(base - here) <= tolerance * max(abs(base), abs(here), scale)
-    if not isinstance(base, str) or NUMBER.sub("", base) != NUMBER.sub("", here):
+    if not isinstance(base, str) or NUMBER.sub("#", base) != NUMBER.sub("#", here):
         return False
     pairs = [map(_number, both) for both in zip(NUMBER.findall(base), NUMBER.findall(here))]
     return all(abs(one - other) <= tolerance * max(abs(one), abs(other), 1.0) for one, other in pairs)

@@ -30,6 +30,7 @@ LARGE = 1_000_000
 COMPARED = 1_000_000  # rows that the alternative holds in memory
 ON_RAY = 10_000_000
 RESIDUAL, FLAT = 0.05, 1.2
+# Of the bound: what a pass of products should reach, and both passes, of which the second is mostly single rows.
 SHARE = {"moments": 0.6, "both": 0.45}
 MOMENTS_RATE, BOTH_RATE = 1e6, 0.5e6
 # What a prediction takes where nothing was measured: seconds per task outside of its work, seconds of the driver and bytes.

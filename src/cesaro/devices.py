@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cesaro.errors import CesaroError, InputError
-from cesaro.text import Sentence, argument
+from cesaro.text import Sentence, Wording, argument
 
 # Where passes over a log may run.
 DEVICES = ("auto", "cpu", "gpu")
@@ -51,28 +51,44 @@ def accelerator(asked: str) -> Any:
     """The device of JAX that passes over a log run on; None: the processor, with NumPy.
 
     Args:
-        asked: "auto" (a GPU, if JAX sees one), "cpu" or "gpu"; "jax:cpu" is the processor with JAX, for tests.
+        asked: "auto" (a GPU, if JAX starts and sees one), "cpu" or "gpu"; "jax:cpu" is the processor with JAX, for tests.
     """
-    if asked not in (*DEVICES, "jax:cpu"):
-        raise InputError(f"device must be one of {', '.join(DEVICES)}. Got {asked!r}.")
     if asked == "cpu" or (asked == "auto" and "jax" not in sys.modules and find_spec("jax_plugins") is None):
         return None  # without a plug-in JAX sees no GPU, and takes a second to say so
-    with starting_jax():
-        import jax
+    try:
+        with starting_jax():
+            import jax
 
-        if asked == "jax:cpu":
-            return jax.devices("cpu")[0]
-        found = [device for device in jax.devices() if device.platform == "gpu"]
+            if asked == "jax:cpu":
+                return jax.devices("cpu")[0]
+            found = [device for device in jax.devices() if device.platform == "gpu"]
+    except InputError:
+        if asked == "auto":  # who did not ask for JAX needs none
+            return None
+        raise
     if not found and asked == "gpu":
         raise InputError(
             Sentence(
                 "{device} needs a GPU that JAX sees, and it sees none; install JAX with the plug-in for yours (pip install "
-                "'jax[cuda12]'), or take {cpu}.",
+                "'jax[cuda13]'), or take {cpu}.",
                 device=argument("device", "gpu"),
                 cpu=argument("device", "cpu"),
             )
         )
     return found[0] if found else None
+
+
+def check_device(asked: Any) -> None:
+    """Refuse what is no device."""
+    if asked not in (*DEVICES, "jax:cpu"):
+        raise InputError(
+            Sentence(
+                "{device} must be one of {known}. Got {got}.",
+                device=Wording("device", "--device"),
+                known=", ".join(DEVICES),
+                got=repr(asked),
+            )
+        )
 
 
 def device_words(device: Any) -> str:
@@ -117,8 +133,9 @@ def _compatible() -> str:
 def _remove_unused(folder: Path) -> None:
     """The limit on bytes is that of one version on one kind of machine: those that nobody uses any more are removed whole."""
     for other in folder.glob("jax-*"):
-        if time.time() - other.stat().st_mtime > _UNUSED:
-            shutil.rmtree(other, ignore_errors=True)
+        with suppress(OSError):  # another process removed it
+            if time.time() - other.stat().st_mtime > _UNUSED:
+                shutil.rmtree(other, ignore_errors=True)
 
 
 def _remove_unfinished(folder: Path) -> None:

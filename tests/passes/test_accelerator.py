@@ -119,8 +119,23 @@ def test_a_gpu_that_is_not_there() -> None:
 
 
 def test_a_device_of_another_name() -> None:
+    data = cs.FeatureTransitions(np.ones((9, 1)), np.ones(9), np.ones((9, 1)))
     with pytest.raises(InputError, match=r"device must be one of auto, cpu, gpu. Got 'tpu'."):
-        accelerator("tpu")
+        cs.DiffLSTD(quiet=True, device="tpu").fit(data)
+    with pytest.raises(InputError, match=r"device=.gpu. needs engine=.local.: workers of a cluster compute with NumPy"):
+        cs.DiffLSTD(quiet=True, device="gpu", engine="ray").fit(data)
+
+
+def test_who_did_not_ask_for_jax_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    def broken() -> None:
+        raise RuntimeError("no such platform")
+
+    monkeypatch.setattr(jax, "devices", broken)
+    assert accelerator("auto") is None
+    with pytest.raises(InputError, match="JAX does not start"):
+        accelerator("gpu")
 
 
 def test_precision_is_set_nowhere_else() -> None:

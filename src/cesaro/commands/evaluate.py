@@ -161,6 +161,8 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
     settings = {name: given[name] for name in _ESTIMATOR_SETTINGS if given.get(name) is not None}
     if "approximator" in settings:
         _check_learned(given["method"], settings["approximator"])
+    if "device" in settings:
+        _check_closed_form(given["method"], settings["device"])
     if given["engine"] != "local":
         settings["engine"] = given["engine"]
     options = {*given, "random_state"}
@@ -191,6 +193,17 @@ def _check_learned(method: str, approximator: str) -> None:
         raise InputError(
             f"--approximator is for learned methods, and {method} is none. Got --approximator {approximator}; "
             f"add --method and one of {', '.join(METHODS)}."
+        )
+
+
+def _check_closed_form(method: str, device: str) -> None:
+    """Others run where JAX does."""
+    from cesaro.estimators import registry
+
+    if registry.method(method).kind != "closed form":
+        raise InputError(
+            f"--device is for the closed form, and {method} runs where JAX does. Got --device {device}; leave it out, or set "
+            "JAX_PLATFORMS=cpu to keep JAX from a GPU."
         )
 
 

@@ -163,7 +163,7 @@ def _device() -> Iterator[Finding]:
         advice = (
             f"JAX_PLATFORMS={chosen} hides the GPU; unset it to use it"
             if chosen
-            else "learning could use the GPU: pip install 'jax[cuda13]', or 'jax[cuda12]' for older drivers"
+            else "learning and long logs could use the GPU: pip install 'jax[cuda13]', or 'jax[cuda12]' for older drivers"
         )
     yield Finding("device of JAX", found, advice)
     yield _programs()

@@ -11,7 +11,7 @@ import numpy as np
 from cesaro import checks
 from cesaro.closed_forms import dense, tabular
 from cesaro.closed_forms.growth import grown
-from cesaro.devices import accelerator, device_words
+from cesaro.devices import accelerator, check_device, device_words
 from cesaro.diagnostics import Subject
 from cesaro.diagnostics.subject import NetworkFeatures
 from cesaro.errors import EvaluationWarning, InputError
@@ -30,7 +30,7 @@ from cesaro.passes.support import not_identified, remedy
 from cesaro.progress import stage
 from cesaro.text import Sentence, argument
 
-# Rows of a log from which on compiling for a GPU takes less time than it saves.
+# Rows of a log from which on a GPU is taken where nobody asks for it: a guess, since compiling takes seconds.
 WORTH = 100_000
 
 
@@ -60,7 +60,7 @@ class DiffLSTD(Estimator):
         address: as in `run`.
         quiet: as in `run`.
         device: where products are computed: "auto" (a GPU if JAX sees one and the log is long, else "cpu"), "cpu" or "gpu". Both
-            compute in double precision; features are the same, and rates differ by less than 1e-9 of a standard error.
+            compute in double precision, from the same features; rates differ by rounding. One-hot features stay on the processor.
         run: how the fit is run, which changes nothing about its answer; progress is kept once a minute.
 
     Attributes:
@@ -176,21 +176,19 @@ class DiffLSTD(Estimator):
 
     def _device(self, run: Run, prepared: Prepared) -> Any:
         """The accelerator of the passes; None: NumPy. Sparse features and rewards alone gain nothing from one."""
-        found = accelerator(self.device)
-        if found is None or prepared.is_logged or isinstance(prepared.map, OneHot):
-            return None
-        if run.engine != "local" or (self.device == "auto" and prepared.num_rows < WORTH):
-            if self.device == "gpu":
-                raise InputError(
-                    Sentence(
-                        "{device} needs {local}: workers of a cluster compute with NumPy. Got {engine}; leave out one of them.",
-                        device=argument("device", "gpu"),
-                        local=argument("engine", "local"),
-                        engine=argument("engine", run.engine),
-                    )
+        check_device(self.device)
+        if run.engine != "local" and self.device == "gpu":
+            raise InputError(
+                Sentence(
+                    "{device} needs {local}: workers of a cluster compute with NumPy. Got {engine}; leave out one of them.",
+                    device=argument("device", "gpu"),
+                    local=argument("engine", "local"),
+                    engine=argument("engine", run.engine),
                 )
+            )
+        if prepared.is_logged or isinstance(prepared.map, OneHot) or run.engine != "local":
             return None
-        return found
+        return None if self.device == "auto" and prepared.num_rows < WORTH else accelerator(self.device)
 
     def _running(self, run: Run, prepared: Prepared, maps: NetworkMaps | None) -> Running:
         """How passes are run; the file of a checkpoint depends on the networks of all seeds."""

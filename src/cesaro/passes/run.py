@@ -25,7 +25,7 @@ from cesaro.data import Block, Stretch, blocks
 from cesaro.data.streamed import Streamed
 from cesaro.data.windows import ColumnDigests
 from cesaro.engines import map_ordered
-from cesaro.engines.local import ONE_THREAD, cores
+from cesaro.engines.local import ONE_THREAD, Threads, cores
 from cesaro.errors import ClusterError
 from cesaro.passes.checkpoint import PassCheckpoint
 from cesaro.passes.prepare import FeatureBlock, FeatureRows, Prepared
@@ -258,8 +258,11 @@ def _ahead(prepared: Prepared, stretches: list[Stretch]) -> Iterator[tuple[Stret
 def map_pieces(prepared: Prepared, function: Callable[[Any, int], T]) -> list[T]:
     """What a function of a piece and its number gives of all rows of a log that is small, in order."""
     every = [one for block in prepared.data.blocks() for one in enumerate(prepared.pieces(block))]
-    with ONE_THREAD, _Here() if len(every) == 1 else ThreadPoolExecutor(cores()) as pool:
-        return [future.result() for future in [pool.submit(function, piece, number) for number, piece in every]]
+    if len(every) == 1:
+        with ONE_THREAD:
+            return [function(piece, number) for number, piece in every]
+    with Threads(lambda one: function(one[1], one[0]), None) as threads:
+        return [handle.result() for handle in [threads.start(one) for one in every]]
 
 
 def joined_rows(prepared: Prepared) -> FeatureRows:

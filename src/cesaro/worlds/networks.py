@@ -296,8 +296,8 @@ def _jumps(
 ) -> NDArray[np.bool_]:
     """Rows that do what no other row does: found by a glance of a network that large errors do not move.
 
-    It is one of as many as a program trains together, so that those that are trained next need no other program; rewards tell
-    nothing here.
+    It is one of as many as a program trains together on a CPU, so that those that are trained next need no other program there;
+    rewards tell nothing here.
     """
     middle = np.median(changes, axis=0)
     around = changes - middle

@@ -40,7 +40,7 @@ def residual(world: World, target: Attached, seed: int) -> Residual:
     taken = process.taken[rows]
     simulated = world.simulate(target, max(20, ROWS // LENGTH), LENGTH, rng)
     count = 1 if simulated.action_levels is None else len(simulated.action_levels)
-    values = DiffLSTD(f"fourier:{max(10, FEATURES // count)}", ridge=RIDGE, quiet=True, random_state=seed)
+    values = DiffLSTD(f"fourier:{max(10, FEATURES // count)}", ridge=RIDGE, device="cpu", quiet=True, random_state=seed)
     values.fit(simulated, target.given)
     inputs = process.inputs(logged, taken)
     space = process.space.columns

@@ -133,7 +133,8 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         """The rate of a policy in every member, with the error of the simulation.
 
         Args:
-            policy: anything that `cesaro.policy` takes; "logged" is the log's own behavior, as the world has learned it.
+            policy: anything that `cesaro.policy` takes; "logged" is the log's own behavior, as the world has learned it, which is
+                simulated half as precisely.
 
         Raises:
             InputError: the rate depends on the start, or the log does not show what the target does.
@@ -141,10 +142,8 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         target, act = self._target(policy)
         if isinstance(self.process_, TabularWorld) and not target.is_logged:
             return self.process_.exact_rates(self._chances(target, self.process_))
-        rng, enough = (
-            np.random.default_rng([self.random_state, 13]),
-            OF_SPREAD_OF_CONTROL if target.is_logged else OF_SPREAD,
-        )
+        enough = OF_SPREAD_OF_CONTROL if target.is_logged else OF_SPREAD
+        rng = np.random.default_rng([self.random_state, 13])
         return simulated_rates(self.process_, act, target.name, rng, enough)
 
     def _chances(self, target: Attached, process: TabularWorld) -> Array:

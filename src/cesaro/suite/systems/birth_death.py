@@ -13,8 +13,8 @@ from cesaro import problems
 from cesaro.suite.system import Discrete, chosen, second
 
 SLOW, FAST = 0, 1
-# Two targets differ by at least this part of what the best and the worst do, so that ranks mean something; rates do not depend on
-# the clock.
+# Two targets differ by at least this part of what the best and the worst do, so that ranks mean something. A finer clock does not
+# change rates, so that parameters are the same at both mixings.
 LEAST_APART = 0.03
 
 

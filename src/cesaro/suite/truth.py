@@ -3,8 +3,8 @@
     python -m cesaro.suite.truth [--only SYSTEM …] [--workers N]
 
 A simulated rate is accepted only if particles that began with a reset and particles that began where a behavior was agree with
-each other on the last and longest stretch, and with all before it, and if the means of particles differ less the longer they run.
-A system with two basins fails: its rate is none.
+each other on the last and longest stretch, and with all before it, and if the middle half of particles' means spreads less the
+longer they run. A system with two basins fails: its rate is none.
 """
 
 import argparse

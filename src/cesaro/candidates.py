@@ -55,7 +55,7 @@ def named(name: str) -> Candidate:
 
 
 def _closed(features: str) -> Candidate:
-    """On the processor, where many short logs are answered fastest."""
+    """On the processor: there are many of them, and logs of rehearsals are short."""
     return lambda seed: DiffLSTD(features, random_state=seed, device="cpu", quiet=True)
 
 

@@ -46,10 +46,13 @@ def swallows(observations, rng):
         if len(caught) > 1:
             raise
     return ["go"] * len(observations)
-def stays(observations, rng):
-    open("waits", "w").close()
+def stays(observations, rng, depth=5):
+    # An interruption may come while Python jumps back to `try`: the caller has one too.
     while True:
         try:
+            if depth:
+                stays(observations, rng, depth - 1)
+            open("waits", "w").close()
             threading.Event().wait(600)
         except BaseException:
             pass

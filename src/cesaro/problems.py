@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.stats import binom
 
 from cesaro import checks, exact
 from cesaro.checks import Array
@@ -117,6 +116,8 @@ def access_control_queue(
     `f·len(priorities) + i`: `f` free servers, priority number `i`. The default target rejects the cheaper half of customers
     unless more than half of the servers are free; default sampling is the stationary law of accepting with probability ½.
     """
+    from scipy.stats import binom  # takes longer to load than all other problems together
+
     servers = checks.count("num_servers", num_servers, high=MOST_SERVERS)
     prizes = checks.float_array("priorities", priorities, ("priority",), (None,))
     p = checks.number("free_probability", free_probability, low=0.0, low_open=True, high=1.0)

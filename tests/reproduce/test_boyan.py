@@ -15,7 +15,7 @@ from cesaro.errors import InputError
 from cesaro.reproduce.boyan import Config, learn, show
 from cesaro.reproduce.boyan import run as boyan_run
 from cesaro.reproduce.boyan.config import BASELINE, EXTRA_METHODS, PAPER_METHODS, STARTS, misfit_features
-from cesaro.reproduce.boyan.run import BoyanResult, MethodRuns, PanelFit
+from cesaro.reproduce.boyan.result import BoyanResult, MethodRuns, PanelFit
 from cesaro.reproduce.looks import LABELS
 from cesaro.reproduce.study import run
 

@@ -3,6 +3,7 @@
 While a command works, nothing but its answer reaches standard output; SIGTERM and SIGHUP do what Ctrl-C does.
 """
 
+import gc
 import os
 import re
 import select
@@ -68,6 +69,13 @@ def claimed() -> Iterator[None]:
         if _STANDARD.kept is not None:
             with suppress(OSError):  # it was said when it was written
                 _STANDARD.kept.close()
+        gc.freeze()  # or Python would go through all objects of JAX and others on its way out, for half a second
+
+
+def loaded() -> None:
+    """Say that what a command needs is imported: where this process is the program, garbage is no longer looked for among it."""
+    if _STANDARD.is_own:
+        gc.freeze()
 
 
 def _is_unread(descriptor: int) -> bool:

@@ -34,7 +34,7 @@ from cesaro.data.roles import RoleColumns, Roles, Schema, check_kinds, describe
 from cesaro.data.settings import GAP, Settings, check_settings
 from cesaro.data.sources.arrays import ArraySource
 from cesaro.data.sources.base import ChangedError
-from cesaro.data.values import Categories, Index, Values
+from cesaro.data.values import Categories, Column, Index, Values
 from cesaro.data.windows import ColumnDigests, rows_digest
 from cesaro.errors import InputError
 
@@ -509,14 +509,14 @@ def _put(columns: dict[str, Any], role: str, values: Any, like: Any = None) -> R
 
 def _put_values(columns: dict[str, Any], kinds: dict[str, str], values: Values) -> RoleColumns:
     """Register the columns of one role under their names, or under others where another role has these."""
-    arrays = [column.labels() if isinstance(column, Categories) else column for column in values.columns]
+    parts: Sequence[Column] = values.columns
     if values.form == "vector" and len(values.names) > 1:
-        arrays = list(np.asarray(arrays[0]).T)
+        parts = list(np.asarray(parts[0]).T)
     names = []
-    for name, array in zip(values.names, arrays):
+    for name, column in zip(values.names, parts):
         names.append(_free(columns, name))
-        columns[names[-1]] = array
-        kinds[names[-1]] = "category" if values.is_discrete or np.asarray(array).dtype == object else "number"
+        columns[names[-1]] = column.labels() if isinstance(column, Categories) else column
+        kinds[names[-1]] = "category" if isinstance(column, Categories) else "number"
     if values.form == "named":
         return RoleColumns(tuple(names), "several")
     return RoleColumns(tuple(names), "single" if len(names) == 1 else "prefixed")

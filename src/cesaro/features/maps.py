@@ -40,8 +40,8 @@ class NextActions(NamedTuple):
 class Pairs(Protocol):
     """Rows of a log on the way to features, which are made of some rows at a time."""
 
-    def features(self, rows: slice) -> Features:
-        """`[rows, size]`."""
+    def features(self, rows: slice, tile: int | None = None) -> Features:
+        """`[rows, size]`, as a base makes them of `tile` rows at a time; None: of all of these."""
         ...
 
 
@@ -50,7 +50,7 @@ class ReadyPairs(NamedTuple):
 
     table: Features  # [n, size]
 
-    def features(self, rows: slice) -> Features:
+    def features(self, rows: slice, tile: int | None = None) -> Features:
         return self.table if rows == slice(0, self.table.shape[0]) else self.table[rows]
 
 
@@ -62,12 +62,12 @@ class BasePairs(NamedTuple):
     actions: tuple[Float32, ...] = ()  # [inputs of actions, n] each
     chances: checks.Array | None = None  # [n, actions]; None: they count alike
 
-    def features(self, rows: slice) -> NDArray[np.floating]:
+    def features(self, rows: slice, tile: int | None = None) -> NDArray[np.floating]:
         """The mean over actions."""
         states = self.states[:, rows]
         if not self.actions:
-            return self.base(states.T)
-        found: Any = (self.base(np.concatenate([states, action[:, rows]]).T) for action in self.actions)
+            return self._made(states.T, tile)
+        found: Any = (self._made(np.concatenate([states, action[:, rows]]).T, tile) for action in self.actions)
         if self.chances is not None:
             total = np.zeros((states.shape[1], self.base.size), np.float32)
             for chance, features in zip(self.chances[rows].T, found):
@@ -78,6 +78,14 @@ class BasePairs(NamedTuple):
             total += features
         return total if len(self.actions) == 1 else np.divide(total, len(self.actions), out=total)
 
+    def _made(self, inputs: Float32, tile: int | None) -> Any:
+        """The features of some rows, so many at a time."""
+        if tile is None or len(inputs) <= tile:
+            return self.base(inputs)
+        if isinstance(self.base, Fourier):
+            return self.base.in_tiles(inputs, tile)
+        return np.concatenate([self.base(inputs[start : start + tile]) for start in range(0, len(inputs), tile)])
+
 
 class ActionPairs(NamedTuple):
     """Rows as features of states, and the chances of each action; `codes` where one is certain."""
@@ -87,8 +95,8 @@ class ActionPairs(NamedTuple):
     codes: NDArray[Any] | None  # [n]
     chances: checks.Array | None  # [n, A]
 
-    def features(self, rows: slice) -> NDArray[np.floating]:
-        states: Any = self.states.features(rows)
+    def features(self, rows: slice, tile: int | None = None) -> NDArray[np.floating]:
+        states: Any = self.states.features(rows, tile)
         count, size = states.shape
         if self.codes is None:
             assert self.chances is not None

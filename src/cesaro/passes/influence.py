@@ -11,11 +11,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Block
 from cesaro.errors import InputError
+from cesaro.features import Features
 from cesaro.passes.moments import RowFacts
 from cesaro.passes.prepare import FeatureBlock, FeatureRows, Prepared
 from cesaro.passes.run import map_pieces
@@ -424,7 +426,7 @@ class InfluencePass:
         if self.solution is None:
             return [Influence(None, 0.0)]
         per_weight, series = self.plan.facts.rows / self.plan.facts.weight, self.series or influence_of
-        chunks = prepared.chunks_of(part, piece=number, rows=len(part) if self.at_once else None)
+        chunks = prepared.chunks_of(part, piece=number, at_once=self.at_once)
         return [series(rows, self.solution, per_weight) for rows in chunks]
 
     def collect(self, so_far: list[Any] | None, piece: list[Any]) -> list[Any]:
@@ -452,24 +454,31 @@ def influence_of(rows: FeatureRows, solution: ClosedForm, per_weight: float) -> 
     """The influence of some rows; `per_weight`: rows per unit of weight."""
     (dual, primal), residual, weights = solution.rate_row, solution.residual, solution.weights
     exact = not residual.any()
-    tests = dual[1:, None] if exact else np.stack([dual[1:], residual[1:]], axis=1)
-    values = weights[:, None] if exact else np.stack([weights, primal[1:]], axis=1)
-    there = rows.x_next @ values
-    if rows.v is rows.x:  # one product, since it converts the features
-        both = rows.x @ np.concatenate([tests, values], axis=1)
-        on_dual, here = both[:, : tests.shape[1]], both[:, tests.shape[1] :]
+    tests = [dual[1:]] if exact else [dual[1:], residual[1:]]
+    values = [weights] if exact else [weights, primal[1:]]
+    there = _times(rows.x_next, values)
+    if rows.v is rows.x:
+        both = _times(rows.x, tests + values)
+        on_dual, here = both[: len(tests)], both[len(tests) :]
     else:
-        on_dual, here = rows.v @ tests, rows.x @ values
-    change = there - here
-    errors = rows.rewards - solution.reward_rate + change[:, 0]
-    ratio = on_dual[:, 0] + dual[0]
+        on_dual, here = _times(rows.v, tests), _times(rows.x, values)
+    errors = rows.rewards - solution.reward_rate + (there[0] - here[0])
+    ratio = on_dual[0] + dual[0]
     found: Array = ratio * errors
     if not exact:
-        left = on_dual[:, 1] + residual[0]
-        found -= (ratio + change[:, 1] - primal[0]) * left
+        left = on_dual[1] + residual[0]
+        found -= (ratio + (there[1] - here[1]) - primal[0]) * left
     found -= solution.ridge * float(primal[1:] @ weights) + solution.jitter * float(dual[1:] @ residual[1:])
     weighted = ratio
     if rows.weights is not None:
         found *= rows.weights * per_weight
         weighted = ratio * rows.weights
-    return Influence(Series(found, ratio, errors), float(weighted @ here[:, 0]))
+    return Influence(Series(found, ratio, errors), float(weighted @ here[0]))
+
+
+def _times(features: Features, vectors: list[Array]) -> list[Array]:
+    """The products of features with vectors, one by one: a product with a narrow matrix takes longer."""
+    matrix = (
+        features if isinstance(features, sp.csr_array) else np.asarray(features, np.float64)
+    )  # once for all of them
+    return [np.asarray(matrix @ vector) for vector in vectors]

@@ -280,7 +280,7 @@ class MomentsPass:
         """The moments of a piece, in a thread of its own."""
         moments = self.sums()
         if self.has_features:
-            for rows in prepared.chunks_of(part, piece=number, rows=len(part) if self.at_once else None):
+            for rows in prepared.chunks_of(part, piece=number, at_once=self.at_once):
                 moments.add(rows)
         return moments
 

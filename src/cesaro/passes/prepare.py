@@ -111,9 +111,11 @@ def trajectory_lengths(trajectory: NDArray[np.generic]) -> NDArray[np.int64]:
 CHAINED = 0.99
 # Numbers of one array in a piece of a block, and the least rows of one: a policy is asked for a piece at a time.
 PIECE, PIECE_ROWS = 2**19, 2_048
-# The same of a chunk, whose rows are features at the same time: these stay near the cache and in memory that the process has
-# already; products of many features are worth the sums of their results.
-CHUNK, CHUNK_ROWS = 2**16, 1_024
+# The same of a tile, whose features are computed together, which decides how they round.
+TILE, TILE_ROWS = 2**16, 1_024
+# Numbers of a chunk, some tiles whose rows are features at the same time. These stay near the cache and in memory that the
+# process has already; in smaller ones threads would wait for the interpreter, which every step of the work needs for a moment.
+CHUNK = 2**18
 
 
 class FeatureRows(NamedTuple):
@@ -279,15 +281,24 @@ class Prepared:
 
     def features_of(self, block: Block | FeatureBlock, repeat: int = 0, piece: int = 0) -> FeatureRows:
         """A piece of a block as features; draws of `a'` depend on the seed, block, piece and `repeat` alone."""
-        return next(self.chunks_of(block, repeat, piece, max(1, len(block))))
+        rows = max(1, len(block))
+        return next(self._chunks(block, repeat, piece, rows, rows))
 
     def chunks_of(
-        self, block: Block | FeatureBlock, repeat: int = 0, piece: int = 0, rows: int | None = None
+        self, block: Block | FeatureBlock, repeat: int = 0, piece: int = 0, at_once: bool = False
     ) -> Iterator[FeatureRows]:
-        """The same, so many rows at a time; None: as many as stay in the cache."""
-        if rows is None:
-            sparse = isinstance(self.map, OneHot)
-            rows = len(block) if sparse else max(CHUNK_ROWS, CHUNK // max(self._most_features, 1))
+        """The same in chunks that stay in the cache, or `at_once`; both have the same bits, those of tiles."""
+        tile = rows = max(1, len(block))
+        if not isinstance(self.map, OneHot):  # rows of sparse features stay together
+            size = max(self._most_features, 1)
+            tile = max(TILE_ROWS, TILE // size)
+            rows = rows if at_once else tile * max(1, CHUNK // (tile * size))
+        return self._chunks(block, repeat, piece, rows, tile)
+
+    def _chunks(
+        self, block: Block | FeatureBlock, repeat: int, piece: int, rows: int, tile: int
+    ) -> Iterator[FeatureRows]:
+        """So many rows at a time, whose features are computed in tiles."""
         parts = [slice(start, start + rows) for start in range(0, len(block), rows)]
         if isinstance(block, FeatureBlock):
             for part in parts:
@@ -296,9 +307,9 @@ class Prepared:
             return
         here, there, dual = self.encoded(block, repeat, piece)
         for part in parts:
-            x = here.features(part)
-            v = x if dual is None else dual.features(part)
-            yield FeatureRows(x, block.rewards[part], there.features(part), v, taken(block.weights, part))
+            x = here.features(part, tile)
+            v = x if dual is None else dual.features(part, tile)
+            yield FeatureRows(x, block.rewards[part], there.features(part, tile), v, taken(block.weights, part))
 
     def encoded(self, block: Block, repeat: int = 0, piece: int = 0) -> tuple[Pairs, Pairs, Pairs | None]:
         """A piece on the way to `x`, `x̄'` and dual features, if these are others; the policy is asked here."""

@@ -24,8 +24,8 @@ Hashes = NDArray[np.uint64]
 # Odd numbers without pattern, and where the upper bits of a product are folded into the lower ones.
 FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 HALF, THIRD = np.uint64(32), np.uint64(29)
-# Rows at a time, so that columns stay in the cache.
-CHUNK = 8_192
+# Rows at a time: a column and what is mixed with it stay near the cache, and threads seldom wait for the interpreter.
+CHUNK = 32_768
 # Hashes that are kept of one log.
 MOST_HASHES = 1 << 20
 
@@ -49,25 +49,34 @@ def row_hashes(log: Log) -> Hashes:
 
 def hashed(rows: Block, rewards: bool = True) -> Hashes:
     """One number for each row, in their order; `rewards`: whether these count."""
-    state = np.zeros(len(rows), np.uint64)
+    state, spare = np.zeros(len(rows), np.uint64), np.empty((2, min(CHUNK, len(rows))), np.uint64)
     for start in range(0, len(rows), CHUNK):
         part = slice(start, start + CHUNK)
-        for words in (
-            *_words(rows.observations.take(part)),
-            *_words(rows.actions.take(part)),
-            *([_bits(rows.rewards[part])] if rewards else []),
-            *_words(rows.next_observations.take(part)),
+        some = state[part]
+        words, shifted = spare[:, : len(some)]
+        for column in (
+            *_columns(rows.observations.take(part)),
+            *_columns(rows.actions.take(part)),
+            *([rows.rewards[part]] if rewards else []),
+            *_columns(rows.next_observations.take(part)),
         ):
-            mix(state[part], words)
+            if column.dtype.kind == "f":  # zero has two signs, and one hash
+                np.add(column, 0.0, out=words.view(np.float64))
+            else:
+                np.copyto(words, column, casting="unsafe")
+            mix(some, words, shifted)
     return state
 
 
-def mix(state: Hashes, words: Hashes) -> None:
-    """Mix what was hashed so far with what comes next, in place: fresh memory would take longer than the mixing."""
+def mix(state: Hashes, words: Hashes, shifted: Hashes | None = None) -> None:
+    """Mix what was hashed so far with what comes next, in place: fresh memory would take longer than the mixing.
+
+    `shifted`: memory of the same size, for what is in between.
+    """
     state ^= words
     for factor, shift in ((FIRST, HALF), (SECOND, THIRD)):
         state *= factor
-        state ^= state >> shift
+        state ^= np.right_shift(state, shift, out=shifted)
 
 
 def mix_runs(runs: Hashes, half: int) -> Hashes:
@@ -101,20 +110,15 @@ def overlap(hashes: Hashes, known: Hashes) -> float:
     return float(np.mean(known[places] == compared))
 
 
-def _words(values: Values) -> list[Hashes]:
-    """64 bits of every row, column by column."""
-    found: list[Hashes] = []
+def _columns(values: Values) -> list[NDArray[Any]]:
+    """The numbers of every row, column by column; of labels their codes."""
+    found: list[NDArray[Any]] = []
     for column in values.columns:
         if isinstance(column, Categories):
-            found.append(column.codes.astype(np.uint64))
+            found.append(column.codes)
         else:
-            found.extend(_bits(column.T if column.ndim == 2 else column[None]))
+            found.extend(column.T if column.ndim == 2 else column[None])
     return found
-
-
-def _bits(numbers: NDArray[np.floating]) -> Hashes:
-    """Zero has two signs, and one hash."""
-    return (np.ascontiguousarray(numbers, dtype=np.float64) + 0.0).view(np.uint64)
 
 
 # Rows of the runs that are looked at, each twice the one before.
@@ -207,17 +211,17 @@ class Repeats:
 
 def _equal(runs: NDArray[Any], group: NDArray[np.int64], length: int, look: bool = True) -> tuple[int, int]:
     """Pairs of runs of one trajectory a short way apart, and how many are equal; none, if it is known and there is no `look`."""
+    steps = [step for step in APART if step < len(runs)]
+    if group[0] == group[len(runs) + length - 2]:
+        equal = sum(int(np.count_nonzero(runs[:-step] == runs[step:])) for step in steps) if look else 0
+        return sum(len(runs) - step for step in steps), equal
     compared = equal = 0
-    for step in APART:
+    for step in steps:
         pairs = len(runs) - step
-        if pairs <= 0:
-            break
-        same = runs[:pairs] == runs[step:] if look else np.zeros(1, np.bool_)
-        if group[0] == group[len(runs) + length - 2]:
-            compared, equal = compared + pairs, equal + int(np.count_nonzero(same))
-        else:
-            inside = group[:pairs] == group[step + length - 1 : step + length - 1 + pairs]
-            compared, equal = compared + int(np.count_nonzero(inside)), equal + int(np.count_nonzero(same & inside))
+        inside = group[:pairs] == group[step + length - 1 : step + length - 1 + pairs]
+        compared += int(np.count_nonzero(inside))
+        if look:
+            equal += int(np.count_nonzero(inside & (runs[:pairs] == runs[step:])))
     return compared, equal
 
 

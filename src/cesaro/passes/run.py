@@ -31,8 +31,8 @@ from cesaro.passes.checkpoint import PassCheckpoint
 from cesaro.passes.prepare import FeatureBlock, FeatureRows, Prepared
 from cesaro.progress import row_progress
 
-# Blocks that are read ahead of those at work.
-AHEAD = 2
+# Blocks that are read ahead of those at work, and pieces per thread that are at work or wait for it.
+AHEAD, WAITING = 2, 8
 
 P = TypeVar("P", bound="Partial", covariant=True)
 T = TypeVar("T")
@@ -148,40 +148,51 @@ def _from(stretches: tuple[Stretch, ...], at: tuple[int, int]) -> list[Stretch]:
 
 
 def _blocks(work: Work[Any], prepared: Prepared, stretches: list[Stretch], workers: int) -> Generator[_Step]:
-    """Block by block: pieces go to threads as blocks come in; what they find is taken in order, and few wait at a time."""
-    waiting: deque[tuple[Stretch, Any, bool, Future[Any] | None]] = deque()
+    """Block by block: pieces go to threads as blocks come in; what they find is taken in order, and few wait at a time.
+
+    Threads also sum up blocks. This one only hands out work, since one that computes beside them would make all of them wait.
+    """
+    pieces: deque[tuple[Stretch, Any, bool, Future[Any] | None]] = deque()
+    ends: deque[tuple[Stretch, Any, Future[Any] | None]] = deque()  # of blocks, and of stretches: None
     collected: Any = None
 
-    def taken() -> _Step | None:
+    def collect() -> None:
         nonlocal collected
-        stretch, block, is_last, future = waiting.popleft()
-        if future is None:  # the end of a stretch
+        stretch, block, is_last, future = pieces.popleft()
+        if future is not None:
+            collected = work.collect(collected, future.result())
+        if is_last:
+            found = None if future is None else pool.submit(work.of_block, prepared, block, collected)
+            ends.append((stretch, block, found))
+            collected = None
+
+    def step() -> _Step:
+        stretch, block, future = ends.popleft()
+        if future is None:
             return _Step((stretch.number + 1, 0), None, 0)
-        collected = work.collect(collected, future.result())
-        if not is_last:
-            return None
-        found, collected = work.of_block(prepared, block, collected), None
-        return _Step((stretch.number, block.key[1] + 1 - _first(stretch)), found, len(block))
+        return _Step((stretch.number, block.key[1] + 1 - _first(stretch)), future.result(), len(block))
 
     is_alone = workers == 1 or prepared.num_rows <= prepared.piece_rows
     with ONE_THREAD, _Here() if is_alone else ThreadPoolExecutor(workers) as pool:
         try:
             for stretch, block in _ahead(prepared, stretches):
                 if block is None:
-                    waiting.append((stretch, None, True, None))
+                    pieces.append((stretch, None, True, None))
                     continue
-                pieces = prepared.pieces(block)
-                for number, piece in enumerate(pieces):
-                    while len(waiting) >= 2 * workers:
-                        if (step := taken()) is not None:
-                            yield step
+                parts = prepared.pieces(block)
+                for number, piece in enumerate(parts):
+                    while len(pieces) >= (1 if is_alone else WAITING * workers):
+                        collect()
                     future = pool.submit(work.of_piece, prepared, piece, number)
-                    waiting.append((stretch, block, number == len(pieces) - 1, future))
-            while waiting:
-                if (step := taken()) is not None:
-                    yield step
+                    pieces.append((stretch, block, number == len(parts) - 1, future))
+                while len(ends) > 1:
+                    yield step()
+            while pieces:
+                collect()
+            while ends:
+                yield step()
         finally:
-            for *_, under_way in waiting:
+            for under_way in (*(piece[-1] for piece in pieces), *(end[-1] for end in ends)):
                 if under_way is not None:
                     under_way.cancel()
 

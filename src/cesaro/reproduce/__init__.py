@@ -14,8 +14,8 @@ special about a study.
 | `coverage` | how often intervals hold what they are for | `cesaro reproduce coverage` |
 
 `study` runs any of them in a folder that resumes, leaves a manifest, and repeats what a manifest records. `settings` is what
-their configurations are made of, and `looks` what their pictures share. Studies that are not the paper's are in `research/`,
-outside of the package.
+their configurations are made of, `looks` what their pictures share, and `painter` a process that draws them beside the work.
+Studies that are not the paper's are in `research/`, outside of the package.
 """
 
 STUDIES = {

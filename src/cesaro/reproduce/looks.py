@@ -65,6 +65,15 @@ def blank(width: float, height: float) -> "Figure":
     return figure
 
 
+def prepare() -> None:
+    """Load matplotlib, its fonts and its reader of formulas, which takes longer than a figure of many panels."""
+    figure = _figure(1, 1)
+    axes = figure.subplots()
+    axes.set_yscale("log")
+    axes.set_title("$\\pi_0 = 1$")
+    figure.canvas.draw()
+
+
 def _figure(width: float, height: float) -> "Figure":
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -6,23 +6,24 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from cesaro import checks, documents
 from cesaro.checks import Array
 from cesaro.engines import in_use, map_completed
-from cesaro.engines.local import in_processes
+from cesaro.engines.local import cores, in_processes
 from cesaro.errors import InputError
 from cesaro.files import Arrays, write_json
 from cesaro.folders import Workspace
 from cesaro.progress import progress
 from cesaro.reproduce import MOVED, STUDIES
+from cesaro.reproduce.painter import Painter, Picture
 from cesaro.reproduce.settings import StudyConfig, specs
 from cesaro.versions import versions
 
@@ -79,6 +80,9 @@ class Study(ABC, Generic[C, R]):
         workers: threads of the work, or what the study makes of them; None: its own default.
         quiet: no progress bar.
     """
+
+    # Whether its pictures are drawn in a process of their own, which takes a result and a module `show` that load no JAX.
+    paints_beside: ClassVar[bool] = False
 
     def __init__(self, config: C, *, workers: int | None = None, quiet: bool = False) -> None:
         self.config, self.workers, self.quiet = config, workers, quiet
@@ -147,14 +151,27 @@ def run(
         if about.data_help:  # minutes of simulation, once it is clear that the results have a place
             study.collect(Path(os.path.abspath(out)).parent / DATA if data is None else Path(data))
             work.resume({**settings, **study.depends_on()})
-        pieces = compute(work, study.jobs(), label=about.name, workers=study.at_a_time, quiet=quiet)
-        result = study.result(pieces)
-        for name, write in import_module(f"{about.package}.show").files(result).items():
-            write(work.file(name))
+        with Painter(f"{about.package}.show") if study.paints_beside and cores() > 1 else nullcontext() as painter:
+            pieces = compute(work, study.jobs(), label=about.name, workers=study.at_a_time, quiet=quiet)
+            result = study.result(pieces)
+            _write(work, import_module(f"{about.package}.show").files(result), painter)
         seed: int = settings["seed"]
         record = manifest(about.name, asdict(config), command=config.command, seed=seed, summary=result.summary())
         work.finish({**record, **study.about()})
     return result
+
+
+def _write(work: Folder, files: Files, painter: Painter | None) -> None:
+    """All files, in order; pictures come from the painter if there is one, as far as it gives them."""
+    pictures = [write for write in files.values() if isinstance(write, Picture)]
+    drawn = iter(()) if painter is None else painter.ask(pictures)
+    # Tables first, while pictures are drawn.
+    for name, write in sorted(files.items(), key=lambda item: isinstance(item[1], Picture)):
+        given = next(drawn, None) if isinstance(write, Picture) else None
+        if given is None:
+            write(work.file(name))
+        else:
+            work.file(name).write_bytes(given)
 
 
 def check_workers(workers: int) -> None:
@@ -255,9 +272,9 @@ def write_rows(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
     write_csv(file, rows[0], (row.values() for row in rows))
 
 
-def picture(plot: Callable[..., "Figure"], *arguments: Any) -> Callable[[Path], None]:
+def picture(plot: Callable[..., "Figure"], *arguments: Any) -> Picture:
     """The writer of a figure, which is drawn when it is written."""
-    return lambda file: plot(*arguments).savefig(file, dpi=150, metadata={"Software": None})
+    return Picture(plot, arguments)
 
 
 def plain_table(title: str, *left: str, right: Iterable[str] = ()) -> "Table":

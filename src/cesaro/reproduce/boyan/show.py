@@ -10,7 +10,7 @@ import numpy as np
 
 from cesaro.reproduce import looks, study
 from cesaro.reproduce.boyan.config import BASELINE, PAPER_METHODS
-from cesaro.reproduce.boyan.run import CLEAR, BoyanResult, MethodRuns
+from cesaro.reproduce.boyan.result import CLEAR, BoyanResult, MethodRuns
 from cesaro.reproduce.looks import LABELS
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from typer.testing import CliRunner
 import cesaro as cs
 from cesaro import panel as panels
 from cesaro.cli import app
-from cesaro.diagnostics.worlds import WorldFacts
+from cesaro.diagnostics.panel import panel_findings
+from cesaro.diagnostics.worlds import Residual, WorldFacts
 from cesaro.errors import InputError
 from cesaro.estimators import DiffLSTD
 from cesaro.panel import QUANTILE, Opinion, equivalent, pooled
@@ -80,7 +82,7 @@ def test_errors_are_of_intervals_as_wide() -> None:
 
 
 def _facts(control: float | None) -> WorldFacts:
-    return WorldFacts(control, 0.01, 0.05, None, None, 0.0, 0.0, 0.0)
+    return WorldFacts(control, 0.01, None, None, 0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(("control", "votes"), [(0.0, True), (0.15, True), (5.0, False), (None, False)])
@@ -96,6 +98,35 @@ def test_a_world_unlike_the_log_has_no_vote(control: float | None, votes: bool) 
     if not votes:
         assert "what the log does" in found.opinions[1].note
         assert found.facts.world is None
+
+
+@pytest.mark.parametrize(
+    ("off", "error", "control", "further"),
+    [
+        (0.4, 0.1, 0.0, (0.0, 0.5)),  # the world says 1.2, the panel 1.1, and rows point to 1.6
+        (-0.4, 0.1, 0.0, (0.3, 0.0)),
+        (-0.1, 0.01, 0.0, (0.0, 0.0)),  # to where the panel is
+        (0.4, 0.3, 0.0, (0.0, 0.0)),  # noise
+        (0.4, 0.1, 5.0, (0.0, 0.0)),  # the world has no vote
+    ],
+)
+def test_an_interval_reaches_where_held_out_rows_point(
+    off: float, error: float, control: float, further: tuple[float, float]
+) -> None:
+    """To one side, beyond noise, and if the world has a vote."""
+    opinions = [
+        Opinion("auto", "closed form", Estimate(1.0, 0.1, np.inf), Estimate(1.0, 0.1, np.inf)),
+        Opinion("world", "world", Estimate(1.2, 0.1, np.inf), Estimate(1.2, 0.1, np.inf)),
+    ]
+    facts = replace(_facts(control), residual=Residual(off, error, 100.0, 0.0, 0.0))
+    found = panels._together(opinions, Estimate(0.0, 0.05, np.inf), facts)
+    for estimate in (found.estimate, found.against_log, found.facts.target):
+        assert (estimate.below, estimate.above) == pytest.approx(further)
+    other = panels._together(opinions, Estimate(0.0, 0.05, np.inf), _facts(0.0))
+    assert (found.minus(other).below, found.minus(other).above) == pytest.approx(further)
+    assert (other.minus(found).below, other.minus(found).above) == pytest.approx(further[::-1])
+    told = [entry.name for entry in panel_findings(found.facts, ())]
+    assert ("held-out rows" in told) == (control == 0.0)
 
 
 def test_effort_is_checked() -> None:

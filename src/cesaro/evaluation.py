@@ -46,7 +46,7 @@ ASKED_AGAIN = 1_000
 EFFORTS = {"none": 0, "quick": 10, "full": 20}
 DEFAULT_EFFORT = "quick"
 # Seconds on two cores, roughly: those of few rows, with so many per member, and rows that double them.
-SECONDS, SECONDS_PER_MEMBER, DOUBLING = 15.0, 2.5, 300_000
+SECONDS, SECONDS_PER_MEMBER, DOUBLING = 8.0, 1.0, 200_000
 
 COVERS = (
     "The interval covers the noise of the log, and the answers of other kinds of features where these differ by more than noise. "
@@ -54,8 +54,9 @@ COVERS = (
 )
 COVERS_PANEL = (
     "The interval aims at the true rate. It covers the noise of the log and how far answers of different kinds are apart: closed "
-    "forms in several families of features, and a process that was learned from the log. It assumes that the columns show the "
-    "state of the system, and it does not cover an error that all of these share."
+    "forms in several families of features, and a process that was learned from the log; and it reaches where held-out rows "
+    "point that contradict this process. It assumes that the columns show the state of the system, and it does not cover an "
+    "error that all of these share."
 )
 COVERS_ALL = (
     "The interval covers the noise of the log. Every logged pair of state and action has a feature of its own, so the features "
@@ -384,9 +385,9 @@ def _by_panel(answer: Evaluation, world: Callable[[], World]) -> Evaluation:
 
 
 def _duration(answer: Evaluation) -> str:
-    """How long an answer of several kinds takes, in words; a rehearsal takes as long again."""
+    """How long an answer of several kinds takes, in words; a rehearsal takes half as long again."""
     seconds = (SECONDS + SECONDS_PER_MEMBER * EFFORTS[answer.effort]) * (1 + answer.log["rows"] / DOUBLING)
-    seconds *= 2 if answer.effort == "full" else 1
+    seconds *= 1.5 if answer.effort == "full" else 1
     about = f"{round(seconds, -1):.0f} seconds" if seconds < 100 else f"{seconds / 60:.0f} minutes"
     return f"about {about} on two cores"
 

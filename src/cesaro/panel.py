@@ -210,11 +210,9 @@ class Panel:
                 if difference is not None:
                     weight = (opinion.weight + theirs[opinion.name].weight) / 2
                     found.append((difference, opinion.kind, weight))
-        value = self.estimate.value - other.estimate.value
-        if not found:
-            error = float(np.hypot(self.estimate.standard_error, other.estimate.standard_error))
-            return Estimate(value, error, np.inf)
-        return replace(_pool(found).estimate, value=value)
+        mine, its = self.estimate, other.estimate
+        error = _pool(found).error if found else float(np.hypot(mine.standard_error, its.standard_error))
+        return Estimate(mine.value - its.value, error, np.inf, mine.below + its.above, mine.above + its.below)
 
 
 def _pool(found: Sequence[tuple[Estimate, str, float]]) -> Pooled:
@@ -270,14 +268,16 @@ def _together(opinions: list[Opinion], logged: Estimate, facts: WorldFacts | Non
     weights = iter(found.weights.tolist())
     opinions = [opinion if opinion.estimate is None else replace(opinion, weight=next(weights)) for opinion in opinions]
     differences = [(one.against_log, one.kind, one.weight) for one in opinions if one.against_log is not None]
-    against_log = replace(_pool(differences).estimate, value=found.value - logged.value)
+    below, above = _further(found.value, opinions, facts)
+    estimate = replace(found.estimate, below=below, above=above)
+    against_log = replace(_pool(differences).estimate, value=found.value - logged.value, below=below, above=above)
     return Panel(
         tuple(opinions),
-        found.estimate,
+        estimate,
         against_log,
         found.parts,
         PanelFacts(
-            target=found.estimate,
+            target=estimate,
             difference=against_log,
             closed_forms=_weighed([one for one in opinions if one.kind == "closed form"]).estimate,
             world=next((one.estimate for one in opinions if one.kind == "world"), None),
@@ -286,6 +286,18 @@ def _together(opinions: list[Opinion], logged: Estimate, facts: WorldFacts | Non
             remembered=remembered,
         ),
     )
+
+
+def _further(value: float, opinions: Sequence[Opinion], facts: WorldFacts | None) -> tuple[float, float]:
+    """How much further the interval reaches below and above this value: as if the value were where held-out rows point.
+
+    That is the world's rate, corrected by rows that it did not learn from, where these contradict it beyond noise.
+    """
+    world = next((one.estimate for one in opinions if one.kind == "world"), None)
+    if world is None or facts is None or facts.residual is None or facts.residual.is_noise:
+        return 0.0, 0.0
+    point = world.value + facts.residual.value
+    return max(0.0, value - point), max(0.0, point - value)
 
 
 def _weighed(opinions: Sequence[Opinion]) -> Pooled:

@@ -1,6 +1,7 @@
 """`rehearse`: would these methods be right on a system like this one? In worlds learned from the log, answers are known."""
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro import checks
-from cesaro.candidates import Candidate, ask, closed_forms, named
+from cesaro.candidates import Answered, Candidate, ask, closed_forms, named
 from cesaro.checks import Array
 from cesaro.data import Log
 from cesaro.data.reader import as_log
 from cesaro.diagnostics.worlds import Residual
+from cesaro.engines import map_ordered
 from cesaro.errors import InputError
 from cesaro.estimators import registry
 from cesaro.features import build
@@ -222,7 +224,7 @@ def rehearse(
     """
     data = as_log(log).opened(quiet=quiet)
     seed = checks.count("random_state", random_state, low=0, high=2**32 - 1)
-    asked = _candidates(candidates, data)
+    asked = None if isinstance(candidates, str) and candidates == "auto" else _candidates(candidates, data)
     target = attach(policy, data)
     if target.is_logged:
         raise InputError("policy must be a target. Got 'logged', whose rate the log knows; give a policy to rehearse.")
@@ -258,13 +260,21 @@ def rehearsed_in(
         asked: candidates; None: closed forms.
     """
     data, seed = world.log_, random_state
+    is_ours = asked is None  # estimators of others need not know of threads
     asked = closed_forms(data) if asked is None else asked
     with stage("simulating logs", quiet=quiet):
         logs = world.simulate_each("logged", *_shape(data), np.random.default_rng([seed, 17]))
+
+    def answered(item: tuple[int, Log]) -> list[Answered]:
+        number, one = item
+        return [ask(make, one, policy, (seed + number) % 2**32) for make in asked.values()]
+
     answers = []
-    with progress("rehearsing", total=len(logs) + 1, quiet=quiet) as advance:
-        for number, one in enumerate([data, *logs]):
-            answers.append([ask(make, one, policy, (seed + number) % 2**32) for make in asked.values()])
+    # Filters of warnings belong to all threads, and each that sets them puts back what it found.
+    with progress("rehearsing", total=len(logs) + 1, quiet=quiet) as advance, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a thread puts back while another still asks
+        for answer in map_ordered(answered, enumerate([data, *logs]), workers=None if is_ours else 1):
+            answers.append(answer)
             advance()
     given = np.array([[answer[:2] for answer in by_log] for by_log in answers])
     rows = data.part(np.arange(len(data))) if len(data) <= MOST_ROWS else data.sample(seed).rows
@@ -286,8 +296,6 @@ def rehearsed_in(
 
 
 def _candidates(given: Any, log: Log) -> dict[str, Candidate]:
-    if isinstance(given, str) and given == "auto":
-        return closed_forms(log)
     if isinstance(given, Mapping):
         found = {str(name): make for name, make in given.items()}
     else:

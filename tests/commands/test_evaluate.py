@@ -18,6 +18,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cesaro.cli import app
+from cesaro.commands import evaluate
 
 QUEUE = Path(__file__).parents[2] / "examples" / "queue.parquet"
 COMMAND = [sys.executable, "-c", "from cesaro.cli import main; main()"]
@@ -322,6 +323,23 @@ def test_actions_that_are_not_possible_everywhere(tmp_path: Path) -> None:
     )
     answered = cesaro("evaluate", file, "--policy", f"{policy}:spread", *COLUMNS, "--quiet")
     assert answered.exit_code == 0, answered.output
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3", 3),
+        ("0.1", 0.1),
+        ("64,64", (64, 64)),
+        ("64, 32", (64, 32)),
+        ("64,", (64,)),
+        ("64,x", "64,x"),
+        ("auto", "auto"),
+        ("", ""),
+    ],
+)
+def test_settings_are_numbers_several_whole_ones_or_text(text: str, value: Any) -> None:
+    assert evaluate._value(text) == value
 
 
 def test_a_learned_method_with_settings_of_its_own(log: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import cesaro as cs
 from cesaro.diagnostics import Diagnostic
-from cesaro.diagnostics.panel import PanelFacts, panel_findings, rare_pairs, table_findings
+from cesaro.diagnostics.panel import PanelFacts, panel_findings, rare_pairs, table_findings, width
 from cesaro.diagnostics.worlds import Residual, WorldFacts, hidden_state, over_time
 from cesaro.passes.standard_errors import Estimate
 from cesaro.policies import attach
@@ -21,7 +21,7 @@ SURE = Residual(0.0, 0.01, 1_000.0, 0.0, 0.0)
 def _facts(**changed: Any) -> PanelFacts:
     """A rate of 1 with a half width of 0.1, where the log earned nothing."""
     rate = Estimate(1.0, 0.1 / 1.96, np.inf)
-    world = WorldFacts(0.0, 0.01, 0.05, SURE, None, 0.0, 0.0, 0.0)
+    world = WorldFacts(0.0, 0.01, SURE, None, 0.0, 0.0, 0.0)
     facts = PanelFacts(rate, rate, closed_forms=rate, world=rate, note="", about_world=world)
     return replace(facts, **changed)
 
@@ -34,6 +34,23 @@ def _verdicts(facts: PanelFacts, *of_closed_form: Diagnostic) -> dict[str, str]:
 def test_a_width_is_measured_by_the_difference(difference: float, verdict: str) -> None:
     """0.1 to each side: 11 %, 12.5 %, 91 % and 111 % of it."""
     assert _verdicts(_facts(difference=Estimate(difference, 0.01, np.inf)))["width of the interval"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("off", "error", "verdict"), [(0.04, 0.01, "ok"), (0.1, 0.06, "ok"), (0.1, 0.01, "caution"), (0.2, 0.01, "bad")]
+)
+def test_held_out_rows_that_contradict_the_world(off: float, error: float, verdict: str) -> None:
+    """A half width of 0.1: off by less than half of it, within noise, by all of it, and by twice as much."""
+    facts = _facts()
+    assert facts.about_world is not None
+    world = replace(facts.about_world, residual=replace(SURE, value=off, standard_error=error))
+    assert _verdicts(replace(facts, about_world=world))["held-out rows"] == verdict
+
+
+def test_a_width_names_both_sides_where_they_differ() -> None:
+    even = Estimate(1.0, 0.1 / 1.96, np.inf)
+    assert "reaches 0.1 to each side" in width(even, 1.0).sentence
+    assert "reaches 0.1 down and 0.4 up" in width(replace(even, above=0.3), 1.0).sentence
 
 
 def test_kinds_that_are_apart_or_alone_deserve_caution() -> None:

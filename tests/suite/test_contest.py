@@ -1,7 +1,7 @@
 """Contestants against numbers by hand, and evidence that comes back from its files."""
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
+import cesaro as cs
 from cesaro.diagnostics.worlds import Residual
 from cesaro.errors import InputError
 from cesaro.files import write_values
@@ -31,6 +32,7 @@ from cesaro.suite.contest import (
 )
 from cesaro.suite.design import BASE
 from cesaro.suite.methods import Answer
+from cesaro.suite.scoreboard import Row, Scoreboard
 
 FOUND = Rehearsal(
     candidates=("a", "b", "c"),
@@ -202,3 +204,49 @@ def test_exam_systems_are_not_collected_by_accident(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sys.argv", ["contest", "collect", "--only", "garnet-20", "--out", str(tmp_path)])
     with pytest.raises(SystemExit, match="a system with numbers"):
         contest.main()
+
+
+def test_a_map_that_was_not_asked_about_a_system_is_compared_on_the_others() -> None:
+    cases = [
+        ("one", "a", 0.1),
+        ("one", "b", 0.4),
+        (contest.FIXED, "a", 0.2),
+        ("closed form", "a", 0.1),
+        ("B world", "b", 0.2),
+    ]
+    row: dict[str, Any] = {field.name: math.nan for field in fields(Row)}
+    row |= {
+        "side": "exam",
+        "kind": "continuous",
+        "fault": False,
+        "cell": BASE,
+        "part": "main",
+        "log": 0,
+        "target": "main",
+    }
+    row |= {"standard_error": 0.5, "verdict": "none", "truth": 0.0, "logged": -1.0, "scale": 1.0}
+    rows = Scoreboard.of(
+        Row(**(row | {"system": system, "method": method, "rate": error, "low": error - 1, "high": error + 1}))
+        for method, system, error in cases
+    )
+    found = {one.method: one for one in contest.standings(rows, BASE)}
+    assert {name: one.systems for name, one in found.items()} == {
+        "one": 2,
+        contest.FIXED: 1,
+        "closed form": 1,
+        "B world": 1,
+    }
+    assert found["one"].excess == pytest.approx(
+        math.sqrt(0.1 / 0.2 * 0.4 / 0.2)
+    )  # the best candidates: FIXED on a, B on b
+    assert found["one"].gain == pytest.approx(1.0)  # on a alone, the only system of the immediate answer
+    assert f"{contest.FIXED} (1 systems)" in contest.text(rows)
+
+
+def test_the_kernel_has_as_many_features_however_many_actions() -> None:
+    """Twenty of them had 6,000 test functions, which is refused."""
+    rng = np.random.default_rng(0)
+    seen, actions = rng.normal(size=401), rng.permutation(np.arange(400) % 20)
+    log = cs.Transitions(seen[:-1], actions, seen[1:] + 0.1 * actions, seen[1:])
+    answer = contest.kernel_bellman(log, "uniform", 0)
+    assert math.isfinite(answer.rate)

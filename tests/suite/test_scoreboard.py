@@ -141,6 +141,27 @@ def test_faulty_systems_count_verdicts_alone() -> None:
     assert "f" in str(board)
 
 
+def test_what_could_be_ok_is_bounded_by_how_often_kinds_of_logs_have_close_answers() -> None:
+    def answers(system: str, wrong: int, logs: int, verdict: str = "caution") -> list[dict[str, Any]]:
+        rates = [2.0 if log < wrong else 1.0 for log in range(logs)]
+        return [
+            {"system": system, "log": log, "truth": 1.0, "rate": rate, "verdict": verdict}
+            for log, rate in enumerate(rates)
+        ]
+
+    board = _board(*answers("a", 0, 20, "ok"), *answers("b", 10, 20), *answers("c", 0, 3, "ok"))
+    # All of a, and of b so many that 5 % of all are wrong: 20 x of them with 10 x wrong, 10 x = 0.05 (20 + 20 x).
+    found = board.attainable("m")
+    assert found is not None
+    assert found[:2] == (30, 20)
+    assert found.could == pytest.approx(20 + 10 / 9)
+    assert "ok on 20 of 30" in " ".join(str(board).split())
+    none = _board(*answers("b", 10, 20)).attainable("m")
+    assert none is not None
+    assert none.could == 0.0
+    assert _board({"verdict": "none"}).attainable("m") is None
+
+
 def test_what_is_varied_has_a_name() -> None:
     assert (BASE.label, LARGE.label) == ("base", "base")
     assert Cell(shift="mild", mixing="slow").label == "mild shift, slow mixing"
@@ -228,6 +249,19 @@ def test_fewer_logs_of_each_kind_where_fewer_will_do(tmp_path: Path) -> None:
     assert {row.log for row in found.rows} == {0}
     with pytest.raises(InputError, match="logs must be"):
         cs.suite.score("log", quick=True, logs=0)
+
+
+def test_logs_of_one_size_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sizes = tuple(Part(Cell(rows=rows), {"closed": 1}) for rows in (2_000, 5_000))
+    monkeypatch.setattr(design, "QUICK", sizes)
+    where: dict[str, Any] = {"only": ["linear-quadratic-1"], "quick": True, "workers": 1, "quiet": True}
+    found = cs.suite.score("log", **where, rows=2_000)
+    assert [row.cell.rows for row in found.rows] == [2_000]
+    with pytest.raises(InputError, match="rows must be 2,000 or 5,000, as the logs of a glance here have"):
+        cs.suite.score("log", **where, rows=3_000)
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["suite", "--quick", "--rows", "3000"]).exit_code == 2
+    assert not any(tmp_path.iterdir())  # not even the folder of results
 
 
 class Fails:

@@ -71,6 +71,45 @@ def test_columns_are_taken_apart_and_put_together() -> None:
     assert is_far.tolist() == [not space.is_low_bound[0], False]
 
 
+def test_a_log_with_some_of_the_levels_has_their_codes() -> None:
+    log = _plant(200)
+    columns, busy = (
+        Columns.of(log.observations),
+        log.observations.take(np.flatnonzero(log.observations.plain()["mood"] == "calm")),
+    )
+    some = cs.Transitions(
+        busy.plain(),
+        np.zeros(len(busy)),
+        np.zeros(len(busy)),
+        busy.plain(),
+        kinds={"stock": "number", "hour": "number"},
+    ).observations
+    assert columns.levels[0].tolist() == ["busy", "calm"]
+    assert set(columns.split(some).codes[:, 0]) == {1}
+
+
+def test_labels_that_are_numbers_stay_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a column of numbers they came back from a simulation as numbers, and the comparison with held-out rows broke."""
+    monkeypatch.setattr(training, "MOST_STEPS", 200)
+    rng = np.random.default_rng(0)
+    hour, level = np.arange(2_001) % 4, rng.normal(size=2_001)
+    action = rng.integers(0, 3, 2_000)
+    log = cs.Transitions(
+        {"hour": hour[:-1], "level": level[:-1]},
+        action,
+        level[1:] + (action == 1),
+        {"hour": hour[1:], "level": level[1:]},
+        kinds={"hour": "category"},
+    )
+    answer = cs.evaluate(
+        log, lambda seen: np.where(seen["hour"] < 2, 1, 0), method="world", members=2, widths=(8,), quiet=True
+    )
+    assert np.isfinite(answer.reward_rate)
+    simulated = answer.estimator.world_.simulate("logged", 2, 50, rng)
+    for role in ("observation", "action"):
+        assert simulated.schema.roles[role] == log.schema.roles[role]
+
+
 def test_blocks_of_a_long_log_do_not_go_on_from_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world_module, "MOST_ROWS", 1_000)
     monkeypatch.setattr(world_module, "BLOCK", 100)

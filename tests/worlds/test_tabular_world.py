@@ -140,7 +140,11 @@ def test_evaluate_takes_it() -> None:
     )
     low, high = answer.interval()
     assert low < cs.exact.reward_rate(mdp, table) < high
-    assert answer.verdict == "ok"
+    width = next(entry for entry in answer.diagnostics if entry.name == "width of the interval")
+    difference = abs(answer.reward_rate - answer.behavior.value)
+    assert width.value == pytest.approx((high - low) / 2 / difference)
+    assert width.verdict == "bad"  # the target earns what the log does, within noise
+    assert {entry.verdict for entry in answer.diagnostics if entry is not width} == {"ok"}
     assert "learned process" in answer.to_dict()["settings"]["method"]
     assert np.isfinite(answer.difference.standard_error)
     values = answer.estimator.predict([0, 1, 2], [0, 1, 2])

@@ -216,10 +216,13 @@ def _ridge(text: str) -> float | str:
         raise InputError(f"--ridge must be auto or a number ≥ 0. Got {text!r}.") from None
 
 
-def _value(text: str) -> int | float | str:
+def _value(text: str) -> int | float | str | tuple[int, ...]:
+    """A number, whole numbers with commas between or behind them, or the text as it is."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(text)
+    with suppress(ValueError):
+        return tuple(int(part) for part in text.removesuffix(",").split(","))
     return text
 
 

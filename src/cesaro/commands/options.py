@@ -224,7 +224,11 @@ Device = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    _option(_ESTIMATE, "Another setting of the method, such as steps=1000000; may be repeated.", metavar="NAME=VALUE"),
+    _option(
+        _ESTIMATE,
+        "A setting of the method, such as steps=1000000 or widths=64,64; may be repeated.",
+        metavar="NAME=VALUE",
+    ),
 ]
 Confidence = Annotated[float, _option(_ESTIMATE, "Level of the intervals.", default="0.95")]
 Seed = Annotated[int, _option(_ESTIMATE, "Seed of everything random.", default="0")]

@@ -5,7 +5,8 @@ A study has a command of its own, whose options are the fields of its settings; 
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -106,17 +107,16 @@ def study_command(package: str, *, repeats: bool = False) -> Callable[..., None]
                 import_module(f"{package}.run")
             from cesaro.reproduce.study import check_workers, loaded, run
 
+            program.loaded()
             if workers is not None:
                 check_workers(workers)
             out = _OUT / _folder(about, options, given) if out is None else out
-            for folder in (out, data):
-                if folder is not None:
-                    make_own_folder(folder)
-            if only is not None and data is not None:
-                loaded(config, workers=workers, quiet=quiet).collect(data)
-                program.echo(f"Logs and truths: {data}")
-                return
-            result = run(config, out, data=data, workers=workers, force=force, quiet=quiet)
+            with own_folder(out, data):
+                if only is not None and data is not None:
+                    loaded(config, workers=workers, quiet=quiet).collect(data)
+                    program.echo(f"Logs and truths: {data}")
+                    return
+                result = run(config, out, data=data, workers=workers, force=force, quiet=quiet)
         _print(about, result, out)
 
     parameters = _parameters(about, options, repeats)
@@ -215,10 +215,10 @@ def _repeat(
         if workers is not None:
             study.check_workers(workers)
         out = _OUT / about.name if out is None else out
-        make_own_folder(out)
         if changed := study.other_versions(recorded):
             program.echo(f"note: other versions than in the manifest ({'; '.join(changed)}).", aside=True)
-        result = study.run(config, out, workers=workers, force=force, quiet=quiet)
+        with own_folder(out):
+            result = study.run(config, out, workers=workers, force=force, quiet=quiet)
         lines = study.differences(recorded, result)
     _print(about, result, out)
     if not lines:
@@ -240,10 +240,18 @@ def _print(about: About, result: Any, out: Path) -> None:
     program.echo(f"Results: {out} ({', '.join(show.files(result))}, manifest.json)")
 
 
-def make_own_folder(folder: Path) -> None:
-    """Make the folder `out`, if the results go there; any other folder must exist."""
-    if folder.parent == _OUT:
+@contextmanager
+def own_folder(*folders: Path | None) -> Iterator[None]:
+    """Make the folder `out`, if results go there, and remove it again if nothing came into it; any other folder must exist."""
+    is_made = not _OUT.exists() and any(folder is not None and folder.parent == _OUT for folder in folders)
+    if is_made:
         _OUT.mkdir(exist_ok=True)
+    try:
+        yield
+    finally:
+        if is_made:
+            with suppress(OSError):  # it holds something
+                _OUT.rmdir()
 
 
 def run_alone(package: str) -> None:
@@ -291,6 +299,10 @@ def suite(
         int | None,
         typer.Option(help="At most so many logs of each kind, where fewer will do.", show_default="as the design has"),
     ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(help="Only logs of so many rows: 2000, 5000, 20000 or 200000.", show_default="every size"),
+    ] = None,
     beside: Annotated[
         list[Path] | None,
         typer.Option(
@@ -313,14 +325,14 @@ def suite(
             from cesaro.suite import run, scoreboard
         from cesaro.engines import using
 
-        make_own_folder(out)
-        with using(engine, address):
+        with own_folder(out), using(engine, address):
             board = run.score(
                 method or ["closed"],
                 only=only or None,
                 exam=exam,
                 quick=quick,
                 logs=logs,
+                rows=rows,
                 beside=beside or (),
                 out=out,
                 seed=seed,

@@ -18,6 +18,7 @@ LOOKS = (
     maps.learned_methods,
     learned.learned,
     worlds.world,
+    panel.alone,
 )
 # By the headings of the page on diagnostics, whose tables are made from them (docs/hooks/findings_page.py).
 SECTIONS: dict[str, tuple[Check, ...]] = {

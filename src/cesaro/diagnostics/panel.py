@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +12,12 @@ from cesaro.diagnostics.finding import Check, Diagnostic, at_most
 from cesaro.diagnostics.maps import AGREEMENT_OF_FEATURES, LEARNED_METHODS
 from cesaro.diagnostics.rows import DRIFT, INFLUENTIAL_ROWS, MEMORY, REWARD_DRIFT
 from cesaro.diagnostics.support import EFFECTIVE_SAMPLE_SIZE, NEGATIVE_DENSITY_RATIO, SUPPORT
-from cesaro.diagnostics.worlds import WorldFacts, edge, hidden_state, over_time
+from cesaro.diagnostics.worlds import WorldFacts, edge, held_out, hidden_state, over_time
 from cesaro.passes.standard_errors import Estimate
 from cesaro.text import percent
+
+if TYPE_CHECKING:
+    from cesaro.diagnostics.subject import Subject
 
 # The interval's half width as a part of the difference from the log; what is within the noise of the log deserves caution, too.
 # An interval of 95 % that reaches 0.12 leaves an error above a tenth once in ten times, and narrower ones, taken together, once
@@ -110,12 +114,14 @@ def panel_findings(facts: PanelFacts, of_closed_form: Iterable[Diagnostic]) -> I
     low, high = facts.target.interval()
     kept = (_supported(entry) for entry in of_closed_form if entry.name not in left_out)
     yield from _drifting(kept, (high - low) / 2)
-    yield width(facts.target, facts.difference)
+    yield width(facts.target, facts.difference.value)
     yield _kinds(facts)
     if facts.remembered:
         yield _start(facts.remembered)
     found = facts.about_world
     if found is not None and found.residual is not None:
+        if facts.world is not None:
+            yield held_out(found.residual, (high - low) / 2)
         yield hidden_state(found.residual)
         yield over_time(found.residual)
         yield edge(found)
@@ -131,7 +137,7 @@ def table_findings(
     low, high = target.interval()
     held = () if rare is None else (ROWS_PER_PAIR.name, INFLUENTIAL_ROWS.name)
     yield from _drifting((entry for entry in of_closed_form if entry.name not in held), (high - low) / 2)
-    yield width(target, difference)
+    yield width(target, difference.value)
     if rare is not None:
         yield rare
 
@@ -162,17 +168,31 @@ def _start(remembered: float) -> Diagnostic:
     )
 
 
-def width(target: Estimate, of_difference: Estimate) -> Diagnostic:
+def alone(subject: "Subject") -> Iterator[Diagnostic]:
+    """The interval of a learned world that answers by itself, which aims at the truth as that of a panel does."""
+    if subject.world is not None:
+        yield width(subject.estimate, subject.estimate.value - subject.behavior.value)
+
+
+def width(target: Estimate, difference: float) -> Diagnostic:
     """The interval beside what it is to tell: the difference from the log."""
     low, high = target.interval()
-    difference = abs(of_difference.value)
+    difference = abs(difference)
     part = (high - low) / 2 / difference if difference > 0 else np.inf
     return WIDTH_OF_INTERVAL.found(
         part,
         at_most(part, WIDTH_CAUTION, WIDTH_BAD),
-        f"The interval reaches {(high - low) / 2:.3g} to each side, and the difference from the log is {difference:.3g}.",
-        "Collect more rows, above all where the target does other things than the log, or take the interval as it is.",
+        f"The interval reaches {_reach(target)}, and the difference from the log is {difference:.3g}.",
+        "Collect more rows, above all where the target does other things than the log; until then rely on the interval alone.",
     )
+
+
+def _reach(target: Estimate) -> str:
+    """How far an interval reaches to its sides, which are not alike where one of them reaches further."""
+    low, high = target.interval()
+    if target.below == target.above:
+        return f"{(high - low) / 2:.3g} to each side"
+    return f"{target.value - low:.3g} down and {high - target.value:.3g} up"
 
 
 def _kinds(facts: PanelFacts) -> Diagnostic:

@@ -17,8 +17,6 @@ CONTROL_CAUTION, CONTROL_BAD = 0.5, 1.0
 NOISE = 2.0
 # A residual is there beyond so many standard errors, and matters from these parts of the half width.
 RESIDUAL_CAUTION, RESIDUAL_BAD = 0.5, 1.5
-# The spread of members, as a part of the difference from the log, or of so many standard errors of the log's own rate.
-SPREAD_CAUTION, SPREAD_BAD, ERRORS = 0.25, 1.0, 5.0
 # Shares of the target's time beyond the log, and of steps that had to be held back near it.
 OUTSIDE_CAUTION, OUTSIDE_BAD = 0.05, 0.3
 FAR_CAUTION, FAR_BAD = 0.01, 0.1
@@ -55,6 +53,11 @@ class Residual:
         """By how much the world is off at least, as far as noise allows to say."""
         return max(0.0, abs(self.value) - self.standard_error)
 
+    @property
+    def is_noise(self) -> bool:
+        """Whether the world may be right, by these rows."""
+        return abs(self.value) <= NOISE * self.standard_error
+
 
 @dataclass(frozen=True)
 class WorldFacts:
@@ -62,7 +65,6 @@ class WorldFacts:
 
     Attributes:
         control, control_error: what the log's own behavior earns in it; None if that depends on the start.
-        spread: of the target's rate over members.
         residual: what held-out rows say; None of a discrete log, and so below.
         explained: the share of variance explained, by column, held out.
         far: the share of steps held back near the log.
@@ -71,7 +73,6 @@ class WorldFacts:
 
     control: float | None
     control_error: float
-    spread: float
     residual: Residual | None
     explained: dict[str, float] | None
     far: float
@@ -93,17 +94,7 @@ RESIDUAL = Check(
     caution=f"beyond its noise and {RESIDUAL_CAUTION:g} of the half width of the interval",
     bad=f"beyond its noise and {RESIDUAL_BAD:g} of the half width",
     meaning="the world is wrong where the target goes; the interval reaches as far",
-    remedy="`--method auto`; more rows where the target goes",
-)
-MEMBERS = Check(
-    "spread of members",
-    number="standard deviation of the members' rates",
-    caution=(
-        f"over {percent(SPREAD_CAUTION)} of the difference from the log, or of {ERRORS:g} SE of the log's rate if that is more"
-    ),
-    bad="over that difference",
-    meaning="the log leaves open what the target earns",
-    remedy="more rows; `--set members=N`",
+    remedy="more rows where the target goes; a number with few values as labels (`--kind …=category`)",
 )
 OUTSIDE = Check(
     "time outside the log",
@@ -152,7 +143,7 @@ ENDS = Check(
     meaning="the target may end more often, or the world is wrong about ends",
     remedy="`--method auto`; compare with what is known of the system",
 )
-CHECKS = (CONTROL, RESIDUAL, MEMBERS, OUTSIDE, EDGE, HIDDEN, TREND, FIT, ENDS)
+CHECKS = (CONTROL, RESIDUAL, OUTSIDE, EDGE, HIDDEN, TREND, FIT, ENDS)
 
 
 def world(subject: "Subject") -> Iterator[Diagnostic]:
@@ -163,9 +154,8 @@ def world(subject: "Subject") -> Iterator[Diagnostic]:
     low, high = subject.estimate.interval()
     half = max((high - low) / 2, 1e-300)
     yield _control(subject, found, half)
-    yield _members(subject, found)
     if found.residual is not None:
-        yield from _held_out(found.residual, half)
+        yield from _by_rows(found.residual, half)
     if found.explained is not None:
         worst = min(found.explained, key=lambda name: found.explained[name] if found.explained else 0.0)
         share = found.explained[worst]
@@ -206,15 +196,19 @@ def _control(subject: "Subject", found: WorldFacts, half: float) -> Diagnostic:
     )
 
 
-def _held_out(found: Residual, half: float) -> Iterator[Diagnostic]:
-    is_there = abs(found.value) > NOISE * found.standard_error
-    yield RESIDUAL.found(
+def held_out(found: Residual, half: float) -> Diagnostic:
+    """Whether rows that members did not learn from say that the world is wrong where the target goes, beside this half width."""
+    return RESIDUAL.found(
         found.value,
-        at_most(abs(found.value) / half, RESIDUAL_CAUTION, RESIDUAL_BAD) if is_there else "ok",
-        f"By rows that it did not learn from, the world is off by {found.value:.3g} ± {NOISE * found.standard_error:.2g} "
-        "where the target goes.",
-        "Take the closed form beside it, or collect more rows where the target goes.",
+        "ok" if found.is_noise else at_most(abs(found.value) / half, RESIDUAL_CAUTION, RESIDUAL_BAD),
+        f"By rows that it did not learn from, the learned process is off by {found.value:.3g} ± "
+        f"{NOISE * found.standard_error:.2g} where the target goes.",
+        "Collect more rows where the target goes; a number with few values may do better as labels (kind category).",
     )
+
+
+def _by_rows(found: Residual, half: float) -> Iterator[Diagnostic]:
+    yield held_out(found, half)
     yield OUTSIDE.found(
         found.outside,
         at_most(found.outside, OUTSIDE_CAUTION, OUTSIDE_BAD),
@@ -253,15 +247,4 @@ def edge(found: WorldFacts) -> Diagnostic:
         at_most(found.far, FAR_CAUTION, FAR_BAD),
         f"In {percent(found.far)} of steps a rollout's state, or the target's action, had to be held back near the log.",
         "Collect data where the target goes, or evaluate a policy closer to the log.",
-    )
-
-
-def _members(subject: "Subject", found: WorldFacts) -> Diagnostic:
-    difference = abs(subject.estimate.value - subject.behavior.value)
-    scale = max(difference, ERRORS * float(np.nan_to_num(subject.behavior.standard_error)))
-    return MEMBERS.found(
-        found.spread,
-        at_most(found.spread, SPREAD_CAUTION * scale, SPREAD_BAD * scale),
-        f"The members' rates differ by {found.spread:.3g} (standard deviation), and the target from the log by {difference:.3g}.",
-        "Collect more rows, or learn more members.",
     )

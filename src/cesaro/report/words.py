@@ -103,7 +103,10 @@ def shrink_sentence(evaluation: Evaluation) -> str:
         return ""
     largest = max(panel.parts)
     where = _more_often(evaluation.views.actions)
-    if largest == panel.parts.noise:
+    low, high = evaluation.interval()
+    if panel.estimate.below + panel.estimate.above > (high - low) / 2:
+        said = "what held-out rows say against the learned process: more rows where the target goes would tell who is right"
+    elif largest == panel.parts.noise:
         said = "noise of the log: about four times as many rows would halve it"
     elif largest == panel.parts.kinds:
         said = "what the closed forms and the learned process are apart: more rows where the target goes would tell who is right"

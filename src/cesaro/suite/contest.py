@@ -268,9 +268,9 @@ def doubly_robust(one: Evidence) -> Answer:
 
 def kernel_bellman(log: Log, policy: Any, seed: int) -> Answer:
     """D: all rates whose best values leave residuals that random test functions cannot tell from noise; perhaps none."""
-    made = Prepared(
-        log, policy, features="fourier:200", dual_features="fourier:300", draws=1, random_state=seed, quiet=True
-    )
+    actions = 1 if log.action_levels is None else len(log.action_levels)  # which all have features of their own
+    features, tests_by = (f"fourier:{max(10, count // actions)}" for count in (200, 300))
+    made = Prepared(log, policy, features=features, dual_features=tests_by, draws=1, random_state=seed, quiet=True)
     rows = [made.features_of(block) for block in made.data.blocks()]
     x, x_next, tests, rewards = (
         np.concatenate([np.asarray(getattr(row, name)) for row in rows]) for name in ("x", "x_next", "v", "rewards")
@@ -345,6 +345,7 @@ class Standing(NamedTuple):
     """How a contestant did on the systems of a side, with logs of one kind.
 
     Attributes:
+        systems: that it was asked about; a map with too many features is not, and comparisons are on the systems of both.
         coverage: mean over systems of the share of logs whose interval holds the truth; `low` and `high` bound that of all logs.
         least: on the system where it is least.
         score: interval score, in scales, geometric mean over systems; `ratio` divides it by that of the fixed map, with bounds
@@ -356,6 +357,7 @@ class Standing(NamedTuple):
     """
 
     method: str
+    systems: int
     coverage: float
     low: float
     high: float
@@ -383,29 +385,31 @@ def standings(judged: Scoreboard, cell: Cell) -> list[Standing]:
     systems = list(dict.fromkeys(system for _, system in answers))
     singles = [method for method in methods if method.startswith("only ") or method == "B world"]
     errors = {key: _rms([row.error for row in rows.values()]) for key, rows in answers.items()}
-    best = {system: float(np.nanmin([errors[method, system] for method in singles])) for system in systems}
+    best = {name: float(np.nanmin([errors.get((method, name), np.nan) for method in singles])) for name in systems}
     found = []
     for method in methods:
-        mine = [answers[method, system] for system in systems]
+        own = [system for system in systems if (method, system) in answers]
+        mine = [answers[method, system] for system in own]
         held = [[row.covers for row in rows.values()] for rows in mine]
         shares = [float(np.mean(one)) for one in held]
         bounds = binomtest(sum(map(sum, held)), sum(map(len, held))).proportion_ci()
         widths = [_middle(np.median, [row.half_width for row in rows.values()]) for rows in mine]
         scores = [_middle(np.mean, [row.interval_score for row in rows.values()]) for rows in mine]
-        ranks = [one.correlation for system in systems if (one := judged.ranks(method, system, cell)) is not None]
+        ranks = [one.correlation for system in own if (one := judged.ranks(method, system, cell)) is not None]
         found.append(
             Standing(
                 method,
+                len(own),
                 float(np.mean(shares)),
                 bounds.low,
                 bounds.high,
                 min(shares),
                 _geometric(scores),
-                *_compared(answers, method, FIXED, systems, lambda row: row.interval_score),
-                _geometric([errors[method, system] for system in systems]),
-                _geometric([errors[method, system] / best[system] for system in systems]),
-                *_compared(answers, method, IMMEDIATE, systems, lambda row: row.error**2, root=2),
-                max(width / (QUANTILE * best[system]) for width, system in zip(widths, systems)),
+                *_compared(answers, method, FIXED, own, lambda row: row.interval_score),
+                _geometric([errors[method, system] for system in own]),
+                _geometric([errors[method, system] / best[system] for system in own]),
+                *_compared(answers, method, IMMEDIATE, own, lambda row: row.error**2, root=2),
+                max(width / (QUANTILE * best[system]) for width, system in zip(widths, own)),
                 float(np.mean(ranks)) if ranks else math.nan,
             )
         )
@@ -423,10 +427,12 @@ def _compared(
     """The geometric mean over systems of a method's mean over another's, on the logs of both, with bounds by resampled logs."""
     pairs = []
     for system in systems:
-        mine, theirs = answers[method, system], answers.get((other, system), {})
+        mine, theirs = answers[method, system], answers.get((other, system))
+        if theirs is None:
+            continue
         both = [(what(mine[log]), what(theirs[log])) for log in mine if log in theirs]
         pairs.append(np.array([pair for pair in both if np.isfinite(pair).all()]).reshape(-1, 2))
-    if not all(map(len, pairs)):
+    if not pairs or not all(map(len, pairs)):
         return math.nan, math.nan, math.nan
     rng = np.random.default_rng(0)
     drawn = np.zeros(RESAMPLED)
@@ -486,7 +492,7 @@ def _table(part: Scoreboard, side: str, cell: Cell) -> "Table":
         table.add_column(name, justify="left" if name == "contestant" else "right", no_wrap=True)
     for one in standings(part, cell):
         table.add_row(
-            one.method,
+            one.method if one.systems == len(part.systems) else f"{one.method} ({one.systems} systems)",
             f"{one.coverage:.1%}",
             f"{one.low:.0%}–{one.high:.0%}",
             f"{one.least:.0%}",
@@ -539,7 +545,7 @@ def picture(judged: Scoreboard, cell: Cell) -> Any:
 
 
 def write(judged: Scoreboard, out: Path) -> None:
-    """All answers, the standings as a table, and a picture of the base case."""
+    """All answers, the standings as a table, and a picture of the base case, or of what there is."""
     out.mkdir(parents=True, exist_ok=True)
     rows = judged.table()
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -551,7 +557,8 @@ def write(judged: Scoreboard, out: Path) -> None:
         for one in standings(judged.on_side(side), cell)
     ]
     study.write_csv(out / "standings.csv", ("side", "rows", "logs_of", *Standing._fields), placed)
-    style.save_png(picture(judged, design.BASE), out / "contest.png")
+    shown = design.BASE if design.BASE in judged.cells else judged.cells[0]
+    style.save_png(picture(judged, shown), out / "contest.png")
 
 
 def _collect(given: argparse.Namespace) -> None:

@@ -65,7 +65,7 @@ WHOLE = (
     Part(replace(BASE, behavior="sticky"), {"closed": 10, "default": 1}),
     Part(replace(BASE, behavior="changed"), {"closed": 10, "default": 1}),
     Part(replace(BASE, rows=2_000), {"closed": 10, "default": 1}),
-    Part(replace(BASE, rows=200_000), {"closed": 2}),
+    Part(replace(BASE, rows=200_000), {"closed": 2, "default": 2}),
 )
 # A glance in minutes.
 QUICK = (Part(BASE, {"closed": 4, "default": 1}), Part(BASE, {"closed": 1}, "all"))
@@ -78,8 +78,8 @@ ROBOTS = tuple(
 _TOGETHER = 50_000
 
 
-def parts(kind: type[System], quick: bool, most: int | None = None) -> tuple[Part, ...]:
-    """The questions for a kind of system, each about at most so many logs.
+def parts(kind: type[System], quick: bool, most: int | None = None, rows: int | None = None) -> tuple[Part, ...]:
+    """The questions for a kind of system, each about at most so many logs, of so many rows alone where that is said.
 
     For a faulty system these are the base questions alone, where its fault is sure to matter.
     """
@@ -90,6 +90,8 @@ def parts(kind: type[System], quick: bool, most: int | None = None) -> tuple[Par
         found = QUICK
     if kind.fault:
         found = tuple(part for part in found if part.targets == "main" and part.cell in (BASE, LARGE))
+    if rows is not None:
+        found = tuple(part for part in found if part.cell.rows == rows)
     if most is None:
         return found
     return tuple(replace(part, logs={group: min(most, logs) for group, logs in part.logs.items()}) for part in found)

@@ -41,6 +41,7 @@ class Config:
         quick: a few logs of each system instead of all.
         beside: folders of finished boards whose answers are shown beside these.
         logs: of each kind at most so many; None: as the design has them.
+        rows: of the logs that are asked about; None: of any size.
     """
 
     systems: tuple[str, ...]
@@ -50,6 +51,7 @@ class Config:
     release: str = RELEASE
     beside: tuple[str, ...] = ()
     logs: int | None = None
+    rows: int | None = None
 
 
 def score(
@@ -59,6 +61,7 @@ def score(
     exam: bool = False,
     quick: bool = False,
     logs: int | None = None,
+    rows: int | None = None,
     beside: str | Path | Iterable[str | Path] = (),
     out: str | Path | None = None,
     seed: int = 0,
@@ -76,6 +79,7 @@ def score(
         exam: whether exam systems are scored as well as development systems. Look at them once, when everything is settled.
         quick: a few logs of each system instead of all; minutes instead of hours.
         logs: at most so many logs of each kind, where fewer will do; None: as many as the design has.
+        rows: only logs of so many rows: 2,000, 5,000, 20,000 or 200,000; None: of every size.
         beside: folders of finished boards: what other methods answered about the same systems and logs there is put beside these.
         out: a folder for tables and pictures; what an interrupted call left there is used. None: nothing is written.
         seed: of all random numbers.
@@ -85,7 +89,15 @@ def score(
     names = _systems(only, exam)
     folders = [beside] if isinstance(beside, str | Path) else beside
     most = None if logs is None else checks.count("logs", logs)
-    config = Config(tuple(names), tuple(asked), quick, seed, beside=tuple(dict.fromkeys(map(str, folders))), logs=most)
+    sizes = sorted({part.cell.rows for name in names for part in design.parts(kind_of(name), quick)})
+    if rows is not None and rows not in sizes:
+        known = " or ".join(f"{size:,}" for size in sizes)
+        raise InputError(
+            f"rows must be {known}, as {'the logs of a glance' if quick else 'logs'} here have. Got {rows!r}."
+        )
+    config = Config(
+        tuple(names), tuple(asked), quick, seed, beside=tuple(dict.fromkeys(map(str, folders))), logs=most, rows=rows
+    )
     earlier = [row for folder in config.beside for row in _earlier(Path(folder), config)]
     count = cores() if workers is None else workers
     study.check_workers(count)
@@ -210,6 +222,7 @@ def command(config: Config) -> str:
     words += ["--exam"] if any(kind_of(name).side == "exam" for name in config.systems) else []
     words += ["--quick"] if config.quick else []
     words += ["--logs", str(config.logs)] if config.logs is not None else []
+    words += ["--rows", str(config.rows)] if config.rows is not None else []
     words += [word for folder in config.beside for word in ("--beside", folder)]
     return shlex.join([*words, *(["--seed", str(config.seed)] if config.seed else [])])
 
@@ -220,7 +233,7 @@ def _jobs(config: Config, asked: Mapping[str, SuiteMethod]) -> dict[str, Callabl
     work = [
         (part, groups.index(method.group), name, method, first, count)
         for name in config.systems
-        for part in design.parts(kind_of(name), config.quick, config.logs)
+        for part in design.parts(kind_of(name), config.quick, config.logs, config.rows)
         for method in asked.values()
         if not method.together
         for first, count in design.chunks(kind_of(name), part, method)
@@ -291,7 +304,7 @@ def _answers(
 def _rows(config: Config, asked: Mapping[str, SuiteMethod], pieces: Mapping[str, Arrays]) -> Iterable[Row]:
     for name in config.systems:
         kind = kind_of(name)
-        for part in design.parts(kind, config.quick, config.logs):
+        for part in design.parts(kind, config.quick, config.logs, config.rows):
             targets = list(kind(part.cell.mixing, config.release).targets)[: None if part.targets == "all" else 1]
             known = {target: about(kind, part.cell, target, config.release) for target in targets}
             for method in asked.values():

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 WRONG = 0.1
 SIDES = ("development", "exam")
 JUDGED = ("ok", "caution", "bad")
+# Of the answers with verdict ok at most this part should be false; what could be ok is told from so many logs of a kind or more.
+MOST_FALSE, LEAST_LOGS = 0.05, 4
 SHOWN_VERDICTS = (*JUDGED, "refused")
 LEGEND = (
     "has: share of logs with an answer. error: root mean square, in scales. cover: share of 95 % intervals that hold "
@@ -144,6 +146,21 @@ class Judged(NamedTuple):
     wrong_low: float
     wrong_high: float
     held: int
+
+
+class Attainable(NamedTuple):
+    """How many close answers could have verdict ok.
+
+    Attributes:
+        close: answers that err by at most a tenth of the scale.
+        oks: those of them with verdict ok.
+        could: those that could have it, at most, by a judge who knows how often answers about a system and a kind of logs are
+            close, but not which ones, and who may be wrong with one ok in twenty.
+    """
+
+    close: int
+    oks: int
+    could: float
 
 
 class Ranks(NamedTuple):
@@ -351,6 +368,32 @@ class Scoreboard:
         wrong = sum(row.is_wrong for row in rows)
         return Judged(len(rows), wrong, *_bounds(wrong, len(rows)), sum(row.covers for row in rows))
 
+    def attainable(self, method: str) -> Attainable | None:
+        """How many of a method's close answers have verdict ok, and could have; None where it has no verdicts.
+
+        Noise alone decides which answers about logs of one kind are close, and no verdict can tell these from the others: where
+        half of them are close, every second ok is false. Kinds of which there are a few answers only are left out.
+        """
+        groups: dict[tuple[str, Cell], list[Row]] = {}
+        for rows in self.verdicts(method).values():
+            for row in rows:
+                if math.isfinite(row.rate):
+                    groups.setdefault((row.system, row.cell), []).append(row)
+        kinds = [rows for rows in groups.values() if len(rows) >= LEAST_LOGS]
+        if not kinds:
+            return None
+        counts = sorted(
+            ((sum(row.is_wrong for row in rows), len(rows)) for rows in kinds), key=lambda one: one[0] / one[1]
+        )
+        could, allowed = 0.0, 0.0
+        for wrong, logs in counts:
+            cost = wrong - MOST_FALSE * logs
+            share = 1.0 if cost <= allowed else allowed / cost
+            could += share * (logs - wrong)
+            allowed -= share * cost
+        close = [row for rows in kinds for row in rows if not row.is_wrong]
+        return Attainable(len(close), sum(row.verdict == "ok" for row in close), could)
+
     def summary(self) -> dict[str, Any]:
         """In a few numbers: every method on each side and kind of systems, at both sizes."""
         return {
@@ -531,6 +574,13 @@ def _verdict_table(board: Scoreboard, side: str) -> "Table":
     for method, verdict, answers, wrong, low, high, held in judgements(board):
         share = f"{wrong} ({wrong / answers:.0%}; {low:.0%} to {high:.0%})"
         table.add_row(method, verdict, str(answers), share, f"{held} ({held / answers:.0%})")
+    told = [(method, one) for method in board.methods if (one := board.attainable(method)) is not None]
+    table.caption_justify = "left"
+    table.caption = "\n".join(
+        f"{method}: ok on {one.oks} of {one.close} answers that err by at most {WRONG:g} scales; a judge who knew how often "
+        f"each kind of logs has them could say ok on {one.could:.0f} with one false ok in {1 / MOST_FALSE:.0f}."
+        for method, one in told
+    )
     return table
 
 

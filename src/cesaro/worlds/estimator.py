@@ -74,7 +74,6 @@ def ask_world(world: World, target: Attached, seed: int, *, quiet: bool) -> Worl
     facts = WorldFacts(
         control=None if control is None else control.rate,
         control_error=0.0 if control is None else float(np.hypot(control.spread, control.error)),
-        spread=rates.spread,
         residual=found,
         explained=None if is_table else dict(world.report()["explained"]),
         far=rates.far,

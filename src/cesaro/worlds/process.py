@@ -108,7 +108,7 @@ class Rates:
         steps: of each particle, in all.
         seen: observations and actions of the target in the last stretch, and which member they are of; None where rates are
             exact.
-        burn_in: steps before the last stretch, which rates leave out.
+        burn_in: steps that rates leave out.
     """
 
     by_member: Array
@@ -152,7 +152,7 @@ def median_estimate(rates: Array, noise: float = 0.0, proven: float = 0.0) -> Es
 def simulated_rates(
     process: Process, act: Act, name: str, rng: np.random.Generator, of_spread: float = OF_SPREAD
 ) -> Rates:
-    """Rates by rollouts, of the last and longest stretch, once starts are forgotten.
+    """Rates by rollouts, of the last and longest stretch and of those before it from the first on that had forgotten the start.
 
     Args:
         name: of the policy, for messages.
@@ -165,7 +165,7 @@ def simulated_rates(
     rollout = Rollout(process, act, process.start(2 * half, rng, logged=half), rng)
     member = np.repeat(np.arange(members), 2 * half)
     steps, total, far, trace = FIRST, 0, 0.0, []
-    before = np.zeros((2, members, half))
+    before, whole, length, was_settled = np.zeros((2, members, half)), np.zeros(len(member)), 0, False
     while True:
         kept: list[tuple[Values, NDArray[Any], NDArray[np.int64]]] = []
         earned, every = np.zeros(len(member)), max(1, steps // max(1, SEEN // len(member)))
@@ -180,11 +180,14 @@ def simulated_rates(
                 kept.append((seen, actions, member))
         total += steps
         means = earned.reshape(members, 2, half).swapaxes(0, 1) / steps
-        by_member, errors = means.mean(axis=(0, 2)), means.std(axis=(0, 2), ddof=1) / np.sqrt(2 * half)
         apart = _differ(means[0], means[1])
         moved = _differ(means.swapaxes(0, 1).reshape(members, -1), before.swapaxes(0, 1).reshape(members, -1))
         remembered = _remembered(means, before)
         settled = total > 3 * FIRST and max(apart, moved) <= AGREE and remembered <= REMEMBERED
+        # A stretch that is settled, after another one that was, adds to it.
+        whole, length = (whole + earned, length + steps) if settled and was_settled else (earned, steps)
+        by_particle, was_settled = whole.reshape(members, -1) / length, settled
+        by_member, errors = by_particle.mean(axis=1), by_particle.std(axis=1, ddof=1) / np.sqrt(2 * half)
         goal = max(of_spread * float(by_member.std()), OF_REWARDS * float(process.rewards.std()))
         if settled and (errors.mean() <= goal or total + 2 * steps > MOST_STEPS):
             break
@@ -201,7 +204,7 @@ def simulated_rates(
             break
         before, steps = means, 2 * steps
     rewards = np.stack(trace, axis=1)
-    return Rates(by_member, errors, rewards, far / total, jumps / steps, total, _together(kept), total - steps)
+    return Rates(by_member, errors, rewards, far / total, jumps / steps, total, _together(kept), total - length)
 
 
 def _differ(one: Array, other: Array) -> float:

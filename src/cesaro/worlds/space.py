@@ -69,10 +69,13 @@ class Columns:
         return names
 
     def split(self, values: Values) -> SplitState:
-        """Numbers and codes."""
+        """Numbers and codes; another log, such as a simulated one, may have some of the levels only."""
         count = len(values)
         numbers = [column.reshape(count, -1) for column in values.columns if not isinstance(column, Categories)]
-        codes = [column.codes[:, None] for column in values.columns if isinstance(column, Categories)]
+        labels = [column for column in values.columns if isinstance(column, Categories)]
+        codes = [
+            np.searchsorted(levels, column.levels)[column.codes][:, None] for column, levels in zip(labels, self.levels)
+        ]
         return SplitState(
             np.concatenate([np.zeros((count, 0)), *numbers], axis=1, dtype=np.float64),
             np.concatenate([np.zeros((count, 0), np.int64), *codes], axis=1, dtype=np.int64),

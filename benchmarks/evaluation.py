@@ -1,4 +1,4 @@
-"""Evaluation from logs: fitting, reading, the immediate answer of 10⁶ rows and the default one, beside what bounds them.
+"""Evaluation from logs: fitting, reading, the immediate answer of 10⁶ rows, default and full ones, beside what bounds them.
 
 The baseline of a fit is the bare NumPy time of its two matrix products; of reading, pyarrow's own read of the file. Ratios come
 from the same run. Every case runs in a fresh process, so that its peak memory is its own.
@@ -165,6 +165,25 @@ def default(folder: Path) -> list[str]:
     return [*rows, f"  peak of the process {peak():.2f} GiB"]
 
 
+def pendulum(folder: Path) -> list[str]:
+    """The default and the full answer on the suite's pendulum, which takes long to simulate."""
+    from cesaro.suite import design, run
+    from cesaro.suite.systems.pendulum import Pendulum
+
+    system = Pendulum()
+    log, target = run.logs_of(system, design.LARGE, 0, 0)[0], next(iter(system.targets.values()))
+    found = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for effort in ("quick", "full"):
+            found[effort] = timed(partial(cs.evaluate, log, target, effort=effort, quiet=True))
+    return [
+        f"default answer of {len(log):,} rows of the suite's pendulum, compilation included: {found['quick']:.1f} s (limit 30 s)",
+        f"full answer of the same, 20 members and a rehearsal in them: {found['full']:.1f} s: "
+        f"{found['full'] / found['quick']:.1f} × the default one",
+    ]
+
+
 def _tank(rows: int) -> cs.Transitions:
     """Twenty tanks with inflow by the hour: level, inflow and temperature are seen, one valve is set."""
     rng = np.random.default_rng(3)
@@ -207,6 +226,7 @@ CASES = {
     "immediate": immediate,
     "accelerated": accelerated,
     "default": default,
+    "pendulum": pendulum,
     "discrete": discrete,
 }
 

@@ -11,10 +11,13 @@ from cesaro.data import Log
 from cesaro.data.values import Categories, Column
 from cesaro.errors import CesaroError
 from cesaro.estimators import DiffLSTD, registry
+from cesaro.features.encoder import clocks
 
 # Maps of different families; one with more features than this, over all actions, takes minutes, and is left out.
 MAPS = ("polynomial:2", "polynomial:3", "fourier:50", "fourier:200", "auto")
 MOST_FEATURES = 1_000
+# Rows that tell whether a column comes round by itself, which gives it a sine and a cosine.
+CLOCK_ROWS = 10_000
 
 # From a seed to something with `fit(log, policy)`, and then `reward_rate_` and `standard_error_`.
 Candidate: TypeAlias = Callable[[int], Any]
@@ -33,8 +36,9 @@ def suitable_maps(log: Log) -> list[str]:
 
 def count_features(features: str, log: Log) -> int:
     """Features over all actions of a map with a size, such as "polynomial:2"; "linear" has one per input."""
-    block = log.part(np.arange(1))
+    block = log.part(np.arange(min(len(log), CLOCK_ROWS)))
     inputs = sum(map(_width, block.observations.columns))
+    inputs += 2 * len(clocks(block.observations, block.next_observations))
     if log.action_levels is None:
         inputs += sum(map(_width, block.actions.columns))
     family, _, size = features.partition(":")

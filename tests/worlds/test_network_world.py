@@ -13,7 +13,7 @@ from cesaro.errors import InputError
 from cesaro.files import write_values
 from cesaro.worlds import networks, training
 from cesaro.worlds import world as world_module
-from cesaro.worlds.space import Advance, Columns, Space
+from cesaro.worlds.space import Columns, Space
 
 pytestmark = pytest.mark.usefixtures("adam_is_allowed")
 ROWS = 3_000
@@ -123,15 +123,6 @@ def test_blocks_of_a_long_log_do_not_go_on_from_each_other(monkeypatch: pytest.M
     inside = np.flatnonzero(rows.follows)
     now, later = rows.observations.take(inside), rows.next_observations.take(inside - 1)
     assert now.equals(later).all()
-
-
-def test_only_what_advances_by_itself_does_so() -> None:
-    rng = np.random.default_rng(0)
-    hours = np.arange(500, dtype=np.float64) % 24
-    assert Advance.of(hours, (hours + 1) % 24) is not None
-    assert Advance.of(hours, np.where(rng.random(500) < 0.2, 0.0, (hours + 1) % 24)) is None
-    assert Advance.of(hours, hours) is None  # it stays
-    assert Advance.of(rng.random(500), rng.random(500)) is None
 
 
 @pytest.mark.slow

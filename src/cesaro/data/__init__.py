@@ -21,6 +21,7 @@ Its modules, from the top:
 - `assemble`: from the columns of some rows, all or a window, to transitions. It converts them by `columns` (numbers), `labels`
   (labels, flags, ids, times) and `texts` (numbers and dates that are written as text), into `values`.
 - `continuing`, `gaps`: order, ends of episodes, gaps in time, and the successor of every row, on arrays alone.
+- `clocks`: columns that advance by themselves.
 - `notes`: what was done to the rows, counted and in sentences.
 - `sorting`: a log that is larger than memory, sorted on disk. `shuffled`: its rows in random order.
 """

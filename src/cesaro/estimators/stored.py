@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cesaro import files
+from cesaro.data.clocks import Clock
 from cesaro.diagnostics import Diagnostic
 from cesaro.errors import InputError
 from cesaro.estimators.pairs import Inputs, Role
@@ -20,7 +21,7 @@ SCHEMA = "cesaro-estimator/1"
 
 _KINDS: tuple[type, ...] = (
     *(Diagnostic, Estimate, Inputs, Role, Run),
-    *(Encoder, EncodedStates, Fourier, Joint, Linear, OneHot, PerAction, Polynomial, Smooth, Splines),
+    *(Clock, Encoder, EncodedStates, Fourier, Joint, Linear, OneHot, PerAction, Polynomial, Smooth, Splines),
     *(HiddenLayer, Members, NetworkInputs),
 )
 _BY_NAME = {kind.__name__: kind for kind in _KINDS}

@@ -97,7 +97,7 @@ def build(
     elif not user_code.call(_unreadable(spec), hasattr, spec, "fit"):
         made: FeatureMap = user_code.call(_unreadable(spec), _from_function, spec, observations, actions)
         return made
-    state = Encoder(observations)
+    state = Encoder(observations, rows.next_observations)
     action = None if finite else Encoder(actions)
     parts = [state(observations), *([] if action is None else [action(actions)])]
     inputs = np.concatenate(parts, axis=1)

@@ -1,4 +1,4 @@
-"""From a log's columns to a matrix: numbers standardized, labels one-hot."""
+"""From a log's columns to a matrix: numbers standardized, labels one-hot, and a circle for what comes round as hours do."""
 
 from collections.abc import Sequence
 from typing import NoReturn
@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import SMALLEST, first_index
+from cesaro.data.clocks import Clock
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
 from cesaro.text import Sentence, Wording, option
@@ -17,17 +18,30 @@ Matrix = NDArray[np.floating]
 MAX_DENSE = 4_096
 # Standard deviations from the mean: farther numbers overflow what maps compute of them in single precision.
 FAR = 1e30
+# A column that comes round after fewer values needs no circle.
+LEAST_LEVELS = 4
 
 
 class Encoder:
     """Fitted on a sample: numbers get mean zero and unit variance, a label becomes a unit vector, an unknown one zeros.
 
+    Where the values that follow are known, too, a column of numbers that comes round by itself, such as the hour of the day, gets
+    a sine and a cosine beside it, so that its last value lies next to its first: what is about to happen at 23 o'clock is what
+    happens at 0 o'clock, and smooth functions of the hour alone cannot say so.
+
+    Args:
+        sample: rows.
+        following: the same columns one step later.
+
     Attributes:
         size: columns of the matrix.
-        names: what each is, such as `load` or `region=north`.
+        names: what each is, such as `load`, `region=north` or `sine of hour`.
     """
 
-    def __init__(self, sample: Values) -> None:
+    # Those that were stored before there were circles have none.
+    _clocks: Sequence[tuple[int, int, Clock]] = ()
+
+    def __init__(self, sample: Values, following: Values | None = None) -> None:
         self._parts: list[tuple[Matrix, Matrix] | NDArray[np.intp]] = []
         self.names: tuple[str, ...] = ()
         widths: list[tuple[int, str]] = []
@@ -45,9 +59,14 @@ class Encoder:
                 mean = table.mean(axis=0, dtype=np.float64)
                 scale = table.std(axis=0, dtype=np.float64)
                 self._parts.append((mean, np.where(scale > 1e-12 * np.abs(mean), scale, 1.0)))
-                self.names += (name,) if table.shape[1] == 1 else tuple(f"{name}[{i}]" for i in range(table.shape[1]))
+                self.names += _number_names(sample)[len(widths)]
                 widths.append((table.shape[1], name))
-        self.size = sum(width for width, _ in widths)
+        if following is not None:
+            self._clocks = clocks(sample, following)
+        for place, number, _ in self._clocks:
+            name = _number_names(sample)[place][number]
+            self.names += (f"sine of {name}", f"cosine of {name}")
+        self.size = sum(width for width, _ in widths) + 2 * len(self._clocks)
         if self.size > MAX_DENSE:
             width, name = max(widths)
             raise InputError(
@@ -86,6 +105,11 @@ class Encoder:
                     np.subtract(table, mean, out=own)
                     np.divide(own, scale, out=here, casting="same_kind")
                 first += len(mean)
+        for place, number, clock in self._clocks:
+            column = values.columns[place]
+            assert not isinstance(column, Categories)
+            result[first : first + 2] = clock.waves(_two_dimensional(column)[:, number]).T * np.sqrt(2)
+            first += 2
         if result.size and not (result.min() >= -FAR and result.max() <= FAR):
             self._reject_far(result.T, values)
         return result
@@ -98,6 +122,19 @@ class Encoder:
             f"that features do not overflow. Got a number farther away, in row {row} of a piece of {len(values):,}; "
             "correct it, or leave that row out."
         )
+
+
+def clocks(sample: Values, following: Values) -> list[tuple[int, int, Clock]]:
+    """Numbers that come round by themselves: the place of their column, their place in it, and how they advance."""
+    found = []
+    for place, (now, then) in enumerate(zip(sample.columns, following.columns)):
+        if isinstance(now, Categories) or isinstance(then, Categories):
+            continue
+        for number, pair in enumerate(zip(_two_dimensional(now).T, _two_dimensional(then).T)):
+            clock = Clock.of(*pair)
+            if clock is not None and len(clock.levels) >= LEAST_LEVELS and clock.is_cycle:
+                found.append((place, number, clock))
+    return found
 
 
 def _reject_tiny(name: str, table: Matrix) -> None:
@@ -113,6 +150,15 @@ def _reject_tiny(name: str, table: Matrix) -> None:
 
 def _two_dimensional(column: Matrix) -> Matrix:
     return column[:, None] if column.ndim == 1 else column
+
+
+def _number_names(values: Values) -> list[tuple[str, ...]]:
+    """Names for the numbers of every column; of a column of labels there are none."""
+    names = []
+    for name, column in zip(_column_names(values), values.columns):
+        width = 0 if isinstance(column, Categories) else _two_dimensional(column).shape[1]
+        names.append((name,) if width == 1 else tuple(f"{name}[{i}]" for i in range(width)))
+    return names
 
 
 def _column_names(values: Values) -> Sequence[str]:

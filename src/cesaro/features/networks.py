@@ -168,7 +168,8 @@ class NetworkInputs(FeatureMap):
         rows = log.sample(random_state).rows
         finite = rows.actions.is_discrete
         return NetworkInputs(
-            Encoder(rows.observations), len(rows.actions.joint().levels) if finite else Encoder(rows.actions)
+            Encoder(rows.observations, rows.next_observations),
+            len(rows.actions.joint().levels) if finite else Encoder(rows.actions),
         )
 
     def encoded(self, observations: Values, actions: Values) -> ReadyPairs:

@@ -9,14 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
+from cesaro.data.clocks import Clock
 from cesaro.data.values import Categories, Column, Form, Values
 
 Codes = NDArray[np.int64]
 
-# A column with at most so many values may advance by itself, as the hour of the day does.
-MOST_LEVELS = 400
-# So many of its steps must be the same from the same value; resets in between are jumps.
-REGULAR = 0.98
 # A bound is one of the system, and not merely the largest number seen, if so many rows lie on it.
 ON_THE_BOUND = 0.003
 # How far beyond what was logged a rollout may go, in widths of the logged range.
@@ -97,64 +94,6 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Advance:
-    """A column whose next value depends on its value alone.
-
-    Attributes:
-        levels: its values, sorted.
-        following: which of them comes next.
-    """
-
-    levels: Array
-    following: Codes
-
-    @staticmethod
-    def of(now: Array, then: Array) -> "Advance | None":
-        """How a column advances; None if it does not do so by itself."""
-        levels, at = np.unique(now, return_inverse=True)
-        if not 1 < len(levels) <= MOST_LEVELS or len(now) < 10 * len(levels):
-            return None
-        to = np.minimum(np.searchsorted(levels, then), len(levels) - 1)
-        counts = np.zeros((len(levels), len(levels)), np.int64)
-        np.add.at(counts, (at, to), levels[to] == then)
-        following = counts.argmax(axis=1)
-        regular = counts[np.arange(len(levels)), following].sum()
-        moves = (following != np.arange(len(levels))).all()
-        return Advance(levels, following) if moves and regular >= REGULAR * len(now) else None
-
-    def place(self, values: Array) -> Codes:
-        """Which level each value is nearest to, from below."""
-        return np.clip(np.searchsorted(self.levels, values - 1e-9), 0, len(self.levels) - 1)
-
-    def next(self, values: Array) -> Array:
-        return self.levels[self.following[self.place(values)]]
-
-    @cached_property
-    def is_cycle(self) -> bool:
-        """Whether it comes round to every value."""
-        seen, place = set(), 0
-        while place not in seen:
-            seen.add(place)
-            place = int(self.following[place])
-        return len(seen) == len(self.levels)
-
-    @cached_property
-    def _waves(self) -> Array:
-        """Sines and cosines of every level, `[levels, 4]`."""
-        order = np.empty(len(self.levels), np.int64)
-        place = 0
-        for number in range(len(order)):
-            order[place] = number
-            place = int(self.following[place])
-        angle = 2 * np.pi * order / len(order)
-        return np.stack([wave(times * angle) for times in (1, 2) for wave in (np.sin, np.cos)], axis=1)
-
-    def waves(self, values: Array) -> Array:
-        """Where on its circle each value is, as sines and cosines of once and twice around, `[n, 4]`."""
-        return self._waves[self.place(values)]
-
-
-@dataclass(frozen=True)
 class Space:
     """The states of a log.
 
@@ -175,8 +114,8 @@ class Space:
     is_high_bound: NDArray[np.bool_]
     is_whole: NDArray[np.bool_]
     is_constant: NDArray[np.bool_]
-    advances: dict[int, Advance]
-    label_advances: dict[int, Advance]
+    advances: dict[int, Clock]
+    label_advances: dict[int, Clock]
     mean: Array
     scale: Array
 
@@ -216,7 +155,7 @@ class Space:
         Beyond the log its edge is taken: networks say nothing of what lies further out.
         """
         parts = [((np.clip(state.numbers, self.low, self.high) - self.mean) / self.scale)[:, ~self.is_constant]]
-        parts += [one.waves(state.numbers[:, j]) for j, one in self.advances.items() if one.is_cycle]
+        parts += [one.waves(state.numbers[:, j], 2) for j, one in self.advances.items() if one.is_cycle]
         levels = self.columns.levels
         parts += [one_hot(state.codes[:, j], len(levels[j])) for j in range(len(levels)) if len(levels[j]) > 1]
         return parts
@@ -238,8 +177,8 @@ class Space:
         return low, np.where(self.is_high_bound, self.high, self.high + margin)
 
 
-def _advances(now: Array, then: Array) -> dict[int, Advance]:
-    found = {j: Advance.of(now[:, j], then[:, j]) for j in range(now.shape[1])}
+def _advances(now: Array, then: Array) -> dict[int, Clock]:
+    found = {j: Clock.of(now[:, j], then[:, j]) for j in range(now.shape[1])}
     return {j: one for j, one in found.items() if one is not None}
 
 

@@ -1,8 +1,9 @@
-"""Candidates: closed forms in maps of several families, asked the same question about a log."""
+"""Candidates: closed forms in maps of several families, and networks, asked the same question about a log."""
 
 import math
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,13 +12,16 @@ from cesaro.data import Log
 from cesaro.data.values import Categories, Column
 from cesaro.errors import CesaroError
 from cesaro.estimators import DiffLSTD, registry
+from cesaro.estimators.run import Run
 from cesaro.features.encoder import clocks
 
 # Maps of different families; one with more features than this, over all actions, takes minutes, and is left out.
 MAPS = ("polynomial:2", "polynomial:3", "fourier:50", "fourier:200", "auto")
 MOST_FEATURES = 1_000
-# Rows that tell whether a column comes round by itself, which gives it a sine and a cosine.
+# Rows that tell whether a column comes round by itself, which makes two inputs of it.
 CLOCK_ROWS = 10_000
+# Settings of networks: one for all logs, as somebody who tunes nothing would take.
+WIDTHS, STEPS, BATCH, STEP_SIZE, TRACKING = (64, 64), 20_000, 256, 1e-3, 0.005
 
 # From a seed to something with `fit(log, policy)`, and then `reward_rate_` and `standard_error_`.
 Candidate: TypeAlias = Callable[[int], Any]
@@ -38,7 +42,7 @@ def count_features(features: str, log: Log) -> int:
     """Features over all actions of a map with a size, such as "polynomial:2"; "linear" has one per input."""
     block = log.part(np.arange(min(len(log), CLOCK_ROWS)))
     inputs = sum(map(_width, block.observations.columns))
-    inputs += 2 * len(clocks(block.observations, block.next_observations))
+    inputs += len(clocks(block.observations, block.next_observations))
     if log.action_levels is None:
         inputs += sum(map(_width, block.actions.columns))
     family, _, size = features.partition(":")
@@ -61,6 +65,32 @@ def named(name: str) -> Candidate:
 def _closed(features: str) -> Candidate:
     """On the processor: there are many of them, and logs of rehearsals are short."""
     return lambda seed: DiffLSTD(features, random_state=seed, device="cpu", quiet=True)
+
+
+def networks(random_state: int, run: Run) -> Any:
+    """Diff-SGQ with networks, whose last layer gives features to a closed form."""
+    from cesaro.approximators import MLP  # JAX takes a second to import
+    from cesaro.estimators.learned import Learned
+
+    return Learned(
+        "diff-sgq",
+        approximator=MLP(WIDTHS),
+        step_size=STEP_SIZE,
+        steps=STEPS,
+        batch_size=BATCH,
+        target=tracking(),
+        seeds=1,
+        random_state=random_state,
+        run=run,
+    )
+
+
+@cache
+def tracking() -> Any:
+    """How the target of networks follows them: one object, so that compiled programs are found again."""
+    from cesaro.algorithms.saddle_point import tracked
+
+    return tracked(TRACKING)
 
 
 class Answered(NamedTuple):

@@ -283,8 +283,8 @@ def evaluate(
         trust: load policy files that run code: .joblib, .pkl, .zip.
         effort: "none": the closed form alone, at once, whose interval is about its limit; "quick": closed forms in several
             families of features and a learned world are asked as well, so that the interval aims at the true rate; "full": the
-            same with more members of the world, and a rehearsal. None: "quick" for the default method and features, and "none"
-            for others.
+            same with more members of the world, networks beside them, and a rehearsal. None: "quick" for the default method and
+            features, and "none" for others.
         quiet: no progress bar.
         **settings: passed to the estimator (`ridge`, `dual_features`, `standard_errors`, `approximator`, `run`, …).
 
@@ -359,10 +359,10 @@ def _by_panel(answer: Evaluation, world: Callable[[], World]) -> Evaluation:
     estimator: Any = answer.estimator
     run = estimator._run()
     announce(f"asking answers of other kinds: {_duration(answer)} (effort none leaves them out)", quiet=run.quiet)
-    panel = ask_panel(estimator, world=world, run=run)
+    panel = ask_panel(estimator, world=world, run=run, with_networks=answer.effort == "full")
     found = [*panel_findings(panel.facts, answer.diagnostics)]
     rehearsal: Rehearsal | None = None
-    if answer.effort == "full" and panel.opinions[-1].estimate is not None:
+    if answer.effort == "full" and panel.facts.world is not None:
         about = panel.facts.about_world
         assert panel.rates is not None
         assert about is not None
@@ -385,9 +385,9 @@ def _by_panel(answer: Evaluation, world: Callable[[], World]) -> Evaluation:
 
 
 def _duration(answer: Evaluation) -> str:
-    """How long an answer of several kinds takes, in words; a rehearsal takes half as long again."""
+    """How long an answer of several kinds takes, in words; a rehearsal and networks take as long again."""
     seconds = (SECONDS + SECONDS_PER_MEMBER * EFFORTS[answer.effort]) * (1 + answer.log["rows"] / DOUBLING)
-    seconds *= 1.5 if answer.effort == "full" else 1
+    seconds *= 2 if answer.effort == "full" else 1
     about = f"{round(seconds, -1):.0f} seconds" if seconds < 100 else f"{seconds / 60:.0f} minutes"
     return f"about {about} on two cores"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cesaro.candidates import MAPS, suitable_maps
+from cesaro.candidates import MAPS, networks, suitable_maps
 from cesaro.checks import Array
 from cesaro.data import Log, Transitions
 from cesaro.data.transitions import excerpt
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from cesaro.worlds.estimator import WorldAnswer
     from cesaro.worlds.process import Rates
 
-Kind: TypeAlias = Literal["closed form", "world"]
+Kind: TypeAlias = Literal["closed form", "world", "network"]
+# Networks are shown beside: with a vote of theirs, intervals of the contest's logs held the truth less often.
+VOTERS = ("closed form", "world")
+NO_VOTE = "shown beside the others; networks have no vote"
 # Errors that are pooled are those of normal laws whose intervals are as wide at this level.
 CONFIDENCE = 0.95
 QUANTILE = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
@@ -52,8 +55,8 @@ class Opinion:
     """What one candidate says.
 
     Attributes:
-        name: the features of a closed form, or "world".
-        estimate: of the rate; None where there is none, or it has no vote, and then `note` says why.
+        name: the features of a closed form, "world" or "network".
+        estimate: of the rate; None where there is none, or where a world is unlike the log, and then `note` says why.
         against_log: of the difference from what the log earned, paired.
         weight: in the panel's answer; all weights add up to one.
     """
@@ -65,6 +68,10 @@ class Opinion:
     note: str = ""
     weight: float = 0.0
     _series: "_Series | None" = field(default=None, repr=False)
+
+    @property
+    def votes(self) -> bool:
+        return self.kind in VOTERS and self.estimate is not None
 
     def minus(self, other: "Opinion") -> Estimate | None:
         """The difference from another opinion of the same kind, paired: on another policy, or of other features."""
@@ -220,13 +227,14 @@ def _pool(found: Sequence[tuple[Estimate, str, float]]) -> Pooled:
     return pooled([one.value for one in estimates], [equivalent(one) for one in estimates], kinds, weights)
 
 
-def ask_panel(base: DiffLSTD, *, world: Callable[[], World], run: Run) -> Panel:
+def ask_panel(base: DiffLSTD, *, world: Callable[[], World], run: Run, with_networks: bool = False) -> Panel:
     """Ask other closed forms and a learned world what a fitted closed form was asked, and pool what they say.
 
     Args:
         base: fitted with the default features, on a log that is not discrete.
         world: gives a world that was learned from the same log.
         run: how it is run.
+        with_networks: ask networks, too, which have no vote.
     """
     log, target = base.prepared_.log, base.prepared_.policy
     assert log is not None
@@ -234,12 +242,14 @@ def ask_panel(base: DiffLSTD, *, world: Callable[[], World], run: Run) -> Panel:
     maps = [name for name in suitable_maps(log) if name != base.features]
     part: Transitions | None = None
     if len(log) <= MOST_ROWS:
-        opinions = [_closed(base), *(_in_features(base, name, log, run) for name in maps)]
+        opinions = [_closed(base, str(base.features)), *(_in_features(base, name, log, run) for name in maps)]
+        beside = [_in_networks(base, log, run)] if with_networks else []
     else:
         with stage("taking an excerpt of the log", quiet=run.quiet):
             part = excerpt(log.opened(), MOST_ROWS, base.random_state)
-        first, there = _closed(base), _in_features(base, str(base.features), part, run)
+        first, there = _closed(base, str(base.features)), _in_features(base, str(base.features), part, run)
         opinions = [first, *(_moved(first, there, _in_features(base, name, part, run)) for name in maps)]
+        beside = [_moved(first, there, _in_networks(base, part, run))] if with_networks else []
     found: WorldAnswer | None = None
     remembered = 0.0
     try:
@@ -252,7 +262,7 @@ def ask_panel(base: DiffLSTD, *, world: Callable[[], World], run: Run) -> Panel:
     except InputError as error:
         opinions.append(Opinion("world", "world", None, note=str(error)))
         remembered = error.remembered if isinstance(error, StartError) else 0.0
-    panel = _together(opinions, base.behavior_, None if found is None else found.facts, remembered)
+    panel = _together([*opinions, *beside], base.behavior_, None if found is None else found.facts, remembered)
     return replace(panel, rates=None if found is None else found.rates, excerpt=None if part is None else len(part))
 
 
@@ -266,8 +276,10 @@ def _together(opinions: list[Opinion], logged: Estimate, facts: WorldFacts | Non
         ]
         found = _weighed(opinions)
     weights = iter(found.weights.tolist())
-    opinions = [opinion if opinion.estimate is None else replace(opinion, weight=next(weights)) for opinion in opinions]
-    differences = [(one.against_log, one.kind, one.weight) for one in opinions if one.against_log is not None]
+    opinions = [replace(one, weight=next(weights)) if one.votes else one for one in opinions]
+    differences = [
+        (one.against_log, one.kind, one.weight) for one in opinions if one.votes and one.against_log is not None
+    ]
     below, above = _further(found.value, opinions, facts)
     estimate = replace(found.estimate, below=below, above=above)
     against_log = replace(_pool(differences).estimate, value=found.value - logged.value, below=below, above=above)
@@ -301,7 +313,7 @@ def _further(value: float, opinions: Sequence[Opinion], facts: WorldFacts | None
 
 
 def _weighed(opinions: Sequence[Opinion]) -> Pooled:
-    able = [(one.estimate, one.kind) for one in opinions if one.estimate is not None]
+    able = [(one.estimate, one.kind) for one in opinions if one.votes and one.estimate is not None]
     return pooled([one.value for one, _ in able], [equivalent(one) for one, _ in able], [kind for _, kind in able])
 
 
@@ -316,18 +328,36 @@ def _unlike(facts: WorldFacts, logged: Estimate, half: float) -> str:
     return f"In the learned world, what the log does earns {facts.control:.4g}; the log earned {logged.value:.4g}."
 
 
-def _closed(fitted: DiffLSTD) -> Opinion:
-    """A closed form as it was fitted."""
+def _closed(fitted: DiffLSTD, name: str) -> Opinion:
+    """What a fitted closed form says."""
     estimate, series, logged = fitted.estimate_, fitted.totals_.influence, fitted.totals_.behavior.whole.centered()
     difference = estimate.value - fitted.behavior_.value
     against_log = fitted.sampling_.over_time().estimate(difference, series.minus(logged))
-    return Opinion(
-        str(fitted.features), "closed form", estimate, against_log, _series=_Series(fitted.sampling_, series)
-    )
+    return Opinion(name, "closed form", estimate, against_log, _series=_Series(fitted.sampling_, series))
 
 
 def _in_features(base: DiffLSTD, features: str, log: Log, run: Run) -> Opinion:
     """The closed form in these features, on all rows or an excerpt."""
+    with stage(f"the same in other features ({features})", quiet=run.quiet):
+        return _fitted(base, features, features, log, run)
+
+
+def _in_networks(base: DiffLSTD, log: Log, run: Run) -> Opinion:
+    """The closed form in the last layer of networks that were trained for this policy."""
+    assert base.prepared_.policy is not None
+    quiet = replace(run, quiet=True, checkpoint=_own(run, "training"))
+    with stage("networks", quiet=run.quiet), starting_jax(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvaluationWarning)
+        try:
+            trained = networks(base.random_state, quiet).fit(log, base.prepared_.policy.given)
+        except InputError as error:
+            return Opinion("network", "network", None, note=str(error))
+        found = _fitted(base, trained, "network", log, run)
+    return replace(found, kind="network", note=found.note or NO_VOTE)
+
+
+def _fitted(base: DiffLSTD, features: Any, name: str, log: Log, run: Run) -> Opinion:
+    """What a closed form in other features says that is fitted as the first one was."""
     other = DiffLSTD(
         features,
         ridge=base.ridge,
@@ -335,15 +365,15 @@ def _in_features(base: DiffLSTD, features: str, log: Log, run: Run) -> Opinion:
         draws=base.draws,
         random_state=base.random_state,
         device=base.device,
-        run=replace(run, quiet=True, checkpoint=_own(run, features)),
+        run=replace(run, quiet=True, checkpoint=_own(run, name)),
     )
     assert base.prepared_.policy is not None
-    with stage(f"the same in other features ({features})", quiet=run.quiet), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvaluationWarning)  # the first one has said it
         try:
-            return _closed(other.fit(log, base.prepared_.policy.given))
+            return _closed(other.fit(log, base.prepared_.policy.given), name)
         except InputError as error:
-            return Opinion(features, "closed form", None, note=str(error))
+            return Opinion(name, "closed form", None, note=str(error))
 
 
 def _moved(first: Opinion, there: Opinion, other: Opinion) -> Opinion:
@@ -390,7 +420,7 @@ def _in_world(found: "WorldAnswer", world: World, logged: Estimate) -> Opinion:
 
 def progress_files(path: Path) -> list[Path]:
     """The files in which candidates keep their progress, beside that of the first one."""
-    return [_beside(path, name) for name in (*MAPS, "world")]
+    return [_beside(path, name) for name in (*MAPS, "world", "training", "network")]
 
 
 def _beside(path: Path, name: str) -> Path:

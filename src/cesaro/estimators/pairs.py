@@ -43,7 +43,7 @@ class Role:
             if len(set(lengths.values())) > 1:
                 raise InputError(f"The columns of {self.role} must have as many rows. Got {lengths}.")
             return Values(self.form, self.names, columns)
-        if self.form == "lone" and hasattr(given, "keys") and self.names[0] in given.keys():
+        if self.form == "lone" and hasattr(given, "keys") and self.names[0] in given:
             given = given[self.names[0]]
         return Values(self.form, self.names, (self._column(self.role, given, self.columns[0]),))
 

@@ -25,9 +25,10 @@ LEAST_LEVELS = 4
 class Encoder:
     """Fitted on a sample: numbers get mean zero and unit variance, a label becomes a unit vector, an unknown one zeros.
 
-    Where the values that follow are known, too, a column of numbers that comes round by itself, such as the hour of the day, gets
-    a sine and a cosine beside it, so that its last value lies next to its first: what is about to happen at 23 o'clock is what
-    happens at 0 o'clock, and smooth functions of the hour alone cannot say so.
+    Where the values that follow are known, too, a column of numbers that comes round by itself, such as the hour of the day,
+    becomes a sine, in its place, and a cosine, behind all columns, so that its last value lies next to its first: what is about
+    to happen at 23 o'clock is what happens at 0 o'clock, and smooth functions of the hour cannot say so. The number itself beside
+    them would add what its circle nearly determines, and equations that are nearly singular.
 
     Args:
         sample: rows.
@@ -63,10 +64,11 @@ class Encoder:
                 widths.append((table.shape[1], name))
         if following is not None:
             self._clocks = clocks(sample, following)
+        starts = np.cumsum([0, *(width for width, _ in widths)]).tolist()
         for place, number, _ in self._clocks:
-            name = _number_names(sample)[place][number]
-            self.names += (f"sine of {name}", f"cosine of {name}")
-        self.size = sum(width for width, _ in widths) + 2 * len(self._clocks)
+            at, name = starts[place] + number, _number_names(sample)[place][number]
+            self.names = (*self.names[:at], f"sine of {name}", *self.names[at + 1 :], f"cosine of {name}")
+        self.size = starts[-1] + len(self._clocks)
         if self.size > MAX_DENSE:
             width, name = max(widths)
             raise InputError(
@@ -88,8 +90,9 @@ class Encoder:
     def columns(self, values: Values) -> NDArray[np.float32]:
         """`[size, n]`, which is faster: rows of few numbers would be short loops."""
         result = np.empty((self.size, len(values)), dtype=np.float32)
-        first = 0
+        first, starts = 0, []
         for part, column in zip(self._parts, values.columns):
+            starts.append(first)
             if isinstance(column, Categories):
                 assert isinstance(part, np.ndarray)
                 position = part[column.codes]
@@ -108,8 +111,9 @@ class Encoder:
         for place, number, clock in self._clocks:
             column = values.columns[place]
             assert not isinstance(column, Categories)
-            result[first : first + 2] = clock.waves(_two_dimensional(column)[:, number]).T * np.sqrt(2)
-            first += 2
+            waves = clock.waves(_two_dimensional(column)[:, number]).T * np.sqrt(2)
+            result[starts[place] + number], result[first] = waves
+            first += 1
         if result.size and not (result.min() >= -FAR and result.max() <= FAR):
             self._reject_far(result.T, values)
         return result

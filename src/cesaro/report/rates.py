@@ -53,10 +53,14 @@ def candidates_figure(evaluation: Evaluation) -> Any:
     panel, cost = evaluation.panel, evaluation.cost is not None
     assert panel is not None
     shown = spoken(evaluation)
-    said = [(one.name, one.estimate) for one in panel.voting if one.estimate is not None]
+    said = [
+        (candidate_name(one.name) + ("" if one.votes else ", no vote"), one.estimate)
+        for one in panel.opinions
+        if one.estimate is not None
+    ]
     rows: list[Row] = [
         ("the answer", shown.target, TARGET),
-        *((candidate_name(name), found.negative() if cost else found, MUTED) for name, found in said),
+        *((name, found.negative() if cost else found, MUTED) for name, found in said),
     ]
     with drawing():
         made = figure(NARROW, 1.0 + 0.45 * len(rows))

@@ -129,7 +129,7 @@ def _candidates(evaluation: Evaluation) -> Iterable[RenderableType]:
             continue
         estimate = one.estimate if evaluation.cost is None else one.estimate.negative()
         rate, low, high = numbers(estimate, evaluation.confidence, decimals)
-        table.add_row(_text(name), rate, f"{low} … {high}", share_text(one.weight), "")
+        table.add_row(_text(name), rate, f"{low} … {high}", share_text(one.weight), _text(one.note))
     yield table
     yield ""
 

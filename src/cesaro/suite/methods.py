@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cesaro import python_file
-from cesaro.candidates import MOST_FEATURES, count_features
+from cesaro import candidates, python_file
 from cesaro.data import Log
 from cesaro.errors import CesaroError, ClusterError, InputError, UserMemoryError
 from cesaro.estimators import DiffLSTD, registry
+from cesaro.estimators.run import Run
 from cesaro.evaluation import Evaluation, evaluate
 from cesaro.fingerprints import fingerprint
 from cesaro.panel import CONFIDENCE, QUANTILE
@@ -31,8 +31,8 @@ VERDICTS = ("ok", "caution", "bad", "refused", "none", "skipped")
 MAPS = ("linear", "polynomial:2", "polynomial:3", "splines", "fourier:50", "fourier:200")
 # Those whose answers are put together where candidates disagree.
 TOGETHER = ("polynomial:2", "polynomial:3", "fourier:200", "closed form")
-# Settings of networks: one for all systems, as somebody who tunes nothing would take.
-WIDTHS, STEPS, BATCH, STEP_SIZE, TRACKING, DISCOUNT = (64, 64), 20_000, 256, 1e-3, 0.005, 0.99
+# Of fitted Q, whose networks have the settings of candidates.
+DISCOUNT = 0.99
 
 
 class Answer(NamedTuple):
@@ -195,7 +195,7 @@ def _answer(found: Evaluation) -> Answer:
 
 
 def _map(features: str, log: Log, policy: Policy, seed: int) -> Answer:
-    if count_features(features, log) > MOST_FEATURES:
+    if candidates.count_features(features, log) > candidates.MOST_FEATURES:
         return Answer(math.nan, verdict="skipped")
     return _fitted(DiffLSTD(features, random_state=seed, quiet=True).fit(log, policy))
 
@@ -222,28 +222,7 @@ def _logged(log: Log, policy: Policy, seed: int) -> Answer:
 @lru_cache(1)
 def _networks(log: Log, policy: Policy, seed: int) -> Any:
     """Trained once for the methods that are asked about a log one after the other."""
-    from cesaro.approximators import MLP
-    from cesaro.estimators.learned import Learned
-
-    return Learned(
-        "diff-sgq",
-        approximator=MLP(WIDTHS),
-        step_size=STEP_SIZE,
-        steps=STEPS,
-        batch_size=BATCH,
-        target=_tracking(),
-        seeds=1,
-        random_state=seed,
-        quiet=True,
-    ).fit(log, policy)
-
-
-@cache
-def _tracking() -> Any:
-    """One object, so that compiled programs are found again."""
-    from cesaro.algorithms.saddle_point import tracked
-
-    return tracked(TRACKING)
+    return candidates.networks(seed, Run(quiet=True)).fit(log, policy)
 
 
 def _neural(log: Log, policy: Policy, seed: int) -> Answer:
@@ -260,12 +239,12 @@ def _fitted_q(log: Log, policy: Policy, seed: int) -> Answer:
 
     found = fitted_q(
         inputs_of(log.load(), policy, seed),
-        approximator=MLP(WIDTHS),
+        approximator=MLP(candidates.WIDTHS),
         discount=DISCOUNT,
-        steps=STEPS,
-        batch_size=BATCH,
-        step_size=STEP_SIZE,
-        target=_tracking(),
+        steps=candidates.STEPS,
+        batch_size=candidates.BATCH,
+        step_size=candidates.STEP_SIZE,
+        target=candidates.tracking(),
         seeds=1,
         random_state=seed,
     )

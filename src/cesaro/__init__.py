@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from cesaro.lazy import lazily
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 if TYPE_CHECKING:
     from cesaro import exact as exact

@@ -28,7 +28,10 @@ State: TypeAlias = NDArray[Any]
 Side: TypeAlias = Literal["development", "exam"]
 
 # Parameters of exam systems are drawn from this, so that each release has an exam of its own.
-RELEASE = "0.3.0"
+RELEASE = "0.4.0"
+# Draws of an exam system's parameters that were refused before any method saw them: two targets of dosing earned nearly the same,
+# and a rate of the server farm was not accepted.
+REFUSED_DRAWS = {("dosing", "0.4.0"): 1, ("server-farm", "0.4.0"): 1}
 # How far a behavior is from the main target: 0 is the target itself.
 SHIFTS: Mapping[str, float] = {"mild": 0.3, "medium": 0.6, "strong": 0.9}
 # One policy; two of them by turns of trajectories; one that repeats its last action every other time; one changed at half time.
@@ -66,6 +69,7 @@ class System(ABC):
             raise InputError(f"mixing must be one of {', '.join(MIXINGS)}. Got {mixing!r}.")
         self.mixing, self.release = mixing, release
         drawn_from = f"{self.name} {release if self.side == 'exam' else ''}"
+        drawn_from += " again" * REFUSED_DRAWS.get((self.name, release), 0)
         self.draw(np.random.default_rng(zlib.crc32(drawn_from.encode())))
 
     @abstractmethod

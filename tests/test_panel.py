@@ -51,10 +51,11 @@ def _truth(gain: float) -> float:
 
 
 def test_pooling_by_hand() -> None:
-    """Two of one kind with errors 0.1 and 0.2 (weights 4 and 1 of 5), and one of another."""
+    """Two of one kind with errors 0.1 and 0.2 that differ by a variance of one half, and one of another."""
     found = pooled([1.0, 2.0, 3.0], [0.1, 0.2, 0.5], ["a", "a", "b"])
-    first = 1.2
-    error = math.hypot(0.12, math.sqrt(0.8 * 0.2**2 + 0.2 * 0.8**2))
+    own = 0.54 / (0.51 + 0.54)  # by precisions 1 / (0.01 + 0.5) and 1 / (0.04 + 0.5)
+    first = own + 2 * (1 - own)
+    error = math.hypot(0.1 * own + 0.2 * (1 - own), math.sqrt(own * (1 - first) ** 2 + (1 - own) * (2 - first) ** 2))
     share = error**-2 / (error**-2 + 0.5**-2)
     value = share * first + (1 - share) * 3.0
     assert found.value == pytest.approx(value)
@@ -62,9 +63,18 @@ def test_pooling_by_hand() -> None:
     within = one**2 + other**2 + one * other  # a correlation of one half
     between = share * (first - value) ** 2 + (1 - share) * (3.0 - value) ** 2
     assert found.error == pytest.approx(math.sqrt(within + between))
-    assert found.weights == pytest.approx([0.8 * share, 0.2 * share, 1 - share])
+    assert found.weights == pytest.approx([own * share, (1 - own) * share, 1 - share])
     again = pooled([1.0, 2.0, 3.0], [0.1, 0.2, 0.5], ["a", "a", "b"], found.weights)
     assert (again.value, again.error) == pytest.approx((found.value, found.error))
+
+
+@pytest.mark.parametrize("value", [0.0, 0.25])
+def test_numbers_without_errors_that_agree_have_none_together(value: float) -> None:
+    """As policies that act alike have, whose differences are zero, or answers on a log without noise."""
+    found = pooled([value] * 3, [0.0, 0.0, 1e-18], ["a", "a", "b"])
+    assert (found.value, found.error) == (pytest.approx(value), 0.0)
+    assert sum(found.weights) == pytest.approx(1)
+    assert sum(found.parts) == pytest.approx(1)
 
 
 def test_what_agrees_is_surer_than_what_does_not() -> None:

@@ -350,7 +350,7 @@ def _with_rare_pairs(answer: Evaluation) -> Evaluation:
     rates = posterior_rates(log, target, estimator.random_state, quiet=estimator._run().quiet)
     rare = None if rates is None else rare_pairs(estimator.estimate_, rates, CONFIDENCE)
     target, difference = (widened(one, [] if rare is None else [rare]) for one in (answer.target, answer.difference))
-    found = table_findings(target, difference, answer.diagnostics, rare)
+    found = table_findings(target, difference, answer.behavior, answer.diagnostics, rare)
     return replace(answer, target=target, difference=difference, diagnostics=ordered(found))
 
 

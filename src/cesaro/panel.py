@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from cesaro.candidates import MAPS, networks, suitable_maps
-from cesaro.checks import Array
+from cesaro.checks import SMALLEST, Array
 from cesaro.data import Log, Transitions
 from cesaro.data.transitions import excerpt
 from cesaro.devices import starting_jax
@@ -48,6 +48,8 @@ NOISE = 2.0
 # excerpt, and what they differ by there is added to what the first one says of all rows.
 MOST_ROWS = 1_000_000
 NOTHING = Estimate(0.0, 0.0, np.inf)
+# Relative to the numbers that are pooled, errors that are none: those of a log without noise, or of policies that act alike.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -141,17 +143,22 @@ def pooled(values: Sequence[float], errors: Sequence[float], kinds: Sequence[str
     """Average numbers by precision within kinds, and kinds by precision; what they differ by enters the error.
 
     Numbers of one kind come from the same rows in much the same way: their errors do not average out, and their average has the
-    average error. Errors of different kinds do in part (`CORRELATION`).
+    average error. Errors of different kinds do in part (`CORRELATION`). Where numbers of a kind differ by more than their errors,
+    small errors say little about who is right, so that what they differ by counts in every precision, as in a meta-analysis with
+    random effects.
 
     Args:
         weights: taken instead of precisions; of numbers that were pooled before, such as the rates whose differences these are.
     """
-    rates, sizes, groups = np.asarray(values, float), np.asarray(errors, float), np.asarray(kinds)
+    rates, groups = np.asarray(values, float), np.asarray(kinds)
+    least = max(ROUNDING * float(np.abs(rates).max()), SMALLEST)
+    sizes = np.maximum(np.asarray(errors, float), least)
     names, shares = list(dict.fromkeys(kinds)), np.zeros(len(rates))
     value, noise, spread, weight = np.empty((4, len(names)))
     for place, kind in enumerate(names):
         own = groups == kind
-        precision = sizes[own] ** -2.0 if weights is None else np.asarray(weights, float)[own]
+        apart = rates[own].var(ddof=1) if own.sum() > 1 else 0.0
+        precision = 1 / (sizes[own] ** 2 + apart) if weights is None else np.asarray(weights, float)[own]
         shares[own] = precision / precision.sum()
         value[place] = shares[own] @ rates[own]
         noise[place], spread[place] = shares[own] @ sizes[own], shares[own] @ (rates[own] - value[place]) ** 2
@@ -165,7 +172,8 @@ def pooled(values: Sequence[float], errors: Sequence[float], kinds: Sequence[str
     for place, kind in enumerate(names):
         shares[groups == kind] *= total[place]
     parts = Parts((within - features) / variance, features / variance, between / variance)
-    return Pooled(mean, float(np.sqrt(variance)), shares, parts)
+    error = float(np.sqrt(variance))
+    return Pooled(mean, error if error > 2 * least else 0.0, shares, parts)
 
 
 def _variance(weights: Array, errors: Array) -> float:
@@ -291,6 +299,7 @@ def _together(opinions: list[Opinion], logged: Estimate, facts: WorldFacts | Non
         PanelFacts(
             target=estimate,
             difference=against_log,
+            logged=logged,
             closed_forms=_weighed([one for one in opinions if one.kind == "closed form"]).estimate,
             world=next((one.estimate for one in opinions if one.kind == "world"), None),
             note=next((one.note for one in opinions if one.kind == "world"), ""),

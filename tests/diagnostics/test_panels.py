@@ -22,7 +22,8 @@ def _facts(**changed: Any) -> PanelFacts:
     """A rate of 1 with a half width of 0.1, where the log earned nothing."""
     rate = Estimate(1.0, 0.1 / 1.96, np.inf)
     world = WorldFacts(0.0, 0.01, SURE, None, 0.0, 0.0, 0.0)
-    facts = PanelFacts(rate, rate, closed_forms=rate, world=rate, note="", about_world=world)
+    logged = Estimate(0.0, 0.01, np.inf)
+    facts = PanelFacts(rate, rate, logged, closed_forms=rate, world=rate, note="", about_world=world)
     return replace(facts, **changed)
 
 
@@ -47,10 +48,17 @@ def test_held_out_rows_that_contradict_the_world(off: float, error: float, verdi
     assert _verdicts(replace(facts, about_world=world))["held-out rows"] == verdict
 
 
+def test_an_interval_as_narrow_as_the_log_s_own_is_not_bad_beside_a_small_difference() -> None:
+    rate = Estimate(1.0, 0.1, np.inf)
+    assert width(rate, 0.01, replace(rate, standard_error=0.06)).verdict == "caution"
+    assert width(rate, 0.01, replace(rate, standard_error=0.04)).verdict == "bad"
+    assert width(rate, 10.0, rate).verdict == "ok"
+
+
 def test_a_width_names_both_sides_where_they_differ() -> None:
     even = Estimate(1.0, 0.1 / 1.96, np.inf)
-    assert "reaches 0.1 to each side" in width(even, 1.0).sentence
-    assert "reaches 0.1 down and 0.4 up" in width(replace(even, above=0.3), 1.0).sentence
+    assert "reaches 0.1 to each side" in width(even, 1.0, even).sentence
+    assert "reaches 0.1 down and 0.4 up" in width(replace(even, above=0.3), 1.0, even).sentence
 
 
 def test_kinds_that_are_apart_or_alone_deserve_caution() -> None:
@@ -100,9 +108,9 @@ def test_rows_per_pair_are_told_where_rare_pairs_are_not() -> None:
     of_closed_form = [Diagnostic("rows per pair", 0.5, "bad", "Few."), Diagnostic("contradiction", 0.0, "ok", "None.")]
     rare = rare_pairs(rate, np.array([0.9, 1.1]), 0.95)
     assert rare.verdict == "caution"
-    names = [entry.name for entry in table_findings(rate, rate, of_closed_form, rare)]
+    names = [entry.name for entry in table_findings(rate, rate, rate, of_closed_form, rare)]
     assert names == ["contradiction", "width of the interval", "rare pairs"]
-    names = [entry.name for entry in table_findings(rate, rate, of_closed_form, None)]
+    names = [entry.name for entry in table_findings(rate, rate, rate, of_closed_form, None)]
     assert names == ["rows per pair", "contradiction", "width of the interval"]
 
 

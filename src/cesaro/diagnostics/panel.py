@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # An interval of 95 % that reaches 0.12 leaves an error above a tenth once in ten times, and narrower ones, taken together, once
 # in forty.
 WIDTH_CAUTION, WIDTH_BAD = 0.12, 1.0
+# A target that does nearly what the log does hardly differs from it, and no interval is narrow beside that. It is as good as a
+# log can tell while it reaches no further than so many half widths of what the log says of itself.
+LIKE_THE_LOG = 2.0
 # Standard errors of their difference that two kinds of answers may be apart.
 APART = 2.5
 # The share of the target's actions outside of the log from which a panel's answer suffers; its interval holds what fewer do.
@@ -39,7 +42,7 @@ WIDTH_OF_INTERVAL = Check(
     "width of the interval",
     number="half width, as a part of the difference from the log",
     caution=f"over {percent(WIDTH_CAUTION)}",
-    bad=f"over {percent(WIDTH_BAD)}",
+    bad=f"over {percent(WIDTH_BAD)}, and over {LIKE_THE_LOG:g} half widths of what the log says of its own rate",
     meaning="the log tells the difference only roughly; over 100 %: not at all",
     remedy="more rows, above all where the target does other things than the log",
 )
@@ -91,7 +94,7 @@ class PanelFacts:
     """An answer of several candidates.
 
     Attributes:
-        target, difference: the rate, and its difference from the log.
+        target, difference, logged: the rate, its difference from the log, and what the log earned.
         closed_forms, world: what each kind says by itself; None where it says nothing.
         note: why the world has no vote.
         about_world: what the learned world says about itself; None where there is none.
@@ -100,6 +103,7 @@ class PanelFacts:
 
     target: Estimate
     difference: Estimate
+    logged: Estimate
     closed_forms: Estimate
     world: Estimate | None
     note: str
@@ -114,7 +118,7 @@ def panel_findings(facts: PanelFacts, of_closed_form: Iterable[Diagnostic]) -> I
     low, high = facts.target.interval()
     kept = (_supported(entry) for entry in of_closed_form if entry.name not in left_out)
     yield from _drifting(kept, (high - low) / 2)
-    yield width(facts.target, facts.difference.value)
+    yield width(facts.target, facts.difference.value, facts.logged)
     yield _kinds(facts)
     if facts.remembered:
         yield _start(facts.remembered)
@@ -130,6 +134,7 @@ def panel_findings(facts: PanelFacts, of_closed_form: Iterable[Diagnostic]) -> I
 def table_findings(
     target: Estimate,
     difference: Estimate,
+    logged: Estimate,
     of_closed_form: Iterable[Diagnostic],
     rare: Diagnostic | None,
 ) -> Iterator[Diagnostic]:
@@ -137,7 +142,7 @@ def table_findings(
     low, high = target.interval()
     held = () if rare is None else (ROWS_PER_PAIR.name, INFLUENTIAL_ROWS.name)
     yield from _drifting((entry for entry in of_closed_form if entry.name not in held), (high - low) / 2)
-    yield width(target, difference.value)
+    yield width(target, difference.value, logged)
     if rare is not None:
         yield rare
 
@@ -171,20 +176,26 @@ def _start(remembered: float) -> Diagnostic:
 def alone(subject: "Subject") -> Iterator[Diagnostic]:
     """The interval of a learned world that answers by itself, which aims at the truth as that of a panel does."""
     if subject.world is not None:
-        yield width(subject.estimate, subject.estimate.value - subject.behavior.value)
+        yield width(subject.estimate, subject.estimate.value - subject.behavior.value, subject.behavior)
 
 
-def width(target: Estimate, difference: float) -> Diagnostic:
-    """The interval beside what it is to tell: the difference from the log."""
-    low, high = target.interval()
+def width(target: Estimate, difference: float, logged: Estimate) -> Diagnostic:
+    """The interval beside what it is to tell: the difference from the log; and beside what the log says of itself."""
+    half, own = (_half(one) for one in (target, logged))
     difference = abs(difference)
-    part = (high - low) / 2 / difference if difference > 0 else np.inf
+    part = half / difference if difference > 0 else np.inf
+    verdict = at_most(part, WIDTH_CAUTION, WIDTH_BAD)
     return WIDTH_OF_INTERVAL.found(
         part,
-        at_most(part, WIDTH_CAUTION, WIDTH_BAD),
+        "caution" if verdict == "bad" and half <= LIKE_THE_LOG * own else verdict,
         f"The interval reaches {_reach(target)}, and the difference from the log is {difference:.3g}.",
         "Collect more rows, above all where the target does other things than the log; until then rely on the interval alone.",
     )
+
+
+def _half(estimate: Estimate) -> float:
+    low, high = estimate.interval()
+    return (high - low) / 2
 
 
 def _reach(target: Estimate) -> str:

@@ -54,8 +54,8 @@ LARGE = replace(BASE, rows=20_000)
 # Closed forms everywhere; the default, which takes seconds, on fewer logs; learned methods and worlds on the base case; networks
 # on one log of each shift.
 WHOLE = (
-    Part(BASE, {"closed": 50, "default": 20, "learned": 5, "network": 1, "world": 5}),
-    Part(LARGE, {"closed": 50, "default": 5, "world": 3}),
+    Part(BASE, {"closed": 50, "default": 50, "learned": 5, "network": 1, "world": 5}),
+    Part(LARGE, {"closed": 50, "default": 10, "world": 3}),
     Part(BASE, {"closed": 10, "default": 1}, "all"),
     Part(replace(BASE, shift="mild"), {"closed": 10, "default": 5, "network": 1, "world": 3}),
     Part(replace(BASE, shift="strong"), {"closed": 10, "default": 5, "network": 1, "world": 3}),

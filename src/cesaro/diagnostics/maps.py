@@ -42,7 +42,7 @@ AGREEMENT_OF_FEATURES = Check(
         f"one differs by more than noise ({CLEAR:g} SE of the paired difference), and the answer's interval reaches "
         "there; or none of them determines the rate"
     ),
-    bad=f"more than noise, and over both {OUTSIDE:g} SE and {percent(LARGE)} of the scale",
+    bad=f"more than noise, over both {OUTSIDE:g} SE and {percent(LARGE)} of the scale, and not by fewer features than these",
     meaning="the choice of features matters more than the noise of the log",
     remedy=(
         "compare the `--features` that the remedy names, and features that you know to suit the system (`--features "
@@ -74,11 +74,13 @@ class Compared:
         features: the name that gives the map.
         what: the map, in words.
         difference: its rate minus the estimate, paired row by row.
+        is_coarser: whether it has fewer features than the estimate, so that it is the one that may lack something.
     """
 
     features: str
     what: str
     difference: Estimate
+    is_coarser: bool
 
     @property
     def size(self) -> float:
@@ -128,7 +130,8 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
     clear = [one for one in compared if one.size > CLEAR and abs(one.difference.value) > ROUNDING * scale]
     moves = [one.difference.value for one in clear]
     widens = (max(0.0, -min(moves, default=0.0)), max(0.0, *moves, 0.0))
-    far = max(widens) > max(OUTSIDE * error, LARGE * scale)
+    weighty = [abs(one.difference.value) for one in clear if not one.is_coarser]
+    far = max(weighty, default=0.0) > max(OUTSIDE * error, LARGE * scale)
     verdict: Verdict = "ok" if not clear else "bad" if far else "caution"
     shown = max(clear, key=lambda one: abs(one.difference.value)) if clear else max(compared, key=lambda one: one.size)
     moved = shown.difference
@@ -202,7 +205,8 @@ def _compared(subject: Subject, maps: Iterable[tuple[str, FeatureMap]]) -> Itera
             continue
         value = found.reward_rate + float(series.mean()) - subject.estimate.value - float(here.mean())
         deviations = series - series.mean() - (here - here.mean())
-        yield Compared(features, other.description, over.estimate(value, deviations))
+        is_coarser = other.size < prepared.num_features
+        yield Compared(features, other.description, over.estimate(value, deviations), is_coarser)
 
 
 def learned_methods(subject: Subject) -> Iterator[Diagnostic]:

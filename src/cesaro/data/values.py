@@ -72,8 +72,14 @@ class Values:
         return Values(self.form, self.names, tuple(columns))
 
     def plain(self) -> Any:
-        """The rows as policies and feature maps see them: an array `[n]` or `[n, d]`, or a dict of arrays `[n]` by name."""
-        arrays = [column.labels() if isinstance(column, Categories) else column for column in self.columns]
+        """The rows as policies and feature maps see them: an array `[n]` or `[n, d]`, or a dict of arrays `[n]` by name.
+
+        Arrays lie in memory row by row, however the log holds them, since sums that others write round by that.
+        """
+        arrays = [
+            column.labels() if isinstance(column, Categories) else np.ascontiguousarray(column)
+            for column in self.columns
+        ]
         return dict(zip(self.names, arrays)) if self.form == "named" else arrays[0]
 
     def equals(self, other: "Values") -> NDArray[np.bool_]:

@@ -159,9 +159,6 @@ class Repeats:
         limit = None if rows <= MOST else np.uint64(MOST / rows * 2.0**64)
         group = np.zeros(size, dtype=np.int64) if block.trajectory is None else block.trajectory
         runs = hashed(block)
-        some = block.part(slice(0, COMPARED))
-        parts = (runs[:COMPARED], some.rewards, hashed(some, rewards=False))
-        found.alike = np.array([_equal(part, group, 1)[1] for part in parts])
         is_one, some_equal = group[0] == group[-1], True
         for level, length in enumerate(RUNS):
             if length > size:
@@ -177,6 +174,8 @@ class Repeats:
                 runs[:COMPARED] if level else runs, group, length, some_equal
             )
             some_equal = found.equal[level] > 0
+            if not level:
+                found.alike = _alike(block.part(slice(0, COMPARED)), runs[:COMPARED], group, some_equal)
             if not is_one:
                 found.equal[level] += _equal_starts(runs, group, length)
         return found
@@ -223,6 +222,21 @@ def _equal(runs: NDArray[Any], group: NDArray[np.int64], length: int, look: bool
         if look:
             equal += int(np.count_nonzero(inside & (runs[:pairs] == runs[step:])))
     return compared, equal
+
+
+def _alike(rows: Block, hashes: Hashes, group: NDArray[np.int64], some_equal: bool) -> NDArray[np.int64]:
+    """Of pairs of rows a short way apart, how many are equal; have equal rewards; are equal but for rewards.
+
+    `some_equal`: whether any rows are equal. Rows that differ in their first column are not hashed again, without rewards.
+    """
+    same_column = _equal(_columns(rows.observations)[0], group, 1)[1] > 0
+    return np.array(
+        [
+            _equal(hashes, group, 1, some_equal)[1],
+            _equal(rows.rewards, group, 1)[1],
+            _equal(hashed(rows, rewards=False), group, 1)[1] if same_column else 0,
+        ]
+    )
 
 
 def _equal_starts(runs: Hashes, group: NDArray[np.int64], length: int) -> int:

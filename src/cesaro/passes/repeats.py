@@ -25,7 +25,7 @@ Hashes = NDArray[np.uint64]
 FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 HALF, THIRD = np.uint64(32), np.uint64(29)
 # Rows at a time: a column and what is mixed with it stay near the cache, and threads seldom wait for the interpreter.
-CHUNK = 32_768
+CHUNK = 65_536
 # Hashes that are kept of one log.
 MOST_HASHES = 1 << 20
 
@@ -212,7 +212,8 @@ def _equal(runs: NDArray[Any], group: NDArray[np.int64], length: int, look: bool
     """Pairs of runs of one trajectory a short way apart, and how many are equal; none, if it is known and there is no `look`."""
     steps = [step for step in APART if step < len(runs)]
     if group[0] == group[len(runs) + length - 2]:
-        equal = sum(int(np.count_nonzero(runs[:-step] == runs[step:])) for step in steps) if look else 0
+        # One sort tells sooner than all comparisons whether there is anything to count.
+        equal = _count_equal(runs, steps) if look and _has_repeats(runs) else 0
         return sum(len(runs) - step for step in steps), equal
     compared = equal = 0
     for step in steps:
@@ -222,6 +223,20 @@ def _equal(runs: NDArray[Any], group: NDArray[np.int64], length: int, look: bool
         if look:
             equal += int(np.count_nonzero(inside & (runs[:pairs] == runs[step:])))
     return compared, equal
+
+
+def _has_repeats(numbers: NDArray[Any]) -> bool:
+    """Whether any two numbers are equal."""
+    ordered = np.sort(numbers)
+    return bool((ordered[1:] == ordered[:-1]).any())
+
+
+def _count_equal(numbers: NDArray[Any], steps: list[int]) -> int:
+    """The equal ones among all pairs of numbers that are one of the steps apart, counted at once."""
+    equal = np.zeros((len(steps), len(numbers)), np.bool_)
+    for row, step in zip(equal, steps):
+        np.equal(numbers[:-step], numbers[step:], out=row[step:])
+    return int(np.count_nonzero(equal))
 
 
 def _alike(rows: Block, hashes: Hashes, group: NDArray[np.int64], some_equal: bool) -> NDArray[np.int64]:

@@ -266,7 +266,11 @@ def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
     if column.num_chunks == 1:
         return column.chunk(0).to_numpy(zero_copy_only=False)
     # Arrow's own memory is there already; that of a conversion of several chunks is fresh, and takes seven times as long.
-    return column.combine_chunks().to_numpy(zero_copy_only=False) if pa.types.is_primitive(column.type) else column.to_numpy()
+    return (
+        column.combine_chunks().to_numpy(zero_copy_only=False)
+        if pa.types.is_primitive(column.type)
+        else column.to_numpy()
+    )
 
 
 def floats(column: pa.ChunkedArray, place: ColumnPlace, *, missing: bool = False, exact: bool = True) -> NDArray[Any]:

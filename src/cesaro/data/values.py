@@ -86,11 +86,15 @@ class Values:
         """Which rows are equal, `[n]`; both are in one code space."""
         equal = np.ones(len(self), dtype=np.bool_)
         for own, others in zip(self.columns, other.columns):
-            if _array(own).__array_interface__ == _array(others).__array_interface__:
-                continue  # the next observations of a log without gaps are its observations, in the same memory
+            if _are_one(own, others):
+                continue
             same = _array(own) == _array(others)
             equal &= same.all(axis=1) if same.ndim == 2 else same
         return equal
+
+    def is_in_memory_of(self, other: "Values") -> bool:
+        """Whether both are the same rows of the same arrays: next observations of a log without gaps are its observations."""
+        return all(_are_one(own, others) for own, others in zip(self.columns, other.columns))
 
     def joint(self) -> Categories:
         """All columns as one: a lone column as it is, several as sorted tuples of labels (those that occur)."""
@@ -108,6 +112,10 @@ class Values:
         levels = np.empty(len(used[0]), dtype=object)
         levels[:] = list(zip(*(column.levels[part].tolist() for column, part in zip(columns, used))))
         return Categories(codes.astype(np.int64, copy=False), levels)
+
+
+def _are_one(column: Column, other: Column) -> bool:
+    return bool(_array(column).__array_interface__ == _array(other).__array_interface__)
 
 
 def _array(column: Column) -> NDArray[Any]:

@@ -10,6 +10,7 @@ elsewhere because they were copied. Single rows are told as copies where no rows
 rewards are found at equal rows alone, although rows that are alike otherwise hardly ever have equal rewards.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,23 +49,41 @@ def row_hashes(log: Log) -> Hashes:
 
 
 def hashed(rows: Block, rewards: bool = True) -> Hashes:
-    """One number for each row, in their order; `rewards`: whether these count."""
-    state, spare = np.zeros(len(rows), np.uint64), np.empty((2, min(CHUNK, len(rows))), np.uint64)
-    for start in range(0, len(rows), CHUNK):
-        part = slice(start, start + CHUNK)
-        some = state[part]
+    """One number for each row, in their order; `rewards`: whether these count. Files of fitted networks hold such numbers."""
+    counted = [rows.rewards] if rewards else []
+    parts: list[Values | NDArray[Any]] = [rows.observations, rows.actions, *counted, rows.next_observations]
+    return _mixed(np.zeros(len(rows), np.uint64), parts)
+
+
+def _hashed_once(rows: Block) -> Hashes:
+    """Another number for each row, which is made of one for each of its two states.
+
+    Where a next state is the state of the row below, in the same memory, it is not hashed again: two fifths of the work.
+    """
+    here = _mixed(np.zeros(len(rows), np.uint64), [rows.observations])
+    below, last = slice(1, None), slice(len(rows) - 1, None)
+    if rows.observations.take(below).is_in_memory_of(rows.next_observations.take(slice(0, -1))):
+        there = np.append(here[1:], _mixed(np.zeros(1, np.uint64), [rows.next_observations.take(last)]))
+    else:
+        there = _mixed(np.zeros(len(rows), np.uint64), [rows.next_observations])
+    there *= SECOND  # or a next state would count as an action and a reward with the same numbers
+    return _mixed(here, [rows.actions, rows.rewards, there])
+
+
+def _mixed(state: Hashes, parts: Sequence[Values | NDArray[Any]]) -> Hashes:
+    """The numbers of rows, mixed in place with every column of these parts of them."""
+    spare = np.empty((2, min(CHUNK, len(state))), np.uint64)
+    for start in range(0, len(state), CHUNK):
+        chunk = slice(start, start + CHUNK)
+        some = state[chunk]
         words, shifted = spare[:, : len(some)]
-        for column in (
-            *_columns(rows.observations.take(part)),
-            *_columns(rows.actions.take(part)),
-            *([rows.rewards[part]] if rewards else []),
-            *_columns(rows.next_observations.take(part)),
-        ):
-            if column.dtype.kind == "f":  # zero has two signs, and one hash
-                np.add(column, 0.0, out=words.view(np.float64))
-            else:
-                np.copyto(words, column, casting="unsafe")
-            mix(some, words, shifted)
+        for part in parts:
+            for column in _columns(part.take(chunk)) if isinstance(part, Values) else [part[chunk]]:
+                if column.dtype.kind == "f":  # zero has two signs, and one hash
+                    np.add(column, 0.0, out=words.view(np.float64))
+                else:
+                    np.copyto(words, column, casting="unsafe")
+                mix(some, words, shifted)
     return state
 
 
@@ -158,7 +177,7 @@ class Repeats:
         found, size = Repeats(), len(block)
         limit = None if rows <= MOST else np.uint64(MOST / rows * 2.0**64)
         group = np.zeros(size, dtype=np.int64) if block.trajectory is None else block.trajectory
-        runs = hashed(block)
+        runs = _hashed_once(block)
         is_one, some_equal = group[0] == group[-1], True
         for level, length in enumerate(RUNS):
             if length > size:

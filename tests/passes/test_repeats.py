@@ -141,3 +141,29 @@ def test_an_answer_from_copies_is_bad(times: int) -> None:
     entry = next(entry for entry in answer.diagnostics if entry.name == "copied rows")
     assert entry.verdict == "bad"
     assert "Drop the copies" in entry.remedy
+
+
+def test_a_next_state_is_hashed_alike_wherever_it_lies_in_memory() -> None:
+    """In the memory of the row below or in columns of its own; numbers that are alike in other places are other rows."""
+    rng = np.random.default_rng(5)
+    states, actions, rewards = rng.integers(0, 3, (4_000, 2)), rng.integers(0, 3, (4_000, 1)), rng.integers(0, 2, 4_000)
+    after = np.append(states[1:], states[-1:], axis=0)
+    logs = [
+        cs.Transitions(states * 1.0, actions * 1.0, rewards * 1.0),
+        cs.Transitions(states * 1.0, actions * 1.0, rewards * 1.0, after * 1.0),
+    ]
+    first, second = (Repeats.of(next(iter(log.blocks())).part(slice(0, 3_999)), 3_999) for log in logs)
+    rows = np.column_stack([states, actions, rewards, after])[:-1]
+    assert len(np.unique(first.kept[0])) == len(np.unique(rows, axis=0))
+    for one, other in zip(first.kept, second.kept):
+        np.testing.assert_array_equal(one, other)
+    for name in ("compared", "equal", "alike"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+
+
+def test_whether_rows_repeat_at_all_does_not_change_what_is_counted() -> None:
+    """Equal pairs a short way apart, by a plain count, of numbers with repeats and without."""
+    for numbers in (np.arange(400), np.arange(400) % 40, np.arange(400) % 53):
+        steps = [step for step in repeats.APART if step < 400]
+        plain = sum(int(numbers[i] == numbers[i + step]) for step in steps for i in range(400 - step))
+        assert repeats._equal(numbers, np.zeros(400, np.int64), 1) == (sum(400 - step for step in steps), plain)

@@ -285,7 +285,7 @@ def test_checkpoint_of_another_run_is_refused(
 def test_checkpoints_of_older_versions_and_broken_ones_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Older ones do not tell what was read."""
+    """Older ones do not tell what was read, or know rows by other hashes."""
     monkeypatch.setattr(pass_checkpoint, "SECONDS", 0.0)
     folder, kept = write(continuous(1500), tmp_path / "log"), tmp_path / "kept.npz"
     fitted(folder, kept)
@@ -296,9 +296,10 @@ def test_checkpoints_of_older_versions_and_broken_ones_are_refused(
         files.write_values(kept, pass_checkpoint.SCHEMA, {**whole, **wrong})
         with pytest.raises(cs.InputError, match="holds no progress of an evaluation; delete that file to start afresh"):
             fitted(folder, kept)
-    files.write_values(kept, "cesaro-passes/1", {"identity": whole["identity"], "passes": whole["passes"]})
-    with pytest.raises(cs.InputError, match="was made by an older version; delete that file to start afresh"):
-        fitted(folder, kept)
+    for older in ("cesaro-passes/1", "cesaro-passes/2"):
+        files.write_values(kept, older, {"identity": whole["identity"], "passes": whole["passes"]})
+        with pytest.raises(cs.InputError, match="was made by an older version; delete that file to start afresh"):
+            fitted(folder, kept)
 
 
 # Logs and policies that change, between an interruption and going on, or while they are read.

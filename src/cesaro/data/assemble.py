@@ -139,7 +139,10 @@ class Assembly:
 
     Attributes:
         cut_actions: rows whose action was cut, once they have been read; None where the settings have no bounds.
+        by_column: whether vectors lie in memory column by column, as passes over rows that are read again and again want them.
     """
+
+    by_column = False
 
     def __init__(
         self,
@@ -278,12 +281,12 @@ class Assembly:
         known = self._known.get("observation", NOTHING_KNOWN)
         pairs = self._observation_pairs()
         if not self.outline.has_next:
-            return role_values(role, pairs, asked, order, known=known)[0], None
+            return role_values(role, pairs, asked, order, known=known, by_column=self.by_column)[0], None
         wanted = found.keep.copy()
         wanted[found.restarts] = False
         needed = np.zeros(len(pairs[0][0][0]), dtype=np.bool_)
         needed[slice(self.rows) if order is None else order] = wanted
-        now, after = role_values(role, pairs, asked, order, needed, known)
+        now, after = role_values(role, pairs, asked, order, needed, known, self.by_column)
         return now, after
 
     def actions(self, order: Integers | None = None) -> Values:
@@ -291,7 +294,8 @@ class Assembly:
         role, bounds = self.outline.schema.action, self._settings.action_bounds
         pairs: list[Pair] = [[(self.column(name), self.place(name))] for name in role.columns]
         asked = [name in self.outline.origin.kinds for name in role.columns]
-        actions = role_values(role, pairs, asked, None, known=self._known.get("action", NOTHING_KNOWN))[0]
+        known = self._known.get("action", NOTHING_KNOWN)
+        actions = role_values(role, pairs, asked, None, known=known, by_column=self.by_column)[0]
         logged = actions.columns[0]
         if bounds is None or isinstance(logged, Categories):
             return actions
@@ -328,6 +332,7 @@ def role_values(
     order: NDArray[np.int64] | None,
     needed: NDArray[np.bool_] | None = None,
     known: KnownColumns = NOTHING_KNOWN,
+    by_column: bool = False,
 ) -> list[Values]:
     """The role's values and, where every column comes with its next column, the next ones.
 
@@ -336,6 +341,7 @@ def role_values(
         asked: whether the caller chose the column's kind.
         needed: rows of the file whose next entries count; the others may be missing (NaN, code −1).
         known: what the whole log tells of its columns, where these are some of its rows.
+        by_column: whether the columns of a vector stay one after the other in memory.
     """
     assert role.form is not None
     lone = len(role.columns) == 1
@@ -349,7 +355,7 @@ def role_values(
     if order is not None:
         pa.default_memory_pool().release_unused()
     if role.form == "vector" and np.ndim(columns[0][0]) == 1:  # else it was a column of lists
-        return [Values("vector", tuple(names), (_stacked(parts, order),)) for parts in columns]
+        return [Values("vector", tuple(names), (_stacked(parts, order, by_column),)) for parts in columns]
     return [Values(role.form, tuple(names), tuple(_reordered(part, order) for part in parts)) for parts in columns]
 
 
@@ -439,8 +445,10 @@ def _reordered(column: Column, order: NDArray[np.int64] | None) -> Column:
     return np.ascontiguousarray(column if order is None else column[order])
 
 
-def _stacked(columns: Sequence[Column], order: NDArray[np.int64] | None) -> NDArray[Any]:
+def _stacked(columns: Sequence[Column], order: NDArray[np.int64] | None, by_column: bool) -> NDArray[Any]:
     arrays = [column for column in columns if not isinstance(column, Categories)]
+    if by_column and order is None:
+        return np.stack(arrays).T
     result = np.empty((len(arrays[0]), len(arrays)), dtype=np.result_type(*arrays))
     for start in range(0, len(result), _STACKED):
         stop = start + _STACKED

@@ -67,9 +67,7 @@ def taken(column: Any, rows: Index) -> Any:
 
 
 def joined(blocks: Sequence[Block]) -> Block:
-    """Blocks as one, with the key and the start of the first."""
-    if len(blocks) == 1:
-        return blocks[0]
+    """Blocks as one, with the key and the start of the first; vectors lie in memory row by row, however the blocks hold them."""
     columns: dict[str, Any] = {}
     for name, first in blocks[0]._columns.items():
         every = [block._columns[name] for block in blocks]
@@ -87,7 +85,8 @@ def joined_values(parts: Sequence[Values]) -> Values:
             codes = np.concatenate([column.codes for column in every if isinstance(column, Categories)])
             columns.append(Categories(codes, first.levels))
         else:
-            columns.append(np.concatenate([column for column in every if not isinstance(column, Categories)]))
+            numbers = np.concatenate([column for column in every if not isinstance(column, Categories)])
+            columns.append(np.ascontiguousarray(numbers))
     return Values(parts[0].form, parts[0].names, tuple(columns))
 
 

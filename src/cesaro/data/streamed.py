@@ -228,6 +228,8 @@ class WindowStructure(NamedTuple):
 class WindowAssembly(Assembly):
     """The rows of a window, with the row below them."""
 
+    by_column = True
+
     def __init__(self, outline: Outline, window: Window, known: Mapping[str, KnownColumns] | None = None) -> None:
         super().__init__(outline, window.table, window.first, window.rows, known)
         self._window = window

@@ -72,19 +72,29 @@ class Values:
         return Values(self.form, self.names, tuple(columns))
 
     def plain(self) -> Any:
-        """The rows as policies and feature maps see them: an array `[n]` or `[n, d]`, or a dict of arrays `[n]` by name."""
-        arrays = [column.labels() if isinstance(column, Categories) else column for column in self.columns]
+        """The rows as policies and feature maps see them: an array `[n]` or `[n, d]`, or a dict of arrays `[n]` by name.
+
+        Arrays lie in memory row by row, however the log holds them, since sums that others write round by that.
+        """
+        arrays = [
+            column.labels() if isinstance(column, Categories) else np.ascontiguousarray(column)
+            for column in self.columns
+        ]
         return dict(zip(self.names, arrays)) if self.form == "named" else arrays[0]
 
     def equals(self, other: "Values") -> NDArray[np.bool_]:
         """Which rows are equal, `[n]`; both are in one code space."""
         equal = np.ones(len(self), dtype=np.bool_)
         for own, others in zip(self.columns, other.columns):
-            if _array(own).__array_interface__ == _array(others).__array_interface__:
-                continue  # the next observations of a log without gaps are its observations, in the same memory
+            if _are_one(own, others):
+                continue
             same = _array(own) == _array(others)
             equal &= same.all(axis=1) if same.ndim == 2 else same
         return equal
+
+    def is_in_memory_of(self, other: "Values") -> bool:
+        """Whether both are the same rows of the same arrays: next observations of a log without gaps are its observations."""
+        return all(_are_one(own, others) for own, others in zip(self.columns, other.columns))
 
     def joint(self) -> Categories:
         """All columns as one: a lone column as it is, several as sorted tuples of labels (those that occur)."""
@@ -102,6 +112,10 @@ class Values:
         levels = np.empty(len(used[0]), dtype=object)
         levels[:] = list(zip(*(column.levels[part].tolist() for column, part in zip(columns, used))))
         return Categories(codes.astype(np.int64, copy=False), levels)
+
+
+def _are_one(column: Column, other: Column) -> bool:
+    return bool(_array(column).__array_interface__ == _array(other).__array_interface__)
 
 
 def _array(column: Column) -> NDArray[Any]:

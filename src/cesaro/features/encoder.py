@@ -87,9 +87,9 @@ class Encoder:
         """`[n, size]`."""
         return np.ascontiguousarray(self.columns(values).T)
 
-    def columns(self, values: Values) -> NDArray[np.float32]:
-        """`[size, n]`, which is faster: rows of few numbers would be short loops."""
-        result = np.empty((self.size, len(values)), dtype=np.float32)
+    def columns(self, values: Values, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """`[size, n]`, which is faster: rows of few numbers would be short loops; `out`: where they are written."""
+        result = np.empty((self.size, len(values)), dtype=np.float32) if out is None else out
         first, starts = 0, []
         for part, column in zip(self._parts, values.columns):
             starts.append(first)

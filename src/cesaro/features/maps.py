@@ -328,8 +328,12 @@ class Joint(FeatureMap):
         return Joint(self.encoders, self._base.with_components(components))
 
     def encoded(self, observations: Values, actions: Values) -> BasePairs:
+        """One action beside each observation is an input like these, and written beside them."""
         state, action = self.encoders
-        return BasePairs(self._base, state.columns(observations), (action.columns(actions),))
+        inputs = np.empty((state.size + action.size, len(observations)), np.float32)
+        state.columns(observations, inputs[: state.size])
+        action.columns(actions, inputs[state.size :])
+        return BasePairs(self._base, inputs)
 
     def actions(self, observations: Values, policy: Attached, rng: np.random.Generator, draws: int) -> NextActions:
         plain = observations.plain()
@@ -341,6 +345,8 @@ class Joint(FeatureMap):
         return NextActions(None, tuple(policy.sample(plain, rng) for _ in range(draws)))
 
     def encoded_next(self, observations: Values, actions: NextActions) -> BasePairs:
+        if len(actions.drawn) == 1 and actions.chances is None:
+            return self.encoded(observations, as_actions(actions.drawn[0]))
         state, action = self.encoders
         chosen = tuple(action.columns(as_actions(drawn)) for drawn in actions.drawn)
         return BasePairs(self._base, state.columns(observations), chosen, actions.chances)

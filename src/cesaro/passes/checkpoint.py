@@ -17,8 +17,8 @@ from cesaro.errors import InputError
 from cesaro.fingerprints import fingerprint
 from cesaro.passes.prepare import FeatureLog, Prepared
 
-SCHEMA = "cesaro-passes/2"
-_OLDER = "cesaro-passes/1"
+SCHEMA = "cesaro-passes/3"
+_OLDER = ("cesaro-passes/1", "cesaro-passes/2")
 # Between two writings of the file.
 SECONDS = 60.0
 # Rows whose features tell one fit from another where no source text does.
@@ -52,7 +52,8 @@ class PassCheckpoint:
             self._resume(quiet)
 
     def _resume(self, quiet: bool) -> None:
-        files.reject_older(self.path, _OLDER, files.AFRESH)
+        for older in _OLDER:
+            files.reject_older(self.path, older, files.AFRESH)
         kept = files.read_values(self.path, SCHEMA, remedy=files.AFRESH)
         was = kept.get("identity")
         was = was if isinstance(was, dict) else {}

@@ -246,9 +246,9 @@ class Totals:
             None if series is None else Threefold.of(plan.sampling, start, series.influence),
             Threefold.of(plan.over_time, start, behavior),
             {
-                "rewards2": float(deviations @ deviations),
+                "rewards2": _dot(deviations, deviations),
                 "far": float(far.sum()),
-                "far2": float(deviations[far] @ deviations[far]) if far.any() else 0.0,
+                "far2": _dot(deviations[far], deviations[far]) if far.any() else 0.0,
                 "level": level,
             },
             {"distance": float(distance[row])},
@@ -280,13 +280,13 @@ class Totals:
         first, second = np.where(pairs, errors[:-1], 0.0), np.where(pairs, errors[1:], 0.0)
         self.sums |= {
             "ratio": float(weighted.sum()),
-            "ratio2": float(weighted @ weighted),
-            "ratio4": float(weighted**2 @ weighted**2),
+            "ratio2": _dot(weighted, weighted),
+            "ratio4": _dot(weighted**2, weighted**2),
             "ratio_size": float(size.sum()),
             "ratio_negative": float(size[weighted < 0].sum()),
-            "influence3": float(squares @ (series.influence / plan.unit)),
-            "influence4": float(squares @ squares),
-            "errors2": float(errors @ errors),
+            "influence3": _dot(squares, series.influence / plan.unit),
+            "influence4": _dot(squares, squares),
+            "errors2": _dot(errors, errors),
             **_pair_sums(first, second, int(pairs.sum())),
         }
         self.largest["error"] = float(np.abs(series.errors).max())
@@ -376,15 +376,20 @@ class Totals:
         return Series(influence - self.correction, ratio, errors)
 
 
+def _dot(one: Array, other: Array) -> float:
+    """The sum of products; with `@` NumPy would hold the interpreter meanwhile, and other threads would wait."""
+    return float(np.dot(one, other))
+
+
 def _pair_sums(first: Array, second: Array, count: int) -> dict[str, float]:
     """Sums over pairs of successive errors."""
     product = first * second
     return {
         "pairs": float(count),
         "product": float(product.sum()),
-        "product2": float(product @ product),
-        "first2": float(first @ first),
-        "second2": float(second @ second),
+        "product2": _dot(product, product),
+        "first2": _dot(first, first),
+        "second2": _dot(second, second),
     }
 
 
@@ -473,7 +478,7 @@ def influence_of(rows: FeatureRows, solution: ClosedForm, per_weight: float) -> 
     if rows.weights is not None:
         found *= rows.weights * per_weight
         weighted = ratio * rows.weights
-    return Influence(Series(found, ratio, errors), float(weighted @ here[0]))
+    return Influence(Series(found, ratio, errors), _dot(weighted, here[0]))
 
 
 def _times(features: Features, vectors: list[Array]) -> list[Array]:

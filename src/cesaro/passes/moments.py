@@ -131,7 +131,7 @@ def _accumulate(total: dict[str, Any], sums: dict[str, Any]) -> None:
 def _sums(rows: FeatureRows) -> dict[str, Any]:
     x, v, rewards = rows.x, rows.v, rows.rewards
     weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-    result: dict[str, Any] = {"w": weights.sum(), "R": weights @ rewards}
+    result: dict[str, Any] = {"w": weights.sum(), "R": np.dot(weights, rewards)}
     if isinstance(x, sp.csr_array):
         z = sp.csr_array(rows.x_next - x)
         weighted = v if rows.weights is None else sp.csr_array(sp.diags_array(weights) @ v)
@@ -146,13 +146,14 @@ def _sums(rows: FeatureRows) -> dict[str, Any]:
         root = np.sqrt(weights)
         tests, change, rewards = root[:, None] * tests, root[:, None] * change, root * rewards
     square = tests.T @ tests  # of one array with itself, which halves its cost
+    # A vector times a matrix is a `dot`: with `@` NumPy holds the interpreter meanwhile, and other threads would wait.
     return result | {
-        "v": root @ tests,
+        "v": np.dot(root, tests),
         "vv": square,
-        "z": root @ change,
+        "z": np.dot(root, change),
         "vz": tests.T @ change,
-        "vR": rewards @ tests,
-        "xx": np.diag(square).copy() if v is x else weights @ np.square(x),
+        "vR": np.dot(rewards, tests),
+        "xx": np.diag(square).copy() if v is x else np.dot(weights, np.square(x)),
     }
 
 

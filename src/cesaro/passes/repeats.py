@@ -10,6 +10,7 @@ elsewhere because they were copied. Single rows are told as copies where no rows
 rewards are found at equal rows alone, although rows that are alike otherwise hardly ever have equal rewards.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +26,7 @@ Hashes = NDArray[np.uint64]
 FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 HALF, THIRD = np.uint64(32), np.uint64(29)
 # Rows at a time: a column and what is mixed with it stay near the cache, and threads seldom wait for the interpreter.
-CHUNK = 32_768
+CHUNK = 65_536
 # Hashes that are kept of one log.
 MOST_HASHES = 1 << 20
 
@@ -48,23 +49,41 @@ def row_hashes(log: Log) -> Hashes:
 
 
 def hashed(rows: Block, rewards: bool = True) -> Hashes:
-    """One number for each row, in their order; `rewards`: whether these count."""
-    state, spare = np.zeros(len(rows), np.uint64), np.empty((2, min(CHUNK, len(rows))), np.uint64)
-    for start in range(0, len(rows), CHUNK):
-        part = slice(start, start + CHUNK)
-        some = state[part]
+    """One number for each row, in their order; `rewards`: whether these count. Files of fitted networks hold such numbers."""
+    counted = [rows.rewards] if rewards else []
+    parts: list[Values | NDArray[Any]] = [rows.observations, rows.actions, *counted, rows.next_observations]
+    return _mixed(np.zeros(len(rows), np.uint64), parts)
+
+
+def _hashed_once(rows: Block) -> Hashes:
+    """Another number for each row, which is made of one for each of its two states.
+
+    Where a next state is the state of the row below, in the same memory, it is not hashed again: two fifths of the work.
+    """
+    here = _mixed(np.zeros(len(rows), np.uint64), [rows.observations])
+    below, last = slice(1, None), slice(len(rows) - 1, None)
+    if rows.observations.take(below).is_in_memory_of(rows.next_observations.take(slice(0, -1))):
+        there = np.append(here[1:], _mixed(np.zeros(1, np.uint64), [rows.next_observations.take(last)]))
+    else:
+        there = _mixed(np.zeros(len(rows), np.uint64), [rows.next_observations])
+    there *= SECOND  # or a next state would count as an action and a reward with the same numbers
+    return _mixed(here, [rows.actions, rows.rewards, there])
+
+
+def _mixed(state: Hashes, parts: Sequence[Values | NDArray[Any]]) -> Hashes:
+    """The numbers of rows, mixed in place with every column of these parts of them."""
+    spare = np.empty((2, min(CHUNK, len(state))), np.uint64)
+    for start in range(0, len(state), CHUNK):
+        chunk = slice(start, start + CHUNK)
+        some = state[chunk]
         words, shifted = spare[:, : len(some)]
-        for column in (
-            *_columns(rows.observations.take(part)),
-            *_columns(rows.actions.take(part)),
-            *([rows.rewards[part]] if rewards else []),
-            *_columns(rows.next_observations.take(part)),
-        ):
-            if column.dtype.kind == "f":  # zero has two signs, and one hash
-                np.add(column, 0.0, out=words.view(np.float64))
-            else:
-                np.copyto(words, column, casting="unsafe")
-            mix(some, words, shifted)
+        for part in parts:
+            for column in _columns(part.take(chunk)) if isinstance(part, Values) else [part[chunk]]:
+                if column.dtype.kind == "f":  # zero has two signs, and one hash
+                    np.add(column, 0.0, out=words.view(np.float64))
+                else:
+                    np.copyto(words, column, casting="unsafe")
+                mix(some, words, shifted)
     return state
 
 
@@ -158,10 +177,7 @@ class Repeats:
         found, size = Repeats(), len(block)
         limit = None if rows <= MOST else np.uint64(MOST / rows * 2.0**64)
         group = np.zeros(size, dtype=np.int64) if block.trajectory is None else block.trajectory
-        runs = hashed(block)
-        some = block.part(slice(0, COMPARED))
-        parts = (runs[:COMPARED], some.rewards, hashed(some, rewards=False))
-        found.alike = np.array([_equal(part, group, 1)[1] for part in parts])
+        runs = _hashed_once(block)
         is_one, some_equal = group[0] == group[-1], True
         for level, length in enumerate(RUNS):
             if length > size:
@@ -177,6 +193,8 @@ class Repeats:
                 runs[:COMPARED] if level else runs, group, length, some_equal
             )
             some_equal = found.equal[level] > 0
+            if not level:
+                found.alike = _alike(block.part(slice(0, COMPARED)), runs[:COMPARED], group, some_equal)
             if not is_one:
                 found.equal[level] += _equal_starts(runs, group, length)
         return found
@@ -213,7 +231,8 @@ def _equal(runs: NDArray[Any], group: NDArray[np.int64], length: int, look: bool
     """Pairs of runs of one trajectory a short way apart, and how many are equal; none, if it is known and there is no `look`."""
     steps = [step for step in APART if step < len(runs)]
     if group[0] == group[len(runs) + length - 2]:
-        equal = sum(int(np.count_nonzero(runs[:-step] == runs[step:])) for step in steps) if look else 0
+        # One sort tells sooner than all comparisons whether there is anything to count.
+        equal = _count_equal(runs, steps) if look and _has_repeats(runs) else 0
         return sum(len(runs) - step for step in steps), equal
     compared = equal = 0
     for step in steps:
@@ -223,6 +242,35 @@ def _equal(runs: NDArray[Any], group: NDArray[np.int64], length: int, look: bool
         if look:
             equal += int(np.count_nonzero(inside & (runs[:pairs] == runs[step:])))
     return compared, equal
+
+
+def _has_repeats(numbers: NDArray[Any]) -> bool:
+    """Whether any two numbers are equal."""
+    ordered = np.sort(numbers)
+    return bool((ordered[1:] == ordered[:-1]).any())
+
+
+def _count_equal(numbers: NDArray[Any], steps: list[int]) -> int:
+    """The equal ones among all pairs of numbers that are one of the steps apart, counted at once."""
+    equal = np.zeros((len(steps), len(numbers)), np.bool_)
+    for row, step in zip(equal, steps):
+        np.equal(numbers[:-step], numbers[step:], out=row[step:])
+    return int(np.count_nonzero(equal))
+
+
+def _alike(rows: Block, hashes: Hashes, group: NDArray[np.int64], some_equal: bool) -> NDArray[np.int64]:
+    """Of pairs of rows a short way apart, how many are equal; have equal rewards; are equal but for rewards.
+
+    `some_equal`: whether any rows are equal. Rows that differ in their first column are not hashed again, without rewards.
+    """
+    same_column = _equal(_columns(rows.observations)[0], group, 1)[1] > 0
+    return np.array(
+        [
+            _equal(hashes, group, 1, some_equal)[1],
+            _equal(rows.rewards, group, 1)[1],
+            _equal(hashed(rows, rewards=False), group, 1)[1] if same_column else 0,
+        ]
+    )
 
 
 def _equal_starts(runs: Hashes, group: NDArray[np.int64], length: int) -> int:

@@ -287,7 +287,9 @@ def _rehearsal(rehearsal: Rehearsal) -> dict[str, Any]:
         "columns": words.REHEARSAL_COLUMNS,
         "rows": words.rehearsal_rows(rehearsal),
         "notes": [*words.rehearsal_notes(rehearsal)],
+        "verdict": rehearsal.verdict,
         "findings": rehearsal.findings,
+        "findings_note": words.findings_note(rehearsal),
     }
 
 

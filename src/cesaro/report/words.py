@@ -107,9 +107,8 @@ def spoken_rehearsal(rehearsal: Rehearsal) -> Rehearsal:
 
 def rehearsal_title(rehearsal: Rehearsal) -> str:
     """The heading of the table of a rehearsal."""
-    noun = "" if rehearsal.cost is None else f"{outcome(rehearsal)} "
-    count = len(rehearsal.truths)
-    return f"Rehearsal on {count} systems learned from the log: {noun}{rehearsal.unit or 'per step'}"
+    what = f"{outcome(rehearsal)}, {rehearsal.unit or 'per step'}"
+    return f"Rehearsal on {len(rehearsal.truths)} systems learned from the log ({what})"
 
 
 # Of the table of a rehearsal: key, heading, whether it holds numbers.
@@ -117,9 +116,9 @@ REHEARSAL_COLUMNS = (
     ("name", "candidate", False),
     ("rate", "rate", True),
     ("standard_error", "std. error", True),
-    ("error", "error there", True),
-    ("bias", "bias there", True),
-    ("held", "held there", True),
+    ("error", "error", True),
+    ("bias", "bias", True),
+    ("held", "held", True),
 )
 
 

@@ -194,7 +194,7 @@ def test_costs_and_units_are_shown_as_costs() -> None:
     assert f"{found.rates[0]:.4g}" not in text
     assert "held what the policy costs there" in " ".join(text.split())
     assert "€ per hour (root mean square)" in " ".join(text.split())
-    assert "(cost 'spent', € per hour)" in text
+    assert "(cost 'spent', € per hour)" in " ".join(text.split())
     assert "Findings speak of rewards, which are minus 'spent'." in text
     (axes,) = found.plot().axes
     errors = np.concatenate([line.get_xdata() for line in axes.lines[:-1]])

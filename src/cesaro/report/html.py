@@ -283,6 +283,7 @@ def _policy(evaluation: Evaluation, drawn: Sequence[Picture], number: int) -> di
 
 def _rehearsal(rehearsal: Rehearsal) -> dict[str, Any]:
     return {
+        "summary": rehearsal.summary,
         "title": words.rehearsal_title(rehearsal),
         "columns": words.REHEARSAL_COLUMNS,
         "rows": words.rehearsal_rows(rehearsal),

@@ -83,7 +83,7 @@ def render_evaluation(evaluation: Evaluation, *, full: bool = False) -> Iterable
     if full:
         yield from _candidates(evaluation)
     if evaluation.rehearsal is not None:
-        yield from _rehearsed(evaluation.rehearsal)
+        yield from render_rehearsal(evaluation.rehearsal)
     yield from _findings([evaluation], full)
     yield from _footer([evaluation])
 
@@ -129,10 +129,6 @@ def render_rehearsal(rehearsal: Rehearsal) -> Iterable[RenderableType]:
     """Would it have been right? The answer in words, the table, and what the log says of the systems."""
     yield _text(rehearsal.summary, style="bold")
     yield ""
-    yield from _rehearsed(rehearsal)
-
-
-def _rehearsed(rehearsal: Rehearsal) -> Iterable[RenderableType]:
     table = _table(rehearsal_title(rehearsal))
     for key, heading, is_number in REHEARSAL_COLUMNS:
         justify: Literal["left", "right"] = "right" if is_number else "left"

@@ -90,7 +90,7 @@ def rehearsed_name(rehearsal: Rehearsal, name: str) -> str:
         return f"all {'closed forms' if rehearsal.is_closed else 'candidates'} together"
     if name == "auto" and rehearsal.residual is None:
         return "closed form"  # of a discrete log, which needs no features
-    return candidate_name(name) if rehearsal.is_closed else name
+    return candidate_name(name)
 
 
 def spoken_rehearsal(rehearsal: Rehearsal) -> Rehearsal:

@@ -34,6 +34,7 @@ from cesaro.errors import InputError
 from cesaro.evaluation import Evaluation
 from cesaro.files import Arrays
 from cesaro.passes import checkpoint as pass_checkpoint
+from cesaro.rehearsal import Rehearsal
 from cesaro.report import folder as report
 from cesaro.reproduce import study
 
@@ -269,6 +270,7 @@ CASES: dict[str, tuple[str, Command]] = {
     "evaluate --force": ("answer", cesaro(*EVALUATE, "--out", "out", "--force")),
     "evaluate --stream": ("log", cesaro(*EVALUATE, "--out", "out", "--stream")),
     "evaluate --checkpoint": ("log", cesaro(*EVALUATE, "--stream", "--checkpoint", "kept.npz")),
+    "rehearse": ("log", cesaro("rehearse", *EVALUATE[1:], "--worlds", "2", "--out", "out")),
     "sort": ("log", cesaro(*SORT)),
     "sort --force": ("sorted", cesaro(*SORT, "--force")),
     "collect": ("empty", cesaro(*COLLECT, "--out", "out.parquet")),
@@ -296,7 +298,8 @@ def main(case: str, place: str) -> None:
     for name in ("rates_picture", "evaluation_page", "evaluation_text"):
         patch.setattr(report, name, lambda *parts, **options: "a page")
     patch.setattr(report, "save_png", lambda figure, file: file.write_bytes(b"PNG"))
-    patch.setattr(Evaluation, "plot", lambda answer: None)
+    for kind in (Evaluation, Rehearsal):
+        patch.setattr(kind, "plot", lambda answer: None)
     patch.setattr(blocks, "BLOCK_ROWS", 150)
     patch.setattr(sorting, "PART_BYTES", 4000)
     if "--stream" in case or "--checkpoint" in case:

@@ -286,6 +286,13 @@ def test_rehearse_on_the_command_line(tmp_path: Path, monkeypatch: pytest.Monkey
     document = CliRunner().invoke(app, [*asked, "--json"])
     assert json.loads(document.stdout)["schema"] == "cesaro-rehearsal/1"
     assert CliRunner().invoke(app, [*asked, "--policy", "logged"]).exit_code == 2
+    wrong = CliRunner().invoke(app, [*asked, "--candidate", "nonsense"])
+    assert wrong.exit_code == 2
+    for part in ("--candidate must name methods (auto, ", "polynomial", "Got 'nonsense'", "take one of these"):
+        assert part in " ".join(wrong.stderr.split())
+    unit = CliRunner().invoke(app, [*asked, "--unit", "€ per hour"])
+    assert "€ per hour" in unit.stdout
+    assert "Do these systems resemble the log?" in unit.stdout
     refused = CliRunner().invoke(app, [*asked, "--out", "out"])
     assert refused.exit_code == 2
     assert "add --force to replace it" in refused.stderr

@@ -15,7 +15,7 @@ from cesaro.checks import Array
 from cesaro.data import Log, read
 from cesaro.data.reader import as_log
 from cesaro.diagnostics import Diagnostic, widened, worst
-from cesaro.diagnostics.panel import RARE_PAIRS, panel_findings, rare_pairs, rehearsed, table_findings
+from cesaro.diagnostics.panel import RARE_PAIRS, not_rehearsed, panel_findings, rare_pairs, rehearsed, table_findings
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import registry
 from cesaro.estimators.base import Estimator
@@ -24,7 +24,7 @@ from cesaro.files import plain
 from cesaro.inspection.evidence import are_costs, odd_labels
 from cesaro.lazy import pandas
 from cesaro.linear.methods import METHODS
-from cesaro.panel import CONFIDENCE, Opinion, Panel, ask_panel, learned_world
+from cesaro.panel import CONFIDENCE, Opinion, Panel, ask_panel, learned_world, own_file
 from cesaro.passes.standard_errors import Estimate, Projection, check_confidence
 from cesaro.policies import Policy
 from cesaro.policies import policy as as_policy
@@ -70,6 +70,7 @@ COVERS_WORLD = (
     "The interval covers what the log leaves open about the process, and what held-out rows prove wrong about the learned one. "
     "It does not cover a state that the columns do not show."
 )
+NO_REHEARSAL = "the log is discrete, and no process is learned for its answer; cesaro rehearse does it all the same."
 COVERS_MEAN = "The interval covers the noise of the log around its mean reward."
 COVERS_NOTHING = "There is no interval: this method has no standard error here."
 
@@ -183,7 +184,8 @@ class Evaluation:
             kind: "rates" (with intervals), "reward" (over time, with both rates), "values" (by state), "gains" (where the target
                 gains and loses), "influence" (of stretches of the log) or "support" (the target's actions against the log's);
                 where a world was learned also "candidates" (what each says by itself), "rollouts" (what the target earns in
-                every learned world) and "occupancy" (where it goes there, beside the log).
+                every learned world) and "occupancy" (where it goes there, beside the log); with effort "full" also "rehearsal"
+                (by how much closed forms are wrong in learned worlds).
         """
         from cesaro.report.pictures import plot
 
@@ -236,6 +238,8 @@ class Evaluation:
             "reward_rate": to_numbers(self.target, self.confidence),
             "limit": to_numbers(self.limit, self.confidence),
             "candidates": [] if self.panel is None else [self._opinion(one) for one in self.panel.opinions],
+            "parts": None if self.panel is None else plain(self.panel.parts._asdict()),
+            "rehearsal": None if self.rehearsal is None else self.rehearsal.to_dict(),
             "behavior_rate": to_numbers(self.behavior, self.confidence),
             "difference": to_numbers(self.difference, self.confidence, p_one_sided=self.difference.p_value()),
             "covers": self.covers,
@@ -350,7 +354,9 @@ def _with_rare_pairs(answer: Evaluation) -> Evaluation:
     rates = posterior_rates(log, target, estimator.random_state, quiet=estimator._run().quiet)
     rare = None if rates is None else rare_pairs(estimator.estimate_, rates, CONFIDENCE)
     target, difference = (widened(one, [] if rare is None else [rare]) for one in (answer.target, answer.difference))
-    found = table_findings(target, difference, answer.behavior, answer.diagnostics, rare)
+    found = [*table_findings(target, difference, answer.behavior, answer.diagnostics, rare)]
+    if answer.effort == "full":
+        found.append(not_rehearsed(NO_REHEARSAL, is_discrete=True))
     return replace(answer, target=target, difference=difference, diagnostics=ordered(found))
 
 
@@ -366,10 +372,20 @@ def _by_panel(answer: Evaluation, world: Callable[[], World]) -> Evaluation:
         about = panel.facts.about_world
         assert panel.rates is not None
         assert about is not None
-        target, seed = estimator.prepared_.policy.given, estimator.random_state
-        rehearsal = rehearsed_in(world(), panel.rates, about.residual, target, random_state=seed, quiet=run.quiet)
-        held = rehearsal.table[-1]["coverage_in_worlds"]
-        found.append(rehearsed(len(rehearsal.truths), held, rehearsal.summary))
+        rehearsal = rehearsed_in(
+            world(),
+            panel.rates,
+            about.residual,
+            estimator.prepared_.policy.given,
+            logged=answer.behavior,
+            random_state=estimator.random_state,
+            quiet=run.quiet,
+            checkpoint=own_file(run, "rehearsal"),
+        )
+        rehearsal = replace(rehearsal, cost=answer.cost, unit=answer.unit)
+        found.append(_on_rehearsal(rehearsal))
+    elif answer.effort == "full":
+        found.append(not_rehearsed(panel.facts.note))
     settings = answer.settings
     if panel.excerpt is not None:
         settings = {**settings, "excerpt": f"other features were compared with these on {panel.excerpt:,} rows"}
@@ -382,6 +398,13 @@ def _by_panel(answer: Evaluation, world: Callable[[], World]) -> Evaluation:
         settings=settings,
         diagnostics=ordered(found),
     )
+
+
+def _on_rehearsal(rehearsal: Rehearsal) -> Diagnostic:
+    whole = rehearsal.whole
+    if whole is None:
+        return not_rehearsed(rehearsal.summary)
+    return rehearsed(len(rehearsal.truths), whole["coverage_in_worlds"], rehearsal.verdict, rehearsal.summary)
 
 
 def _duration(answer: Evaluation) -> str:

@@ -20,7 +20,7 @@ from cesaro.data import Log, Transitions
 from cesaro.data.transitions import excerpt
 from cesaro.devices import starting_jax
 from cesaro.diagnostics.panel import PanelFacts
-from cesaro.diagnostics.worlds import WorldFacts
+from cesaro.diagnostics.worlds import WorldFacts, repeats_log
 from cesaro.errors import EvaluationWarning, InputError, StartError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.run import Run
@@ -42,8 +42,6 @@ CONFIDENCE = 0.95
 QUANTILE = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 # Of the errors of two kinds of answers, which come from the same rows.
 CORRELATION = 0.5
-# A world whose simulated log misses what the log earned by more than noise, and by more than the interval, has no vote.
-NOISE = 2.0
 # Rows up to which every candidate is asked about all of them; of a longer log others than the first one are asked about an
 # excerpt, and what they differ by there is added to what the first one says of all rows.
 MOST_ROWS = 1_000_000
@@ -328,13 +326,8 @@ def _weighed(opinions: Sequence[Opinion]) -> Pooled:
 
 def _unlike(facts: WorldFacts, logged: Estimate, half: float) -> str:
     """Why a world has no vote; empty where it has one."""
-    if facts.control is None:
-        return "In the learned world, what the log does has no rate of its own: it depends on the start."
-    off = abs(facts.control - logged.value)
-    noise = NOISE * float(np.hypot(facts.control_error, np.nan_to_num(logged.standard_error)))
-    if off <= max(noise, half):
-        return ""
-    return f"In the learned world, what the log does earns {facts.control:.4g}; the log earned {logged.value:.4g}."
+    found = repeats_log(facts.control, facts.control_error, logged, half)
+    return found.sentence if found.verdict == "bad" else ""
 
 
 def _closed(fitted: DiffLSTD, name: str) -> Opinion:
@@ -354,7 +347,7 @@ def _in_features(base: DiffLSTD, features: str, log: Log, run: Run) -> Opinion:
 def _in_networks(base: DiffLSTD, log: Log, run: Run) -> Opinion:
     """The closed form in the last layer of networks that were trained for this policy."""
     assert base.prepared_.policy is not None
-    quiet = replace(run, quiet=True, checkpoint=_own(run, "training"))
+    quiet = replace(run, quiet=True, checkpoint=own_file(run, "training"))
     with stage("networks", quiet=run.quiet), starting_jax(), warnings.catch_warnings():
         warnings.simplefilter("ignore", EvaluationWarning)
         try:
@@ -374,7 +367,7 @@ def _fitted(base: DiffLSTD, features: Any, name: str, log: Log, run: Run) -> Opi
         draws=base.draws,
         random_state=base.random_state,
         device=base.device,
-        run=replace(run, quiet=True, checkpoint=_own(run, name)),
+        run=replace(run, quiet=True, checkpoint=own_file(run, name)),
     )
     assert base.prepared_.policy is not None
     with warnings.catch_warnings():
@@ -414,7 +407,7 @@ def learned_world(base: DiffLSTD, members: int) -> World:
     """The process of the log of a fitted closed form; its progress is kept beside that of the latter."""
     run, log = base._run(), base.prepared_.log
     assert log is not None
-    return World(members, random_state=base.random_state, quiet=run.quiet, checkpoint=_own(run, "world")).fit(log)
+    return World(members, random_state=base.random_state, quiet=run.quiet, checkpoint=own_file(run, "world")).fit(log)
 
 
 def _in_world(found: "WorldAnswer", world: World, logged: Estimate) -> Opinion:
@@ -429,13 +422,14 @@ def _in_world(found: "WorldAnswer", world: World, logged: Estimate) -> Opinion:
 
 def progress_files(path: Path) -> list[Path]:
     """The files in which candidates keep their progress, beside that of the first one."""
-    return [_beside(path, name) for name in (*MAPS, "world", "training", "network")]
+    return [beside(path, name) for name in (*MAPS, "world", "training", "network", "rehearsal")]
 
 
-def _beside(path: Path, name: str) -> Path:
+def beside(path: Path, name: str) -> Path:
+    """The file of a part of the work, beside that of the whole."""
     return path.with_name(f"{path.stem}_{name.replace(':', '_')}{path.suffix}")
 
 
-def _own(run: Run, name: str) -> Path | None:
+def own_file(run: Run, name: str) -> Path | None:
     """The file of one candidate."""
-    return None if run.checkpoint is None else _beside(Path(run.checkpoint), name)
+    return None if run.checkpoint is None else beside(Path(run.checkpoint), name)

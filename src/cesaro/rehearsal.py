@@ -1,30 +1,38 @@
 """`rehearse`: would these methods be right on a system like this one? In worlds learned from the log, answers are known."""
 
 import math
+import os
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro import checks
+from cesaro import __version__, checks, files
 from cesaro.candidates import Answered, Candidate, ask, closed_forms, named
 from cesaro.checks import Array
 from cesaro.data import Log
 from cesaro.data.reader import as_log
-from cesaro.diagnostics.worlds import Residual
+from cesaro.diagnostics import Diagnostic, worst
+from cesaro.diagnostics.finding import Verdict
+from cesaro.diagnostics.panel import table_findings
+from cesaro.diagnostics.rows import DRIFT, MEMORY
+from cesaro.diagnostics.worlds import Residual, held_out, hidden_state, over_time, repeats_log
 from cesaro.engines import map_ordered
 from cesaro.errors import InputError
-from cesaro.estimators import registry
-from cesaro.features import build
+from cesaro.estimators import DiffLSTD, registry
+from cesaro.features import FAMILIES, build
 from cesaro.files import plain
+from cesaro.fingerprints import fingerprint
 from cesaro.lazy import pandas
-from cesaro.panel import QUANTILE, Pooled, pooled
-from cesaro.policies import attach
+from cesaro.panel import QUANTILE, Pooled, beside, pooled
+from cesaro.passes.standard_errors import Estimate
+from cesaro.policies import Attached, attach
 from cesaro.progress import progress, stage
-from cesaro.text import percent
+from cesaro.text import Sentence, Wording, nearest, percent
 from cesaro.worlds import World
 from cesaro.worlds.process import Rates
 from cesaro.worlds.tabular import TabularWorld
@@ -32,8 +40,23 @@ from cesaro.worlds.tabular import TabularWorld
 # Rows of a simulated log, and of one trajectory of it, at most.
 MOST_ROWS, LONGEST = 100_000, 5_000
 SCHEMA = "cesaro-rehearsal/1"
+# Of files that keep progress.
+PROGRESS = "cesaro-rehearsing/1"
 # The row of all candidates in a table.
 TOGETHER = "together"
+# How a summary begins, by the worst of what the log says of the worlds.
+BEGINNINGS = {
+    "ok": "In",
+    "caution": "These systems resemble your log only in part: in",
+    "bad": "These systems do not resemble your log, so this tells little: in",
+}
+COVERS_CLOSED = (
+    "Closed forms were rehearsed. The learned process, which has a vote beside them in the default answer, cannot be rehearsed "
+    "in itself: these systems are that process."
+)
+COVERS_TABLE = "The closed form was rehearsed, in processes that the counts of the log allow."
+COVERS_OWN = "The candidates that were given were rehearsed; the default answer was not asked about these systems."
+_CANDIDATES = Wording("candidates", "--candidate")
 
 
 @dataclass(frozen=True)
@@ -48,6 +71,11 @@ class Rehearsal:
         rehearsed, rehearsed_standard_errors: of the simulated logs, `[worlds, candidates]`.
         logged, own: what the log earned per step, and what simulated logs did, `[worlds]`.
         residual: what held-out rows say about the worlds; None for a discrete log.
+        logged_standard_error: of what the log earned.
+        of_rows: what a closed form finds about the state and the time of a discrete log, which has no residual.
+        is_closed: whether all candidates are closed forms.
+        cost: the column of costs, where rewards are minus its entries; None: the log holds rewards.
+        unit: the unit of a reward per step, such as "€ per minute".
     """
 
     candidates: tuple[str, ...]
@@ -61,6 +89,11 @@ class Rehearsal:
     logged: float
     own: Array
     residual: Residual | None
+    logged_standard_error: float = math.nan
+    of_rows: tuple[Diagnostic, ...] = ()
+    is_closed: bool = True
+    cost: str | None = None
+    unit: str | None = None
 
     @property
     def eligible(self) -> Any:
@@ -130,21 +163,56 @@ class Rehearsal:
         return pooled(rates[able], errors[able], ["closed form"] * int(able.sum()))
 
     @property
+    def whole(self) -> dict[str, Any] | None:
+        """The row of all eligible candidates together, or of the only one; None where there is none."""
+        count = int(self.eligible.sum())
+        return None if count == 0 else self._row(TOGETHER if count > 1 else self.choice)
+
+    @property
+    def findings(self) -> tuple[Diagnostic, ...]:
+        """What the log says of the worlds, as `evaluate` judges a learned process: one that is bad has not learned this system.
+
+        Simulated logs earn what the log earned; held-out rows do not contradict the worlds; neither the row before nor the time
+        of a row tells more than the worlds know. What is off is compared with the half width of `whole` on the log.
+        """
+        half = 0.0 if self.whole is None else QUANTILE * self.whole["standard_error"]
+        logged = Estimate(self.logged, self.logged_standard_error, np.inf)
+        control = repeats_log(float(np.median(self.own)), float(self.own.std(ddof=1)), logged, half)
+        if self.residual is None:
+            return (control, *self.of_rows)
+        found = self.residual
+        return (control, held_out(found, max(half, 1e-300)), hidden_state(found), over_time(found))
+
+    @property
+    def verdict(self) -> Verdict:
+        """How far the worlds resemble the log: the worst of `findings`."""
+        return worst(self.findings)
+
+    @property
+    def covers(self) -> str:
+        """What was rehearsed, and what was not, in a sentence."""
+        if not self.is_closed:
+            return COVERS_OWN
+        return COVERS_TABLE if self.residual is None else COVERS_CLOSED
+
+    @property
     def summary(self) -> str:
         """Would it have been right on a system like this one?"""
-        last = self.table[-1]
-        if not last["eligible"]:
+        whole = self.whole
+        if whole is None:
             return "No candidate has an answer everywhere, so the rehearsal does not tell."
-        count = len(self.truths)
-        held = round(last["coverage_in_worlds"] * count)
+        count, off = len(self.truths), whole["error_in_worlds"]
+        held = round(whole["coverage_in_worlds"] * count)
         scale = abs(float(np.median(self.truths)) - self.logged)
-        whose = "all candidates together" if last["candidate"] == TOGETHER else f"{last['candidate']}"
-        part = (
-            f", which is {percent(last['error_in_worlds'] / scale)} of the difference from the log" if scale > 0 else ""
-        )
+        if whole["candidate"] == TOGETHER:
+            whose = f"all {'closed forms' if self.is_closed else 'candidates'} together"
+        else:
+            whose = "the closed form" if self.is_closed else whole["candidate"]
+        part = f", which is {percent(off / scale)} of the difference from the log" if scale > 0 else ""
         return (
-            f"In {count} systems that were learned from this log, the interval of {whose} held what the policy earns there "
-            f"{held} times; the answers were off by {last['error_in_worlds']:.3g} (root mean square){part}."
+            f"{BEGINNINGS[self.verdict]} {count} systems that were learned from this log, the interval of {whose} held what the "
+            f"policy {'earns' if self.cost is None else 'costs'} there {held} times of {count}; the answers were off by "
+            f"{off:.3g} {self.unit or 'per step'} (root mean square){part}."
         )
 
     def to_frame(self) -> Any:
@@ -157,7 +225,13 @@ class Rehearsal:
         return {
             "schema": SCHEMA,
             "summary": self.summary,
+            "verdict": self.verdict,
+            "findings": [entry.to_dict() for entry in self.findings],
+            "covers": self.covers,
+            "unit": self.unit,
+            "cost": self.cost,
             "logged": self.logged,
+            "logged_standard_error": plain(self.logged_standard_error),
             "table": plain(self.table),
             "worlds": {name: plain(getattr(self, name).tolist()) for name in arrays},
             "residual": None if self.residual is None else plain(asdict(self.residual)),
@@ -170,23 +244,9 @@ class Rehearsal:
         return rehearsal_figure(self)
 
     def __str__(self) -> str:
-        count, lines = len(self.truths), [self.summary, ""]
-        lines.append(f"{'candidate':14s}{'rate':>10s}{'± s.e.':>10s}   in {count} worlds: error, bias, coverage")
-        for row in self.table:
-            told = f"{row['error_in_worlds']:.4g}, {row['bias_in_worlds']:+.4g}, {percent(row['coverage_in_worlds'])}"
-            said = (
-                told if row["eligible"] else f"not everywhere an answer with a standard error. {row['note']}".rstrip()
-            )
-            lines.append(f"{row['candidate']:14s}{row['rate']:10.4g}{row['standard_error']:10.4g}   {said}")
-        middle, spread = float(np.median(self.truths)), float(self.truths.std(ddof=1))
-        lines.append(f"{'the worlds':14s}{middle:10.4g}{spread:10.4g}   their own rates: median, and spread")
-        lines.append(f"{'the log':14s}{self.logged:10.4g}{'':10s}   {self.own.mean():.4g} in logs of the worlds")
-        if self.residual is not None:
-            lines.append(
-                f"By held-out rows the worlds are off by {self.residual.value:.3g} ± {2 * self.residual.standard_error:.2g} "
-                "where the policy goes."
-            )
-        return "\n".join(lines)
+        from cesaro.report.text import rehearsal_text
+
+        return rehearsal_text(self)
 
 
 def rehearse(
@@ -196,7 +256,9 @@ def rehearse(
     *,
     worlds: int | World = 20,
     random_state: int = 0,
+    unit: str | None = None,
     quiet: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Rehearsal:
     """Learn worlds from a log, in which everything is known, and look how candidates do there.
 
@@ -211,7 +273,9 @@ def rehearse(
         worlds: how many, each learned from a bootstrap of the log; or a world that was learned from this log, whose members they
             are, for several targets.
         random_state: seed of everything random.
+        unit: the unit of a reward per step, such as "€ per minute".
         quiet: no progress bar.
+        checkpoint: a file to keep progress in, and beside it that of the worlds; the same rehearsal goes on from it, bit for bit.
 
     Example:
         >>> import numpy as np, cesaro as cs
@@ -228,16 +292,33 @@ def rehearse(
     target = attach(policy, data)
     if target.is_logged:
         raise InputError("policy must be a target. Got 'logged', whose rate the log knows; give a policy to rehearse.")
-    world = _world(worlds, data, seed, quiet)
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise InputError(f"checkpoint must be a path or None. Got {checkpoint!r}.")
+    kept = None if checkpoint is None else Path(checkpoint)
+    world = _world(worlds, data, seed, quiet, kept)
     with stage("running the policy in the worlds", quiet=quiet):
         truths = world.rate(target)
     found: Residual | None = None
-    if not isinstance(world.process_, TabularWorld):
+    of_rows: tuple[Diagnostic, ...] = ()
+    if isinstance(world.process_, TabularWorld):
+        of_rows = _of_rows(data, target, seed)
+    else:
         from cesaro.worlds.residual import residual  # scikit-learn's trees take a while to import
 
         with stage("comparing the worlds with held-out rows", quiet=quiet):
             found = residual(world, target, seed)
-    return rehearsed_in(world, truths, found, policy, asked, random_state=seed, quiet=quiet)
+    logged = _fitted(data, "logged", seed).behavior_
+    made = rehearsed_in(
+        world, truths, found, policy, asked, logged=logged, random_state=seed, quiet=quiet, checkpoint=kept
+    )
+    column = data.schema.roles["reward"].columns[0]
+    return replace(
+        made,
+        of_rows=of_rows,
+        is_closed=asked is None or (not isinstance(candidates, Mapping) and all(map(_is_closed, asked))),
+        cost=column if data.schema.settings.cost else None,
+        unit=unit,
+    )
 
 
 def rehearsed_in(
@@ -247,8 +328,10 @@ def rehearsed_in(
     policy: Any,
     asked: Mapping[str, Candidate] | None = None,
     *,
+    logged: Estimate,
     random_state: int,
     quiet: bool,
+    checkpoint: Path | None = None,
 ) -> Rehearsal:
     """Rehearse in a world whose answer on the target is known already.
 
@@ -258,6 +341,8 @@ def rehearsed_in(
         found: what held-out rows say about it; None for a discrete log.
         policy: the target.
         asked: candidates; None: closed forms.
+        logged: what the log earned.
+        checkpoint: a file that keeps what candidates said, log by log.
     """
     data, seed = world.log_, random_state
     is_ours = asked is None  # estimators of others need not know of threads
@@ -269,15 +354,19 @@ def rehearsed_in(
         number, one = item
         return [ask(make, one, policy, (seed + number) % 2**32) for make in asked.values()]
 
-    answers = []
     # Filters of warnings belong to all threads, and each that sets them puts back what it found.
-    with progress("rehearsing", total=len(logs) + 1, quiet=quiet) as advance, warnings.catch_warnings():
+    with files.holding(checkpoint), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what a thread puts back while another still asks
-        for answer in map_ordered(answered, enumerate([data, *logs]), workers=None if is_ours else 1):
-            answers.append(answer)
-            advance()
+        told = (attach(policy, data).policy, dict(asked), seed, len(data), logged, truths.by_member)
+        kept = _Kept(checkpoint, *told, [one.rewards for one in logs])
+        done = len(kept.answers)
+        with progress("rehearsing", total=len(logs) + 1, done=done, quiet=quiet) as advance:
+            rest = [*enumerate([data, *logs])][done:]
+            for answer in map_ordered(answered, rest, workers=None if is_ours else 1):
+                kept.add(answer)
+                advance()
+    answers = kept.answers
     given = np.array([[answer[:2] for answer in by_log] for by_log in answers])
-    rows = data.part(np.arange(len(data))) if len(data) <= MOST_ROWS else data.sample(seed).rows
     return Rehearsal(
         candidates=tuple(asked),
         notes=tuple(
@@ -289,10 +378,64 @@ def rehearsed_in(
         noise=truths.errors,
         rehearsed=given[1:, :, 0],
         rehearsed_standard_errors=given[1:, :, 1],
-        logged=float(np.average(rows.rewards, weights=rows.weights)),
+        logged=logged.value,
         own=np.array([one.rewards.mean() for one in logs]),
         residual=found,
+        logged_standard_error=logged.standard_error,
     )
+
+
+class _Kept:
+    """What candidates said about the log and then about simulated ones, in a file that the same rehearsal goes on from.
+
+    Args:
+        path: the file, which is held; None: nothing is kept.
+        depends_on: all that answers depend on.
+    """
+
+    def __init__(self, path: Path | None, *depends_on: Any) -> None:
+        self.path, self.answers = path, list[list[Answered]]()
+        if path is None:
+            return
+        self._identity = fingerprint([__version__, np.__version__, *depends_on])
+        if not path.exists():
+            return
+        found = files.read_values(path, PROGRESS, remedy=files.AFRESH)
+        if found.get("identity") != self._identity:
+            raise InputError(
+                f"The checkpoint '{path}' belongs to another rehearsal: its log, policy, candidates, seed or versions were "
+                f"others; {files.AFRESH}, or choose another one (--checkpoint, --out)."
+            )
+        self.answers = [[Answered(*answer) for answer in by_log] for by_log in found["answers"]]
+
+    def add(self, by_log: list[Answered]) -> None:
+        """Keep what was said about the next log."""
+        self.answers.append(by_log)
+        if self.path is not None:
+            said = [[tuple(answer) for answer in by_log] for by_log in self.answers]
+            files.write_values(self.path, PROGRESS, {"identity": self._identity, "answers": said})
+
+
+def _fitted(log: Log, policy: Any, seed: int) -> DiffLSTD:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return DiffLSTD(random_state=seed, device="cpu", quiet=True).fit(log, policy)
+
+
+def _of_rows(log: Log, target: Attached, seed: int) -> tuple[Diagnostic, ...]:
+    """Whether a discrete log changes over time, or has a state that its columns do not show, as `evaluate` finds it."""
+    try:
+        fitted = _fitted(log, target.given, seed)
+    except InputError:  # the table of candidates says why
+        return ()
+    estimate = fitted.estimate_
+    difference = replace(estimate, value=estimate.value - fitted.behavior_.value)
+    found = table_findings(estimate, difference, fitted.diagnostics_, None)
+    return tuple(entry for entry in found if entry.name in (MEMORY.name, DRIFT.name))
+
+
+def _is_closed(name: str) -> bool:
+    return name not in registry.METHODS or registry.METHODS[name].kind == "closed form"
 
 
 def _candidates(given: Any, log: Log) -> dict[str, Candidate]:
@@ -303,8 +446,7 @@ def _candidates(given: Any, log: Log) -> dict[str, Candidate]:
         if not all(isinstance(name, str) for name in names):
             raise InputError(f"candidates must be 'auto', names, or a dict from names to functions. Got {given!r}.")
         for name in names:
-            if name not in registry.METHODS:
-                build(name, log, random_state=0)  # refuses what is no map
+            _check_name(name, log)
         found = {name: named(name) for name in names}
     if not found or not all(callable(make) and not isinstance(make, type) for make in found.values()):
         raise InputError(
@@ -314,9 +456,40 @@ def _candidates(given: Any, log: Log) -> dict[str, Candidate]:
     return found
 
 
-def _world(given: Any, log: Log, seed: int, quiet: bool) -> World:
+def _check_name(name: str, log: Log) -> None:
+    """Refuse what is neither a method nor features that suit the log."""
+    if name in registry.METHODS:
+        return
+    try:
+        build(name, log, random_state=0)
+    except InputError as error:
+        family, known = name.partition(":")[0], (*registry.METHODS, *FAMILIES)
+        if family in FAMILIES or family.endswith(".py"):
+            why = error.args[0]
+            raise InputError(
+                Sentence("{which} must name features that this log can have. Got {name}: {why}", **_got(name), why=why)
+            ) from None
+        close = nearest(family, known)
+        raise InputError(
+            Sentence(
+                "{which} must name methods ({methods}) or features of the closed form ({features}, or file.py:name). Got "
+                "{name}; {remedy}",
+                **_got(name),
+                methods=", ".join(registry.METHODS),
+                features=", ".join(family for family in FAMILIES if family not in registry.METHODS),
+                remedy=f"did you mean {close}?" if close else "take one of these, such as polynomial:2.",
+            )
+        ) from None
+
+
+def _got(name: str) -> dict[str, str | Wording]:
+    return {"which": _CANDIDATES, "name": repr(name)}
+
+
+def _world(given: Any, log: Log, seed: int, quiet: bool, checkpoint: Path | None) -> World:
     if not isinstance(given, World):
-        return World(checks.count("worlds", given, low=2, high=1_000), random_state=seed, quiet=quiet).fit(log)
+        members, kept = checks.count("worlds", given, low=2, high=1_000), checkpoint and beside(checkpoint, "world")
+        return World(members, random_state=seed, quiet=quiet, checkpoint=kept).fit(log)
     fitted = getattr(given, "log_", None)
     if fitted is None or len(fitted) != len(log) or fitted.schema != log.schema:
         raise InputError(

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import cesaro as cs
+from cesaro.diagnostics.worlds import Residual
+from cesaro.rehearsal import Rehearsal
 
 ROOT = Path(__file__).parents[2]
 _COMMAND = (sys.executable, "-c", "from cesaro.cli import main; main()")
@@ -49,11 +51,35 @@ def open_ended(out: Path) -> None:
     replace(answer, target=unknown[0], difference=unknown[1]).save(out)
 
 
+def rehearsed(out: Path) -> None:
+    """With a rehearsal, as a full answer has it, in systems that do not resemble the log."""
+    answer = cs.evaluate(
+        _noisy_log(), lambda observations: -0.6 * observations[:, :1], name="firm", effort="none", quiet=True
+    )
+    rng, names = np.random.default_rng(0), ("polynomial:2", "polynomial:3", "fourier:50", "auto")
+    truths = answer.reward_rate + 0.1 * rng.normal(size=20)
+    found = Rehearsal(
+        candidates=names,
+        notes=("", "", "The log does not identify the rate of this policy in these features.", ""),
+        rates=np.full(4, answer.reward_rate),
+        standard_errors=np.array([0.1, 0.1, np.nan, 0.1]),
+        truths=truths,
+        noise=np.zeros(20),
+        rehearsed=truths[:, None] + 0.15 * rng.normal(size=(20, 4)),
+        rehearsed_standard_errors=np.full((20, 4), 0.1),
+        logged=answer.behavior.value,
+        own=answer.behavior.value + 1 + 0.1 * rng.normal(size=20),
+        residual=Residual(0.5, 0.1, 100.0, 0.0, 0.05),
+    )
+    replace(answer, rehearsal=found).save(out)
+
+
 REPORTS: dict[str, Callable[[Path], None]] = {
     "evaluation": evaluation,
     "comparison": comparison,
     "continuous": continuous,
     "open-ended": open_ended,
+    "rehearsed": rehearsed,
 }
 
 

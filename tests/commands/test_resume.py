@@ -43,6 +43,13 @@ def chances(observations):
 
 target = Finite([0, 1], chances)
 """
+LABELS = """
+def by_label(observations):
+    chances(np.zeros(1))
+    return np.where((observations == "l0")[:, None], [0.2, 0.8], [0.7, 0.3])
+
+labels = Finite([0, 1], by_label)
+"""
 
 
 def start(folder: Path, calls: str, command: str, *arguments: str, slowly: float = 0.0) -> subprocess.Popen[str]:
@@ -111,3 +118,45 @@ def test_killed_runs_resume(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert not list((folder / "killed").glob("*.npz"))
     calls = [(folder / name).stat().st_size for name in ("second", "whole")]
     assert calls[0] <= calls[1] - 10  # it went on, and did not begin anew
+
+
+@pytest.mark.slow
+def test_killed_rehearsals_resume(folder: Path) -> None:
+    """`kill -9` after the log and some of the systems were asked about: the same command goes on, with the same bits."""
+    table = pa.table(
+        {
+            "level": [f"l{k % 3}" for k in range(900)],
+            "action": [k * k % 7 % 2 for k in range(900)],
+            "reward": [k % 3 for k in range(900)],
+        }
+    )
+    pq.write_table(table, folder / "small.parquet")
+    options = ("small.parquet", "--policy", "policy.py:labels", "--observation", "level", "--worlds", "6", "--quiet")
+    (folder / "policy.py").write_text(POLICY + LABELS)
+
+    def begin(calls: str, out: str, slowly: float) -> subprocess.Popen[str]:
+        line = [sys.executable, "-c", DRIVER, "rehearse", *options, "--out", out]
+        environment = {**os.environ, "SLOWLY": str(slowly), "CALLS": calls}
+        return subprocess.Popen(
+            line, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+        )
+
+    slow = begin("first", "killed", 0.2)
+    kept = folder / "killed.partial" / "rehearsing.npz"
+    deadline = time.monotonic() + 60
+    while not kept.exists():
+        assert slow.poll() is None, slow.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    slow.send_signal(signal.SIGKILL)
+    slow.communicate()
+    assert not (folder / "killed").exists()
+    for calls, out in (("second", "killed"), ("whole", "plain")):
+        done = begin(calls, out, 0.0)
+        told, errors = done.communicate()
+        assert (done.returncode, errors) == (0, ""), told
+    for name in ("rehearsal.json", "rehearsal.txt", "errors.png"):
+        assert (folder / "killed" / name).read_bytes() == (folder / "plain" / name).read_bytes()
+    assert not kept.parent.exists()
+    assert not list((folder / "killed").glob("*.npz"))
+    assert (folder / "second").stat().st_size < (folder / "whole").stat().st_size

@@ -202,7 +202,7 @@ def test_a_long_unit_stays_clear_of_the_legend(answer: cs.Evaluation, kind: str)
     assert not any(text.get_window_extent().overlaps(legend) for text in words for legend in legends)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("candidates", *OF_WORLDS)])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("candidates", "rehearsal", *OF_WORLDS)])
 def test_every_plot_is_a_figure_that_notebooks_show(answer: cs.Evaluation, kind: str) -> None:
     made = answer.plot(kind)
     assert isinstance(made, Figure)
@@ -211,7 +211,7 @@ def test_every_plot_is_a_figure_that_notebooks_show(answer: cs.Evaluation, kind:
 
 
 def test_plots_that_there_are_not_say_so(answer: cs.Evaluation, log: cs.Transitions) -> None:
-    with pytest.raises(cs.InputError, match="kind must be one of rates, candidates, reward"):
+    with pytest.raises(cs.InputError, match="kind must be one of rates, candidates, rehearsal, reward"):
         answer.plot("all")
     logged = cs.evaluate(log, "logged", quiet=True)
     assert logged.plot("reward").axes

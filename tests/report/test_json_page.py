@@ -19,6 +19,14 @@ def fields(after: str) -> set[str]:
     return set(re.findall(r"^\| `(\w+)`", table[0], flags=re.M))
 
 
+def test_the_page_names_every_field_of_a_rehearsal() -> None:
+    rng = np.random.default_rng(0)
+    log = cs.Transitions(rng.integers(0, 3, 500), rng.integers(0, 2, 500), rng.normal(size=500))
+    found = cs.rehearse(log, "uniform", worlds=2, quiet=True).to_dict()
+    assert fields("## A rehearsal") == found.keys()
+    assert f"`{found['schema']}`" in PAGE
+
+
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
     rng = np.random.default_rng(0)

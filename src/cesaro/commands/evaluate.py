@@ -3,7 +3,7 @@
 import inspect
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from cesaro.errors import InputError
 from cesaro.text import for_command_line, shown_address
 
 if TYPE_CHECKING:
+    from cesaro.diagnostics import Diagnostic
     from cesaro.evaluation import Evaluation
 
 # What goes to the estimator as it is, where it is given.
@@ -118,12 +119,15 @@ def _worded(answer: "Evaluation", command: str) -> "Evaluation":
     """An answer in the words of the command line, with the command that repeats it."""
     answer.run["command"] = command
     answer.log["notes"] = [for_command_line(note) for note in answer.log["notes"]]
-    findings = (
-        replace(entry, sentence=for_command_line(entry.sentence), remedy=for_command_line(entry.remedy))
-        for entry in answer.diagnostics
-    )
     said = (for_command_line(warning) for warning in answer.warnings)
-    return replace(answer, diagnostics=tuple(findings), warnings=tuple(said))
+    return replace(answer, diagnostics=_worded_findings(answer.diagnostics), warnings=tuple(said))
+
+
+def _worded_findings(findings: Iterable["Diagnostic"]) -> "tuple[Diagnostic, ...]":
+    return tuple(
+        replace(entry, sentence=for_command_line(entry.sentence), remedy=for_command_line(entry.remedy))
+        for entry in findings
+    )
 
 
 def _repeating(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:
@@ -244,20 +248,30 @@ def _rehearsal_options(
     log_options,
     _rehearsal_options,
     some_options(estimate_options, "seed", "trust"),
-    some_options(output_options, "out", "force", "json", "quiet"),
+    some_options(output_options, "unit", "out", "force", "json", "quiet"),
 )
 def rehearse(**given: Any) -> None:
     """Would the tool have been right on a system like yours? In systems that are learned from the log, the answer is known."""
-    with one_line_errors(resumes=False), ExitStack() as held:
+    kept: list[Path] = []
+
+    def resumes() -> bool:
+        return any(path.exists() for path in kept)
+
+    with one_line_errors(resumes=resumes), ExitStack() as held:
         if len(given["policy"]) > 1:
             raise InputError(f"rehearse takes one --policy. Got {len(given['policy'])}; rehearse them one by one.")
 
-        from cesaro import rehearsal
+        from cesaro import files, panel, rehearsal
         from cesaro.report import folder as report
+        from cesaro.report import text
 
-        out = None
+        out = checkpoint = None
         if given["out"] is not None:
             out = held.enter_context(report.RehearsalFolder(given["out"], force=given["force"]))
+            checkpoint = out.file(report.REHEARSING, progress=True)
+            kept += [checkpoint, out.file(panel.beside(checkpoint, "world").name, progress=True)]
+        for path in kept:
+            held.enter_context(files.holding(path))
         (target,) = policies_of(given["policy"], given["trust"]).values()
         found = rehearsal.rehearse(
             read_log(given),
@@ -265,12 +279,17 @@ def rehearse(**given: Any) -> None:
             given["candidate"] or "auto",
             worlds=given["worlds"],
             random_state=given["seed"],
+            unit=given["unit"] or None,
             quiet=given["quiet"],
+            checkpoint=checkpoint,
         )
+        found = replace(found, of_rows=_worded_findings(found.of_rows))
         if given["json"]:
             program.document(json.dumps(found.to_dict(), indent=2, allow_nan=False))
         else:
-            program.document(str(found))
+            console = program.console()
+            for part in text.render_rehearsal(found):
+                console.print(part)
         if out is not None:
             names = report.write_rehearsal(found, out)
             program.echo(

@@ -8,7 +8,7 @@ import numpy as np
 
 from cesaro.checks import Array
 from cesaro.diagnostics.equations import ROWS_PER_PAIR
-from cesaro.diagnostics.finding import Check, Diagnostic, at_most
+from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most
 from cesaro.diagnostics.maps import AGREEMENT_OF_FEATURES, LEARNED_METHODS
 from cesaro.diagnostics.rows import DRIFT, INFLUENTIAL_ROWS, MEMORY, REWARD_DRIFT
 from cesaro.diagnostics.support import EFFECTIVE_SAMPLE_SIZE, NEGATIVE_DENSITY_RATIO, SUPPORT
@@ -63,8 +63,8 @@ RARE_PAIRS = Check(
 REHEARSAL = Check(
     "rehearsal",
     number="share of worlds, learned from the log, in which the interval of closed forms held what the target earns there",
-    caution=f"below {percent(HELD)}",
-    meaning="closed forms are often wrong on systems like this one",
+    caution=f"below {percent(HELD)}; or these worlds do not resemble the log; or there are none",
+    meaning="closed forms are often wrong on systems like this one, or the rehearsal does not tell",
     remedy="look at `cesaro rehearse`; more rows",
 )
 START = Check(
@@ -243,11 +243,28 @@ def rare_pairs(estimate: Estimate, rates: Array, confidence: float) -> Diagnosti
     return replace(found, widens=(below, above))
 
 
-def rehearsed(worlds: int, held: float, summary: str) -> Diagnostic:
-    """Whether closed forms would have been right on systems like this one."""
+def rehearsed(worlds: int, held: float, resemble: Verdict, summary: str) -> Diagnostic:
+    """Whether closed forms would have been right on systems like this one, and whether these systems resemble the log."""
+    if resemble == "bad":
+        return REHEARSAL.found(
+            held,
+            "caution",
+            summary,
+            "See which of the checks on these systems is bad; until that is mended, a rehearsal does not tell.",
+        )
     return REHEARSAL.found(
         held,
         "ok" if held >= HELD or worlds < 10 else "caution",
         summary,
         "Closed forms err on systems like this one by more than they say; look at what each candidate says.",
+    )
+
+
+def not_rehearsed(reason: str, *, is_discrete: bool = False) -> Diagnostic:
+    """There is no rehearsal in a full answer; a discrete log, which has no learned process, does without."""
+    return REHEARSAL.found(
+        None,
+        "ok" if is_discrete else "caution",
+        f"Not rehearsed: {reason}",
+        "A rehearsal takes a learned process that resembles the log; see what is said about it.",
     )

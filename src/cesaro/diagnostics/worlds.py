@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cesaro.diagnostics.finding import Check, Diagnostic, Verdict, at_most
+from cesaro.diagnostics.finding import Check, Diagnostic, at_most
+from cesaro.passes.standard_errors import Estimate
 from cesaro.text import percent
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def world(subject: "Subject") -> Iterator[Diagnostic]:
         return
     low, high = subject.estimate.interval()
     half = max((high - low) / 2, 1e-300)
-    yield _control(subject, found, half)
+    yield repeats_log(found.control, found.control_error, subject.behavior, half)
     if found.residual is not None:
         yield from _by_rows(found.residual, half)
     if found.explained is not None:
@@ -177,22 +178,28 @@ def world(subject: "Subject") -> Iterator[Diagnostic]:
         )
 
 
-def _control(subject: "Subject", found: WorldFacts, half: float) -> Diagnostic:
-    if found.control is None:
+def repeats_log(control: float | None, error: float, logged: Estimate, half: float) -> Diagnostic:
+    """Whether the log's own behavior earns in a world what the log earned, beside this half width of an interval.
+
+    Where it is bad, the world does not resemble the log: it has no vote in an answer, and a rehearsal in it tells little.
+
+    Args:
+        control: what it earns there; None if that depends on the start.
+        error: of that, as a standard error.
+        logged: what the log earned.
+    """
+    remedy = "The world does not repeat its log: take the closed form, or add columns that show more of the state."
+    if control is None:
         return CONTROL.found(
-            None,
-            "bad",
-            "In the world, what the log does has no rate: it depends on the start.",
-            "The world does not repeat its log: take the closed form, or add columns that show more of the state.",
+            None, "bad", "In the learned world, what the log does has no rate: it depends on the start.", remedy
         )
-    off = found.control - subject.behavior.value
-    noise = NOISE * float(np.hypot(found.control_error, np.nan_to_num(subject.behavior.standard_error)))
-    verdict: Verdict = "ok" if abs(off) <= noise else at_most(abs(off) / half, CONTROL_CAUTION, CONTROL_BAD)
+    off = control - logged.value
+    noise = NOISE * float(np.hypot(error, np.nan_to_num(logged.standard_error)))
     return CONTROL.found(
         off,
-        verdict,
-        f"In the world, what the log does earns {found.control:.4g}; the log earned {subject.behavior.value:.4g}.",
-        "The world does not repeat its log: take the closed form, or add columns that show more of the state.",
+        "ok" if abs(off) <= noise else at_most(abs(off) / max(half, 1e-300), CONTROL_CAUTION, CONTROL_BAD),
+        f"In the learned world, what the log does earns {control:.4g}; the log earned {logged.value:.4g}.",
+        remedy,
     )
 
 

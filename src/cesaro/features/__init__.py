@@ -31,8 +31,10 @@ from cesaro.features.maps import (
 from cesaro.features.networks import NetworkInputs
 from cesaro.text import Sentence, Wording, nearest
 
-__all__ = ["SAMPLE", "FeatureMap", "Features", "OneHot", "build", "sample_rows"]
+__all__ = ["FAMILIES", "SAMPLE", "FeatureMap", "Features", "OneHot", "build", "sample_rows"]
 
+# Names of features, of which some may be followed by their number.
+FAMILIES = ("auto", "one-hot", "smooth", "splines", "linear", "fourier", "polynomial")
 # The most Fourier features where no number is named, fewer on long logs to bound the time; and the rows that each must have.
 AUTO_FEATURES, LONG_LOG, LONG_LOG_FEATURES = 800, 500_000, 560
 ROWS_PER_FEATURE = 50
@@ -87,11 +89,10 @@ def build(
                     )
                 )
             return OneHot(observations, log.states(), actions)
-        if name not in _NAMED:
-            known = ("auto", "one-hot", *_NAMED)
-            close = nearest(name, known)
+        if name not in FAMILIES:
+            close = nearest(name, FAMILIES)
             raise InputError(
-                f"features must be one of {', '.join(known)}, a transformer, a function or file.py:name. Got {spec!r}"
+                f"features must be one of {', '.join(FAMILIES)}, a transformer, a function or file.py:name. Got {spec!r}"
                 + (f"; did you mean {close}?" if close else ".")
             )
     elif not user_code.call(_unreadable(spec), hasattr, spec, "fit"):
@@ -111,9 +112,6 @@ def build(
         if action is None
         else Joint((state, action), base)
     )
-
-
-_NAMED = ("smooth", "splines", "linear", "fourier", "polynomial")
 
 
 def _named(

@@ -18,8 +18,8 @@ from cesaro.report.style import save_png
 from cesaro.report.text import comparison_text, evaluation_text
 
 ANSWERS = ("evaluation.json", "comparison.json")
-# Progress of passes over a large log, while they run.
-PASSES = "passes.npz"
+# Progress of passes over a large log, and of a rehearsal, while they run.
+PASSES, REHEARSING = "passes.npz", "rehearsing.npz"
 _PICTURE = re.compile(rf"(rates|({'|'.join(KINDS[1:])})(_\d+)?)\.png")
 _SCHEMAS = ("cesaro-evaluation/", "cesaro-comparison/")
 
@@ -62,7 +62,7 @@ def write_comparison(comparison: Comparison, folder: ReportFolder) -> list[str]:
 
 
 class RehearsalFolder(OutFolder):
-    """The folder of one rehearsal."""
+    """The folder of one rehearsal. Progress stays in `OUT.partial/` until it is written."""
 
     WRITER = "rehearsal"
     WRITTEN_BY = "rehearse"
@@ -72,7 +72,7 @@ def write_rehearsal(rehearsal: Rehearsal, folder: RehearsalFolder) -> list[str]:
     """Write the folder, which is held already; return the names of its files."""
     names = ["rehearsal.txt", "rehearsal.json", "errors.png"]
     text, numbers, picture = folder.files(names)
-    write(text, f"{rehearsal}\n".encode(errors="backslashreplace"))
+    write(text, str(rehearsal).encode(errors="backslashreplace"))
     write_json(numbers, rehearsal.to_dict())
     save_png(rehearsal.plot(), picture)
     folder.rename()

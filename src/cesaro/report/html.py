@@ -11,6 +11,7 @@ from cesaro.comparison import Comparison
 from cesaro.diagnostics import SEVERITY
 from cesaro.evaluation import Evaluation
 from cesaro.passes.standard_errors import Estimate
+from cesaro.rehearsal import Rehearsal
 from cesaro.report import words
 from cesaro.report.pictures import Picture, extremes, pictures, rates_picture
 from cesaro.report.rates import comparison_rates
@@ -276,6 +277,20 @@ def _policy(evaluation: Evaluation, drawn: Sequence[Picture], number: int) -> di
             ("gain", "adds to the difference", True),
         ],
         "places_note": words.places_note(evaluation) if chosen else "",
+        "rehearsal": None if evaluation.rehearsal is None else _rehearsal(evaluation.rehearsal),
+    }
+
+
+def _rehearsal(rehearsal: Rehearsal) -> dict[str, Any]:
+    return {
+        "summary": rehearsal.summary,
+        "title": words.rehearsal_title(rehearsal),
+        "columns": words.REHEARSAL_COLUMNS,
+        "rows": words.rehearsal_rows(rehearsal),
+        "notes": [*words.rehearsal_notes(rehearsal)],
+        "verdict": rehearsal.verdict,
+        "findings": rehearsal.findings,
+        "findings_note": words.findings_note(rehearsal),
     }
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from cesaro.diagnostics.support import Leverages
 from cesaro.errors import InputError
 from cesaro.evaluation import Evaluation
-from cesaro.report.rates import candidates_figure, evaluation_rates
+from cesaro.rehearsal import Rehearsal
+from cesaro.report.rates import candidates_figure, evaluation_rates, rehearsal_figure
 from cesaro.report.style import (
     DIFFERENCE,
     DIVERGING,
@@ -41,7 +42,18 @@ from cesaro.report.words import (
 )
 from cesaro.views import Along, OverTime, Place, Rollouts, Shares, StateTable
 
-KINDS = ("rates", "candidates", "reward", "values", "gains", "influence", "support", "rollouts", "occupancy")
+KINDS = (
+    "rates",
+    "candidates",
+    "rehearsal",
+    "reward",
+    "values",
+    "gains",
+    "influence",
+    "support",
+    "rollouts",
+    "occupancy",
+)
 # Of a learned world alone.
 OF_WORLDS = ("rollouts", "occupancy")
 # Actions of a bar chart or a heat map.
@@ -82,6 +94,8 @@ def _missing(evaluation: Evaluation, kind: str) -> str:
         return "the policy is the log itself"
     if kind == "candidates":
         return "one candidate was asked alone"
+    if kind == "rehearsal":
+        return "the question was not rehearsed, which effort='full' does where a learned process has a vote"
     if kind in OF_WORLDS and evaluation.panel is None and evaluation.estimator.kind != "world":
         return "the target was run in no learned world"
     if kind in ("gains", "influence", "rollouts") and evaluation.estimator.facts_.spread == 0:
@@ -110,6 +124,8 @@ def pictures(evaluation: Evaluation, kinds: tuple[str, ...] = KINDS[1:]) -> list
     found: list[Picture] = []
     if "candidates" in kinds and evaluation.panel is not None:
         found.append(_candidates(evaluation))
+    if "rehearsal" in kinds and evaluation.rehearsal is not None:
+        found.append(_rehearsal(evaluation.rehearsal))
     if "reward" in kinds:
         found.append(_reward(evaluation, views.over_time))
     if "values" in kinds and views.table is not None and np.isfinite(views.table.values).any():
@@ -139,6 +155,18 @@ def _candidates(evaluation: Evaluation) -> Picture:
         "earned.",
         panel_sentence(evaluation),
         candidates_figure(evaluation),
+    )
+
+
+def _rehearsal(rehearsal: Rehearsal) -> Picture:
+    return Picture(
+        "rehearsal",
+        "Rehearsal in learned systems",
+        "By how much closed forms are wrong on logs that were simulated in systems learned from this one, where the answer is "
+        "known: a point per system. Points that are far from zero, all to one side, or hollow say that such a candidate errs on "
+        f"systems like yours. {rehearsal.covers}",
+        rehearsal.summary,
+        rehearsal_figure(rehearsal),
     )
 
 

@@ -17,8 +17,10 @@ from cesaro.report.words import (
     level_text,
     numbers,
     outcome,
+    rehearsed_name,
     spoken,
     spoken_differences,
+    spoken_rehearsal,
 )
 
 _ROW_HEIGHT = 0.55
@@ -84,6 +86,7 @@ def candidates_figure(evaluation: Evaluation) -> Any:
 
 def rehearsal_figure(rehearsal: Rehearsal) -> Any:
     """By how much each candidate was wrong in every world; hollow where its interval did not hold what the target earns there."""
+    rehearsal = spoken_rehearsal(rehearsal)
     rows, worlds = rehearsal.table, len(rehearsal.truths)
     with drawing():
         made = figure(NARROW, 1.2 + 0.45 * len(rows))
@@ -95,8 +98,11 @@ def rehearsal_figure(rehearsal: Rehearsal) -> Any:
             axes.plot(errors[~held], spread[~held], "o", markerfacecolor="none", color=LOSS, markersize=4)
         axes.axvline(0, color=INK, linewidth=0.8, zorder=0)
         axes.set_ylim(len(rows) - 0.4, -0.7)
-        axes.set_yticks(range(len(rows)), [label(candidate_name(row["candidate"]), 16) for row in rows])
-        axes.set_xlabel("error in the worlds\n(hollow: outside of its interval)")
+        axes.set_yticks(range(len(rows)), [label(rehearsed_name(rehearsal, row["candidate"]), 16) for row in rows])
+        off = "error" if rehearsal.cost is None else "error of the cost"
+        what = label(f"{off} in {worlds} systems, {rehearsal.unit or 'per step'}", 36)
+        axes.set_xlabel(f"{what}\n(hollow: outside of its interval)")
+        axes.locator_params(axis="x", nbins=5)
         axes.tick_params(axis="y", length=0)
         clean(axes, grid="x", left=False)
     return made

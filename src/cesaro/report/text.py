@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from io import StringIO
+from typing import Literal
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -10,9 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from cesaro.comparison import Comparison
+from cesaro.diagnostics import Diagnostic
 from cesaro.evaluation import Evaluation
 from cesaro.passes.standard_errors import Estimate
+from cesaro.rehearsal import Rehearsal
 from cesaro.report.words import (
+    REHEARSAL_COLUMNS,
     beyond,
     candidate_name,
     common_decimals,
@@ -29,6 +33,9 @@ from cesaro.report.words import (
     once,
     outcome,
     reasons,
+    rehearsal_notes,
+    rehearsal_rows,
+    rehearsal_title,
     settings_of,
     share_text,
     spoken,
@@ -53,6 +60,11 @@ def comparison_text(comparison: Comparison, width: int = WIDTH, *, full: bool = 
     return _plain(render_comparison(comparison, full=full), width)
 
 
+def rehearsal_text(rehearsal: Rehearsal, width: int = WIDTH) -> str:
+    """The rehearsal as plain text, for a file or `print`."""
+    return _plain(render_rehearsal(rehearsal), width)
+
+
 def render_evaluation(evaluation: Evaluation, *, full: bool = False) -> Iterable[RenderableType]:
     """The answer in words, the table of rates, what could be wrong, what was used; `full`: checks that are ok as well."""
     yield _text(headline(evaluation), style="bold")
@@ -70,6 +82,8 @@ def render_evaluation(evaluation: Evaluation, *, full: bool = False) -> Iterable
     yield ""
     if full:
         yield from _candidates(evaluation)
+    if evaluation.rehearsal is not None:
+        yield from render_rehearsal(evaluation.rehearsal)
     yield from _findings([evaluation], full)
     yield from _footer([evaluation])
 
@@ -109,6 +123,23 @@ def render_comparison(comparison: Comparison, *, full: bool = False) -> Iterable
     yield ""
     yield from _findings(listed, full)
     yield from _footer(evaluations)
+
+
+def render_rehearsal(rehearsal: Rehearsal) -> Iterable[RenderableType]:
+    """Would it have been right? The answer in words, the table, and what the log says of the systems."""
+    yield _text(rehearsal.summary, style="bold")
+    yield ""
+    table = _table(rehearsal_title(rehearsal))
+    for key, heading, is_number in REHEARSAL_COLUMNS:
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column("" if key == "name" else heading, justify=justify, overflow="fold")
+    for row in rehearsal_rows(rehearsal):
+        table.add_row(*(_text(row[key]) for key, _, _ in REHEARSAL_COLUMNS))
+    yield table
+    for note in rehearsal_notes(rehearsal):
+        yield _text(note, style="italic")
+    yield ""
+    yield from _found("Do these systems resemble the log?", rehearsal.findings, findings_note(rehearsal))
 
 
 def _candidates(evaluation: Evaluation) -> Iterable[RenderableType]:
@@ -165,17 +196,23 @@ def _findings(evaluations: Sequence[Evaluation], full: bool) -> Iterable[Rendera
         ]
         if not shown:
             continue
-        table = _table(f"What could be wrong: {evaluation.name}" if several else "What could be wrong")
-        table.add_column("verdict", no_wrap=True)
-        table.add_column("check", overflow="fold", max_width=22)
-        table.add_column("what was found", overflow="fold")
-        for entry in shown:
-            sentence = entry.sentence if entry.verdict == "ok" else f"{entry.sentence} {entry.remedy}".strip()
-            table.add_row(Text(entry.verdict, style=_STYLE[entry.verdict]), _text(entry.name), _text(sentence))
-        yield table
-        if note := findings_note(evaluation):
-            yield _text(note, style="italic")
-        yield ""
+        title = f"What could be wrong: {evaluation.name}" if several else "What could be wrong"
+        yield from _found(title, shown, findings_note(evaluation))
+
+
+def _found(title: str, shown: Iterable[Diagnostic], note: str) -> Iterable[RenderableType]:
+    """A table of findings."""
+    table = _table(title)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("check", overflow="fold", max_width=22)
+    table.add_column("what was found", overflow="fold")
+    for entry in shown:
+        sentence = entry.sentence if entry.verdict == "ok" else f"{entry.sentence} {entry.remedy}".strip()
+        table.add_row(Text(entry.verdict, style=_STYLE[entry.verdict]), _text(entry.name), _text(sentence))
+    yield table
+    if note:
+        yield _text(note, style="italic")
+    yield ""
 
 
 def _footer(evaluations: Sequence[Evaluation]) -> Iterable[RenderableType]:

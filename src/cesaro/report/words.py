@@ -5,9 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from cesaro.comparison import Comparison
 from cesaro.evaluation import Evaluation
 from cesaro.passes.standard_errors import Estimate
+from cesaro.rehearsal import TOGETHER, Rehearsal
+from cesaro.text import percent
 from cesaro.views import Shares
 
 Said = TypeVar("Said")
@@ -76,9 +80,88 @@ def candidate_name(name: str) -> str:
         "world": "learned process",
         "polynomial": f"polynomials, degree {size}",
         "fourier": f"{size} waves",
-        "together": "all together",
     }
     return known.get(family, name)
+
+
+def rehearsed_name(rehearsal: Rehearsal, name: str) -> str:
+    """A row of a rehearsal's table."""
+    if name == TOGETHER:
+        return f"all {'closed forms' if rehearsal.is_closed else 'candidates'} together"
+    if name == "auto" and rehearsal.residual is None:
+        return "closed form"  # of a discrete log, which needs no features
+    return candidate_name(name)
+
+
+def spoken_rehearsal(rehearsal: Rehearsal) -> Rehearsal:
+    """The rehearsal with the rates that are shown: costs where the log holds costs."""
+    if rehearsal.cost is None:
+        return rehearsal
+    residual = rehearsal.residual
+    return replace(
+        rehearsal,
+        **{name: -getattr(rehearsal, name) for name in ("rates", "truths", "rehearsed", "logged", "own")},
+        residual=None if residual is None else replace(residual, value=-residual.value),
+    )
+
+
+def rehearsal_title(rehearsal: Rehearsal) -> str:
+    """The heading of the table of a rehearsal."""
+    what = f"{outcome(rehearsal)}, {rehearsal.unit or 'per step'}"
+    return f"Rehearsal on {len(rehearsal.truths)} systems learned from the log ({what})"
+
+
+# Of the table of a rehearsal: key, heading, whether it holds numbers.
+REHEARSAL_COLUMNS = (
+    ("name", "candidate", False),
+    ("rate", "rate", True),
+    ("standard_error", "std. error", True),
+    ("error", "error", True),
+    ("bias", "bias", True),
+    ("held", "held", True),
+)
+
+
+def rehearsal_rows(rehearsal: Rehearsal) -> list[dict[str, str]]:
+    """The table of a rehearsal in words: every candidate, what the policy and the log's own behavior do there, and the log."""
+    shown = spoken_rehearsal(rehearsal)
+    rows = [
+        {
+            "name": rehearsed_name(rehearsal, row["candidate"]),
+            "rate": _digits(row["rate"]),
+            "standard_error": _digits(row["standard_error"]),
+            "error": _digits(row["error_in_worlds"]) if row["eligible"] else "",
+            "bias": f"{row['bias_in_worlds']:+.4g}" if row["eligible"] else "",
+            "held": percent(row["coverage_in_worlds"]) if row["eligible"] else "",
+        }
+        for row in shown.table
+    ]
+    for name, rate, error in (
+        ("the policy there", np.median(shown.truths), shown.truths.std(ddof=1)),
+        ("simulated logs", np.median(shown.own), shown.own.std(ddof=1)),
+        ("the log", shown.logged, shown.logged_standard_error),
+    ):
+        told = {"name": name, "rate": _digits(rate), "standard_error": _digits(error)}
+        rows.append(dict.fromkeys(("error", "bias", "held"), "") | told)
+    return rows
+
+
+def _digits(value: Any) -> str:
+    return f"{value:.4g}" if math.isfinite(value) else "none"
+
+
+def rehearsal_notes(rehearsal: Rehearsal) -> Iterable[str]:
+    """Sentences on the columns of a rehearsal's table, on candidates without an answer, and on what was rehearsed."""
+    yield (
+        "Rate and standard error of a candidate are of the log itself; error (root mean square), bias (mean) and the share of "
+        "95 % intervals that held are of logs that were simulated in these systems, where the answer is known. Of the policy and "
+        "of simulated logs: the median over systems, and their spread."
+    )
+    for row in rehearsal.table:
+        if not row["eligible"]:
+            name = rehearsed_name(rehearsal, row["candidate"])
+            yield f"{name[0].upper()}{name[1:]}: not everywhere an answer with a standard error. {row['note']}".rstrip()
+    yield rehearsal.covers
 
 
 def panel_sentence(evaluation: Evaluation) -> str:
@@ -130,7 +213,7 @@ def _more_often(actions: Sequence[Shares]) -> str:
     return ""
 
 
-def outcome(evaluation: Evaluation) -> str:
+def outcome(evaluation: Evaluation | Rehearsal) -> str:
     """The outcome that tables and pictures show: reward or cost."""
     return "reward" if evaluation.cost is None else f"cost '{evaluation.cost}'"
 
@@ -161,7 +244,7 @@ def differences_title(comparison: Comparison) -> str:
     return "Paired differences" if comparison.is_paired else "Differences"
 
 
-def findings_note(evaluation: Evaluation) -> str:
+def findings_note(evaluation: Evaluation | Rehearsal) -> str:
     """A sentence that findings speak of rewards, where costs are shown."""
     return "" if evaluation.cost is None else f"Findings speak of rewards, which are minus '{evaluation.cost}'."
 

@@ -156,7 +156,7 @@ def read(file: Path) -> list[Evidence]:
 
 def _rehearsal(kept: dict[str, Any]) -> Rehearsal:
     told = kept["residual"]
-    own = {field.name: kept[field.name] for field in fields(Rehearsal) if field.name != "residual"}
+    own = {field.name: kept[field.name] for field in fields(Rehearsal) if field.name in kept.keys() - {"residual"}}
     return Rehearsal(**own, residual=None if told is None else Residual(**told))
 
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 import cesaro as cs
 from cesaro.diagnostics import Diagnostic
 from cesaro.estimators import Estimate
-from cesaro.evaluation import COVERS, COVERS_ALL, COVERS_MEAN, COVERS_NOTHING
+from cesaro.evaluation import COVERS, COVERS_ALL, COVERS_MEAN, COVERS_NOTHING, NO_OTHERS, NO_RARE_PAIRS
 from cesaro.progress import stage
 from cesaro.report.style import save_png
 from cesaro.report.text import comparison_text, evaluation_text
@@ -111,12 +111,12 @@ def test_what_intervals_cover_is_said_of_those_that_have_one(log: cs.Transitions
     unknown = replace(compared.evaluations["b"], target=Estimate(1.0, math.nan, 1.0))
     mixed = replace(compared, evaluations={**compared.evaluations, "b": unknown})
     text = " ".join(comparison_text(mixed).split())
-    assert f"a: {COVERS_ALL} b: {COVERS_NOTHING}" in text
+    assert f"a: {COVERS_ALL} {NO_RARE_PAIRS} b: {COVERS_NOTHING}" in text
     alone = " ".join(str(unknown).split())
     assert COVERS_NOTHING in alone
     assert COVERS_ALL not in alone
     wide = cs.evaluate(log, "uniform", ridge=1e-3, quiet=True)
-    assert COVERS in " ".join(str(wide).split())
+    assert f"{COVERS} {NO_OTHERS}" in " ".join(str(wide).split())
     assert COVERS_MEAN in " ".join(str(cs.evaluate(log, "logged", quiet=True)).split())
 
 

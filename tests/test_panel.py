@@ -162,7 +162,7 @@ def test_a_log_that_is_too_short_for_a_world_is_answered_by_closed_forms() -> No
     assert answer.panel is not None
     world = answer.panel.opinions[-1]
     assert (world.name, world.estimate, world.weight) == ("world", None, 0.0)
-    assert "A world needs 50 rows for each of its 2 inputs" in world.note
+    assert "A learned process needs 50 rows for each of its 2 inputs" in world.note
     (found,) = (entry for entry in answer.diagnostics if entry.name == "agreement of kinds")
     assert found.verdict == "caution"
 

@@ -14,6 +14,7 @@ from cesaro.errors import CesaroError
 from cesaro.estimators import DiffLSTD, registry
 from cesaro.estimators.run import Run
 from cesaro.features.encoder import clocks
+from cesaro.linear.methods import FOR_NETWORKS
 
 # Maps of different families; one with more features than this, over all actions, takes minutes, and is left out.
 MAPS = ("polynomial:2", "polynomial:3", "fourier:50", "fourier:200", "auto")
@@ -73,7 +74,7 @@ def networks(random_state: int, run: Run) -> Any:
     from cesaro.estimators.learned import Learned
 
     return Learned(
-        "diff-sgq",
+        FOR_NETWORKS,
         approximator=MLP(WIDTHS),
         step_size=STEP_SIZE,
         steps=STEPS,

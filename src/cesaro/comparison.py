@@ -18,6 +18,7 @@ from cesaro.estimators.run import Run
 from cesaro.evaluation import (
     EFFORTS,
     Evaluation,
+    announce_effort,
     effort_of,
     evaluate,
     finding_rows,
@@ -230,6 +231,7 @@ def compare(log: Any, policies: Mapping[str, Any], **settings: Any) -> Compariso
         if effort != "none":
             first: Any = found[names[0]].estimator
             world = cache(partial(learned_world, first, EFFORTS[effort]))
+            announce_effort([*found.values()], effort)
             for place, name in enumerate(names, 1):
                 with part(f"policy {place} of {len(names)}"):
                     found[name] = with_effort(found[name], effort, world)

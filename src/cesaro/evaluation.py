@@ -3,7 +3,7 @@
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cesaro import __version__
+from cesaro.candidates import suitable_maps
 from cesaro.checks import Array
 from cesaro.data import Log, read
 from cesaro.data.reader import as_log
@@ -30,9 +31,9 @@ from cesaro.policies import Policy
 from cesaro.policies import policy as as_policy
 from cesaro.progress import announce, stage
 from cesaro.rehearsal import Rehearsal, rehearsed_in
-from cesaro.text import GIVE, Sentence, argument
+from cesaro.text import GIVE, Sentence, argument, in_words
 from cesaro.versions import run_info
-from cesaro.views import Views, views
+from cesaro.views import Scarce, Views, views
 from cesaro.worlds import World, posterior_rates
 
 SCHEMA = "cesaro-evaluation/2"
@@ -45,8 +46,10 @@ ASKED_AGAIN = 1_000
 # How much is asked beside the closed form, and processes of the world that is learned then.
 EFFORTS = {"none": 0, "quick": 10, "full": 20}
 DEFAULT_EFFORT = "quick"
-# Seconds on two cores, roughly: those of few rows, with so many per member, and rows that double them.
+# Seconds on two cores, roughly: those of few rows, with so many per member, and rows that double them; and the part of these
+# that every further policy of a comparison takes, which shares the learned process with the first.
 SECONDS, SECONDS_PER_MEMBER, DOUBLING = 8.0, 1.0, 200_000
+FURTHER = 0.4
 
 COVERS = (
     "The interval covers the noise of the log, and the answers of other kinds of features where these differ by more than noise. "
@@ -54,9 +57,14 @@ COVERS = (
 )
 COVERS_PANEL = (
     "The interval aims at the true rate. It covers the noise of the log and how far answers of different kinds are apart: closed "
-    "forms in several families of features, and a process that was learned from the log; and it reaches where held-out rows "
-    "point that contradict this process. It assumes that the columns show the state of the system, and it does not cover an "
-    "error that all of these share."
+    "forms in several families of features, and a learned process; and it reaches where held-out rows point that contradict "
+    "this process. It assumes that the columns show the state of the system, and it does not cover an error that all of these "
+    "share."
+)
+COVERS_CLOSED_FORMS = (
+    "The interval covers the noise of the log and how far closed forms in several families of features are apart. The learned "
+    "process has no vote in this answer, so that no other kind of answer stands beside them: the interval does not cover an "
+    "error that all closed forms share. It assumes that the columns show the state of the system."
 )
 COVERS_ALL = (
     "The interval covers the noise of the log. Every logged pair of state and action has a feature of its own, so the features "
@@ -66,11 +74,24 @@ COVERS_TABLE = (
     "The interval covers the noise of the log, and what pairs of state and action leave open that were seen rarely. Every logged "
     "pair has a feature of its own, so the features leave nothing out of these columns."
 )
+COVERS_COMMON_PAIRS = (
+    f"{COVERS_ALL} What pairs leave open that were seen rarely was not looked at, and is not in it: the log has too many states "
+    "for that, or the target may come to pairs that no row has."
+)
 COVERS_WORLD = (
     "The interval covers what the log leaves open about the process, and what held-out rows prove wrong about the learned one. "
     "It does not cover a state that the columns do not show."
 )
 NO_REHEARSAL = "the log is discrete, and no process is learned for its answer; cesaro rehearse does it all the same."
+# Of answers with effort "none".
+NO_OTHERS = (
+    "Answers of other kinds, such as a learned process, were not asked: effort quick asks them (--effort quick), with the "
+    "default method and features."
+)
+NO_RARE_PAIRS = (
+    "What pairs leave open that were seen rarely was not looked at: effort quick looks at it (--effort quick), with the default "
+    "method and features."
+)
 COVERS_MEAN = "The interval covers the noise of the log around its mean reward."
 COVERS_NOTHING = "There is no interval: this method has no standard error here."
 
@@ -166,16 +187,37 @@ class Evaluation:
         if self.estimator.kind == "world":
             return COVERS_WORLD
         if self.panel is not None:
-            return COVERS_PANEL
+            return COVERS_CLOSED_FORMS if self.panel.facts.world is None else COVERS_PANEL
         one_hot = str(self.settings.get("features", "")).startswith("one-hot")
         if one_hot and any(entry.name == RARE_PAIRS.name for entry in self.diagnostics):
             return COVERS_TABLE
-        return COVERS_ALL if one_hot and not self.settings.get("ridge") else COVERS
+        if self.estimator.facts_.spread == 0:
+            return COVERS_ALL if one_hot else COVERS
+        if not one_hot or self.settings.get("ridge"):
+            return f"{COVERS} {NO_OTHERS}" if self.effort == "none" else COVERS
+        return f"{COVERS_ALL} {NO_RARE_PAIRS}" if self.effort == "none" else COVERS_COMMON_PAIRS
 
     @cached_property
     def views(self) -> Views:
         """What pictures show: stretches of the log, values by state, where the target gains, actions, leverage, rollouts."""
         return views(self.estimator, self.estimator.rates_ if self.panel is None else self.panel.rates)
+
+    @property
+    def scarce(self) -> tuple[Scarce, ...]:
+        """Where more rows would help most: what the target does, and where it is in the learned process, more often than the log.
+
+        Empty where one candidate was asked alone; without states where the learned process has no vote.
+        """
+        if self.panel is None:
+            return ()
+        knows_states = self.panel.facts.world is not None
+        return tuple(one for one in self.views.scarce if one.is_action or knows_states)
+
+    @property
+    def held_out_share(self) -> float:
+        """The share of the interval's width that a panel adds where held-out rows contradict the learned process."""
+        low, high = self.target.interval(self.confidence)
+        return (self.target.below + self.target.above) / (high - low) if self.panel is not None and high > low else 0.0
 
     def plot(self, kind: str = "rates") -> Any:
         """A matplotlib figure, which a notebook shows and `savefig` writes.
@@ -243,6 +285,7 @@ class Evaluation:
             "behavior_rate": to_numbers(self.behavior, self.confidence),
             "difference": to_numbers(self.difference, self.confidence, p_one_sided=self.difference.p_value()),
             "covers": self.covers,
+            "width": self._width(),
             "verdict": self.verdict,
             "diagnostics": [entry.to_dict() for entry in self.diagnostics],
             "settings": plain(self.settings),
@@ -250,6 +293,24 @@ class Evaluation:
             "warnings": list(self.warnings),
             "run": plain(self.run),
         }
+
+    def _width(self) -> dict[str, Any] | None:
+        """What the interval of a panel is wide by, and where more rows would help."""
+        if self.panel is None:
+            return None
+        places = [
+            {
+                "column": one.column,
+                "role": "action" if one.is_action else "observation",
+                "label": one.label,
+                "from": one.low,
+                "to": one.high,
+                "share_of_log": one.logged,
+                "share_of_target": one.target,
+            }
+            for one in self.scarce
+        ]
+        return {**self.panel.parts._asdict(), "held_out": self.held_out_share, "more_rows": places}
 
     def _opinion(self, opinion: Opinion) -> dict[str, Any]:
         said = {"name": opinion.name, "kind": opinion.kind, "weight": opinion.weight, "note": opinion.note}
@@ -307,7 +368,10 @@ def evaluate(
     reject_columns(settings)
     estimator = _estimator(method, features, random_state, quiet, settings)
     answer = _immediate(as_log(log), as_policy(policy, name=name, trust=trust), estimator, level, unit)
-    return answer if chosen == "none" else with_effort(answer, chosen)
+    if chosen == "none":
+        return answer
+    announce_effort([answer], chosen)
+    return with_effort(answer, chosen)
 
 
 def effort_of(effort: str | None, method: Any = "auto", features: Any = "auto") -> str:
@@ -342,9 +406,37 @@ def with_effort(answer: Evaluation, effort: str, world: Callable[[], World] | No
     told = replace(answer, effort=effort)
     if answer.is_logged or estimator.facts_.spread == 0:
         return told
-    if isinstance(estimator.prepared_.map, OneHot):
+    if not _needs_panel(answer):
         return _with_rare_pairs(told)
     return _by_panel(told, cache(partial(learned_world, estimator, EFFORTS[effort]) if world is None else world))
+
+
+def _needs_panel(answer: Evaluation) -> bool:
+    """Whether candidates of several kinds are asked beside an immediate answer: where there is something to ask, and the log is
+    not discrete."""
+    estimator: Any = answer.estimator
+    is_settled = answer.is_logged or estimator.facts_.spread == 0
+    return not is_settled and not isinstance(estimator.prepared_.map, OneHot)
+
+
+def announce_effort(answers: Sequence[Evaluation], effort: str) -> None:
+    """Say how long it takes to check immediate answers about one log in other ways; nothing where that takes no time."""
+    checked = [answer for answer in answers if _needs_panel(answer)]
+    if not checked:
+        return
+    estimator: Any = checked[0].estimator
+    quiet = estimator._run().quiet
+    if quiet:  # counting the ways looks at rows
+        return
+    ways = len(suitable_maps(estimator.prepared_.log)) + (
+        effort == "full"
+    )  # a learned process in place of the first one
+    what = "the answer" if len(answers) == 1 else f"{in_words(len(checked))} answers"
+    announce(
+        f"checking {what} in {in_words(ways)} other {'way' if ways == 1 else 'ways'}{'' if len(checked) == 1 else ' each'}: "
+        f"{_duration(effort, checked[0].log['rows'], len(checked))} (--effort none skips this)",
+        quiet=quiet,
+    )
 
 
 def _with_rare_pairs(answer: Evaluation) -> Evaluation:
@@ -364,7 +456,6 @@ def _by_panel(answer: Evaluation, world: Callable[[], World]) -> Evaluation:
     """The answer of candidates of several kinds; the closed form's own stays its `limit`."""
     estimator: Any = answer.estimator
     run = estimator._run()
-    announce(f"asking answers of other kinds: {_duration(answer)} (effort none leaves them out)", quiet=run.quiet)
     panel = ask_panel(estimator, world=world, run=run, with_networks=answer.effort == "full")
     found = [*panel_findings(panel.facts, answer.diagnostics)]
     rehearsal: Rehearsal | None = None
@@ -386,7 +477,7 @@ def _by_panel(answer: Evaluation, world: Callable[[], World]) -> Evaluation:
         found.append(_on_rehearsal(rehearsal))
     elif answer.effort == "full":
         found.append(not_rehearsed(panel.facts.note))
-    settings = answer.settings
+    settings = _panel_settings(answer, panel)
     if panel.excerpt is not None:
         settings = {**settings, "excerpt": f"other features were compared with these on {panel.excerpt:,} rows"}
     return replace(
@@ -407,10 +498,20 @@ def _on_rehearsal(rehearsal: Rehearsal) -> Diagnostic:
     return rehearsed(len(rehearsal.truths), whole["coverage_in_worlds"], rehearsal.verdict, rehearsal.summary)
 
 
-def _duration(answer: Evaluation) -> str:
-    """How long an answer of several kinds takes, in words; a rehearsal and networks take as long again."""
-    seconds = (SECONDS + SECONDS_PER_MEMBER * EFFORTS[answer.effort]) * (1 + answer.log["rows"] / DOUBLING)
-    seconds *= 2 if answer.effort == "full" else 1
+def _panel_settings(answer: Evaluation, panel: Panel) -> dict[str, Any]:
+    """The settings of an answer of a panel: how it was made, and then those of its first closed form."""
+    first = answer.settings
+    forms = sum(one.kind == "closed form" for one in panel.voting)
+    what = f"panel of {forms} closed {'form' if forms == 1 else 'forms'}"
+    voted = " and a learned process" if panel.facts.world is not None else "; the learned process has no vote"
+    rest = {key: value for key, value in first.items() if key != "method"}
+    return {"method": what + voted, "first_closed_form": first.get("method"), **rest}
+
+
+def _duration(effort: str, rows: int, policies: int) -> str:
+    """How long answers of several kinds take, in words; a rehearsal and networks take as long again for every policy."""
+    seconds = (SECONDS + SECONDS_PER_MEMBER * EFFORTS[effort]) * (1 + rows / DOUBLING)
+    seconds *= 1 + FURTHER * (policies - 1) + (policies if effort == "full" else 0)
     about = f"{round(seconds, -1):.0f} seconds" if seconds < 100 else f"{seconds / 60:.0f} minutes"
     return f"about {about} on two cores"
 

@@ -430,7 +430,7 @@ def _of_rows(log: Log, target: Attached, seed: int) -> tuple[Diagnostic, ...]:
         return ()
     estimate = fitted.estimate_
     difference = replace(estimate, value=estimate.value - fitted.behavior_.value)
-    found = table_findings(estimate, difference, fitted.diagnostics_, None)
+    found = table_findings(estimate, difference, fitted.behavior_, fitted.diagnostics_, None)
     return tuple(entry for entry in found if entry.name in (MEMORY.name, DRIFT.name))
 
 

@@ -13,6 +13,7 @@ _ADDRESS = re.compile(rf"\b{_SCHEME}[^\s'\"<>]+")
 # Query keys whose values say nothing secret.
 _HARMLESS = ("endpoint_override", "scheme", "region", "allow_bucket_creation", "allow_bucket_deletion", "replication")
 _HIDDEN = "…"
+_COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
 def visible(text: str) -> str:
@@ -37,6 +38,17 @@ def percent(share: float) -> str:
         ('50 %', '3.2 %', '0 %')
     """
     return f"{100 * share:.2g} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
+
+
+def in_words(count: int) -> str:
+    """A small count as a word, and a larger one in digits.
+
+    Example:
+        >>> from cesaro.text import in_words
+        >>> in_words(6), in_words(1_200)
+        ('six', '1,200')
+    """
+    return _COUNTS[count] if 0 <= count < len(_COUNTS) else f"{count:,}"
 
 
 def shortened(value: Any) -> str:

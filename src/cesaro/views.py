@@ -41,6 +41,8 @@ FINE_BINS = 24
 STEP_BINS = 60
 # What sums of shares may lose.
 ROUNDING = 1e-9
+# By how much the target's share of a place exceeds the log's where rows are called missing.
+SCARCE = 0.1
 # A bin with more of the log than this is no place.
 WIDEST = 0.3
 
@@ -145,6 +147,7 @@ class Shares:
         edges: of the bins of numbers; None for a column of labels. The outer bins hold what lies further out.
         logged: the log's shares, which sum to one.
         target: the target's.
+        is_whole: whether all numbers are whole, so that edges lie between them.
     """
 
     name: str
@@ -152,11 +155,36 @@ class Shares:
     edges: Array | None
     logged: Array
     target: Array
+    is_whole: bool = False
 
     @property
     def common(self) -> float:
         """The share that both have in common: one where the shares are equal, zero where they never meet."""
         return float(np.minimum(self.logged, self.target).sum())
+
+
+@dataclass(frozen=True)
+class Scarce:
+    """A label, or a range of numbers, of one column that the target has clearly more often than the log.
+
+    Attributes:
+        column: its name.
+        is_action: whether it is a column of the action, where both are asked at the same states; else of the observation.
+        label: in words; None for a range.
+        low, high: ends of the range; None where it goes on to that side, and for a label.
+        is_whole: whether all numbers are whole; then both ends belong to the range.
+        logged: its share of the log.
+        target: its share of what the target does, or of where it is.
+    """
+
+    column: str
+    is_action: bool
+    label: str | None
+    low: float | None
+    high: float | None
+    is_whole: bool
+    logged: float
+    target: float
 
 
 @dataclass(frozen=True)
@@ -204,6 +232,19 @@ class Views:
     rollouts: Rollouts | None = None
     occupancy: tuple[Shares, ...] = ()
 
+    @property
+    def scarce(self) -> tuple[Scarce, ...]:
+        """Where rows are missing most: a place of the observation's columns and one of the action's, if there are any."""
+        found = (
+            max(
+                (_scarcest(shares, is_action) for shares in columns),
+                key=lambda one: one.target - one.logged,
+                default=None,
+            )
+            for columns, is_action in ((self.occupancy, False), (self.actions, True))
+        )
+        return tuple(one for one in found if one is not None and one.target - one.logged >= SCARCE)
+
 
 def views(estimator: Estimator, rates: Rates | None = None) -> Views:
     """Collect what can be shown of a fitted estimator.
@@ -233,6 +274,27 @@ def _views(estimator: Estimator, rates: Rates | None) -> Views:
     if rates is None or rates.seen is None:
         return found
     return replace(found, rollouts=_rollouts(rates, subject), occupancy=_occupancy(rates.seen[0], subject))
+
+
+def _scarcest(shares: Shares, is_action: bool) -> Scarce:
+    """The label, or the range of bins, by which the target's share exceeds the log's most."""
+    surplus = shares.target - shares.logged
+    if shares.labels is not None:
+        first = last = int(np.argmax(surplus))
+        label, low, high = shares.labels[first], None, None
+    else:
+        assert shares.edges is not None
+        sums = np.concatenate([[0.0], np.cumsum(surplus)])
+        over = sums[None, :] - sums[:, None]  # [bins + 1, bins + 1], from one edge to another
+        over[np.tril_indices(len(sums))] = -np.inf
+        first, end = divmod(int(np.argmax(over)), len(sums))
+        last, inside = end - 1, 0.5 if shares.is_whole else 0.0
+        label = None
+        low = None if first == 0 else float(shares.edges[first]) + inside  # outer bins hold what lies further out
+        high = None if end == len(surplus) else float(shares.edges[end]) - inside
+    part = slice(first, last + 1)
+    logged, target = float(shares.logged[part].sum()), float(shares.target[part].sum())
+    return Scarce(shares.name, is_action, label, low, high, shares.is_whole, logged, target)
 
 
 def _rollouts(rates: Rates, subject: Subject) -> Rollouts:
@@ -475,27 +537,32 @@ def _shares(name: str, logged: Column, target: Column, of_log: Array, of_target:
     """The shares of a column in both, with the weights of the rows: labels one by one, or bins that both share."""
     if isinstance(logged, Categories):
         assert isinstance(target, Categories)
-        counts = [
+        one, other = (
             np.bincount(column.codes, weights, len(logged.levels)).astype(np.float64)
             for column, weights in ((logged, of_log), (target, of_target))
-        ]
-        return Shares(name, tuple(map(str, logged.levels.tolist())), None, *counts)
+        )
+        return Shares(name, tuple(map(str, logged.levels.tolist())), None, one, other)
     assert not isinstance(target, Categories)
-    edges = _edges(np.concatenate([logged, target]).astype(np.float64))
-    counts = [
+    both = np.concatenate([logged, target]).astype(np.float64)
+    edges = _edges(both)
+    one, other = (
         np.histogram(np.clip(column, edges[0], edges[-1]), edges, weights=weights)[0]
         for column, weights in ((logged, of_log), (target, of_target))
-    ]
-    return Shares(name, None, edges, *counts)
+    )
+    return Shares(name, None, edges, one, other, _are_whole(both))
 
 
 def _edges(numbers: Array) -> Array:
     """Bins of one width between the thousandths; each holds as many whole numbers, where all are whole."""
     low, high = np.quantile(numbers, [0.001, 0.999])
-    if (numbers == np.rint(numbers)).all():
+    if _are_whole(numbers):
         low, high = np.rint(low), np.rint(high)
         width = -(-(high - low + 1) // FINE_BINS)
         return np.asarray(low - 0.5 + width * np.arange((high - low) // width + 2))
     if not low < high:
         low, high = low - 0.5, high + 0.5
     return np.linspace(low, high, FINE_BINS + 1)
+
+
+def _are_whole(numbers: Array) -> bool:
+    return bool((numbers == np.rint(numbers)).all())

@@ -107,6 +107,7 @@ def test_one_json_document_and_nothing_else(log: Path, tmp_path: Path) -> None:
             "behavior_rate",
             "difference",
             "covers",
+            "width",
         ),
         *("verdict", "diagnostics", "settings", "log", "warnings", "run"),
     }

@@ -92,7 +92,7 @@ def test_the_page_and_the_folder_have_both_pictures_and_none_of_values(answer: c
     assert files == {"rates.png", "reward.png", "support.png", "rollouts.png", "occupancy.png"}
     page = (tmp_path / "answer/report.html").read_text(encoding="utf-8")
     assert re.findall(r'id="p1-(\w+)"', page) == ["reward", "support", "rollouts", "occupancy"]
-    assert "Reward in the learned world" in page
+    assert "Reward in the learned process" in page
     assert "Where the target goes" in page
     assert "gains and loses" not in page
     assert "Values" not in page
@@ -111,7 +111,7 @@ def test_pictures_follow_the_theme_and_keep_labels_as_text(answer: cs.Evaluation
 
 def test_costs_have_one_sign_in_rollouts(answer: cs.Evaluation) -> None:
     (shown,) = pictures(replace(answer, cost="bill"), ("rollouts",))
-    assert shown.title == "Cost in the learned world"
+    assert shown.title == "Cost in the learned process"
     assert f"the log's is {-answer.behavior.value:.4g}." in shown.alt
     (axes,) = shown.figure.axes
     view = answer.views.rollouts
@@ -139,7 +139,7 @@ def test_answers_without_rollouts_say_why() -> None:
     for kind in OF_WORLDS:
         for answer, why in (
             (exact, "the log is discrete, and its world's rate is exact"),
-            (closed, "the target was run in no learned world"),
+            (closed, "the target was run in no learned process"),
             (logged, "the policy is the log itself"),
         ):
             with pytest.raises(cs.InputError, match=f"^There is no picture of {kind}: {why}; take kind='rates'.$"):

@@ -169,12 +169,12 @@ def test_the_rate_of_another_policy(world: Any) -> None:
     assert found.error < found.spread < 0.1
     assert found.far < 0.01
     assert world.report()["advances"] == ["hour"]
-    assert world.notes_ == ('Column "site" is constant in the log, and the world leaves it as it is.',)
+    assert world.notes_ == ('Column "site" is constant in the log, and the learned process leaves it as it is.',)
 
 
 def test_what_a_world_cannot_learn_from_is_refused() -> None:
     with pytest.raises(
-        InputError, match=r"A world needs 50 rows for each of its 6 inputs.*Got 200 rows, and 300 are needed"
+        InputError, match=r"A learned process needs 50 rows for each of its 6 inputs.*Got 200 rows, and 300 are needed"
     ):
         cs.World(quiet=True).fit(_plant(200))
     with pytest.raises(InputError, match="log must be a Log or Transitions"):

@@ -188,7 +188,10 @@ def width(target: Estimate, difference: float, logged: Estimate) -> Diagnostic:
     return WIDTH_OF_INTERVAL.found(
         part,
         "caution" if verdict == "bad" and half <= LIKE_THE_LOG * own else verdict,
-        f"The interval reaches {_reach(target)}, and the difference from the log is {difference:.3g}.",
+        f"The difference from the log, {difference:.3g}, is known to about ± {percent(part)}: the interval reaches "
+        f"{_reach(target)}."
+        if np.isfinite(part)
+        else f"The interval reaches {_reach(target)}, and the difference from the log is {difference:.3g}.",
         "Collect more rows, above all where the target does other things than the log; until then rely on the interval alone.",
     )
 
@@ -211,7 +214,7 @@ def _kinds(facts: PanelFacts) -> Diagnostic:
         return AGREEMENT_OF_KINDS.found(
             None,
             "caution",
-            f"Closed forms were not compared with a learned process. {facts.note}",
+            f"Closed forms were not compared with the learned process. {facts.note}",
             "The interval covers how far features differ, and not another kind of answer.",
         )
     one, other = facts.closed_forms, facts.world
@@ -221,7 +224,7 @@ def _kinds(facts: PanelFacts) -> Diagnostic:
     return AGREEMENT_OF_KINDS.found(
         gap / error if error > 0 else None,
         "ok" if size <= APART else "caution",
-        f"Closed forms give {one.value:.4g}, and a process that was learned from the log gives {other.value:.4g}: "
+        f"Closed forms give {one.value:.4g}, and the learned process gives {other.value:.4g}: "
         f"{size:.1f} standard errors apart.",
         "The interval reaches both. Look at what each candidate says, and rehearse the question (cesaro rehearse).",
     )

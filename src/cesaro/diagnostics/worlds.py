@@ -83,26 +83,26 @@ class WorldFacts:
 
 CONTROL = Check(
     "rate of the log in the world",
-    number="what the log's own behavior earns in the world, minus what the log earned",
+    number="what the log's own behavior earns in the learned process, minus what the log earned",
     caution=f"beyond its noise and {CONTROL_CAUTION:g} of the half width of the interval",
     bad="beyond the half width, or it depends on the start",
-    meaning="the world does not even repeat its log",
+    meaning="the learned process does not even repeat its log",
     remedy="`--method auto`; more observation columns, if the system has a state that they do not show",
 )
 RESIDUAL = Check(
     "held-out rows",
-    number="how much more the target earns than the world says, by rows that its members did not learn from",
+    number="how much more the target earns than the learned process says, by rows that its members did not learn from",
     caution=f"beyond its noise and {RESIDUAL_CAUTION:g} of the half width of the interval",
     bad=f"beyond its noise and {RESIDUAL_BAD:g} of the half width",
-    meaning="the world is wrong where the target goes; the interval reaches as far",
+    meaning="the learned process is wrong where the target goes; the interval reaches as far",
     remedy="more rows where the target goes; a number with few values as labels (`--kind …=category`)",
 )
 OUTSIDE = Check(
     "time outside the log",
-    number="share of the target's time in the world further out than all but a thousandth of the log",
+    number="share of the target's time in the learned process further out than all but a thousandth of the log",
     caution=f"over {percent(OUTSIDE_CAUTION)}",
     bad=f"over {percent(OUTSIDE_BAD)}",
-    meaning="the world is asked about what it has not seen",
+    meaning="the learned process is asked about what it has not seen",
     remedy="collect data there; evaluate a policy closer to the log",
 )
 EDGE = Check(
@@ -115,7 +115,7 @@ EDGE = Check(
 )
 HIDDEN = Check(
     "state of the world",
-    number="share of a column's variance that the row before explains beyond the world, held out",
+    number="share of a column's variance that the row before explains beyond the learned process, held out",
     caution=f"over {percent(MEMORY_CAUTION)}",
     bad=f"over {percent(MEMORY_BAD)}",
     meaning="the columns do not show all of the state",
@@ -123,7 +123,8 @@ HIDDEN = Check(
 )
 TREND = Check(
     "world over time",
-    number="share of a column's variance that the time of a row explains beyond the world, in the log or in its trajectory",
+    number="share of a column's variance that the time of a row explains beyond the learned process, in the log or "
+    "in its trajectory",
     caution=f"over {percent(TREND_CAUTION)}",
     bad=f"over {percent(TREND_BAD)}",
     meaning="the system changed while the log was written, or changes as a trajectory goes on",
@@ -131,7 +132,7 @@ TREND = Check(
 )
 FIT = Check(
     "held-out fit",
-    number="the least share of a column's variance that the world explains held out",
+    number="the least share of a column's variance that the learned process explains held out",
     caution="below zero",
     meaning="the networks say less than a mean would",
     remedy="more rows; fewer columns",
@@ -141,7 +142,7 @@ ENDS = Check(
     number="resets and ends of the target's rollouts, as a multiple of the log's",
     caution=f"over {ENDS_CAUTION:g}",
     bad=f"over {ENDS_BAD:g}",
-    meaning="the target may end more often, or the world is wrong about ends",
+    meaning="the target may end more often, or the learned process is wrong about ends",
     remedy="`--method auto`; compare with what is known of the system",
 )
 CHECKS = (CONTROL, RESIDUAL, OUTSIDE, EDGE, HIDDEN, TREND, FIT, ENDS)
@@ -188,17 +189,19 @@ def repeats_log(control: float | None, error: float, logged: Estimate, half: flo
         error: of that, as a standard error.
         logged: what the log earned.
     """
-    remedy = "The world does not repeat its log: take the closed form, or add columns that show more of the state."
+    remedy = (
+        "The learned process does not repeat its log: take the closed form, or add columns that show more of the state."
+    )
     if control is None:
         return CONTROL.found(
-            None, "bad", "In the learned world, what the log does has no rate: it depends on the start.", remedy
+            None, "bad", "In the learned process, what the log does has no rate: it depends on the start.", remedy
         )
     off = control - logged.value
     noise = NOISE * float(np.hypot(error, np.nan_to_num(logged.standard_error)))
     return CONTROL.found(
         off,
         "ok" if abs(off) <= noise else at_most(abs(off) / max(half, 1e-300), CONTROL_CAUTION, CONTROL_BAD),
-        f"In the learned world, what the log does earns {control:.4g}; the log earned {logged.value:.4g}.",
+        f"In the learned process, what the log does earns {control:.4g}; the log earned {logged.value:.4g}.",
         remedy,
     )
 
@@ -219,7 +222,7 @@ def _by_rows(found: Residual, half: float) -> Iterator[Diagnostic]:
     yield OUTSIDE.found(
         found.outside,
         at_most(found.outside, OUTSIDE_CAUTION, OUTSIDE_BAD),
-        f"The target spends {percent(found.outside)} of its time in the world further out than all but a thousandth of "
+        f"The target spends {percent(found.outside)} of its time in the learned process further out than all but a thousandth of "
         "the log.",
         "Collect data there, or evaluate a policy closer to the log.",
     )
@@ -232,7 +235,8 @@ def hidden_state(found: Residual) -> Diagnostic:
     return HIDDEN.found(
         found.memory,
         at_most(found.memory, MEMORY_CAUTION, MEMORY_BAD),
-        f"The row before explains {percent(max(0.0, found.memory))} of a column's variance beyond what the world knows.",
+        f"The row before explains {percent(max(0.0, found.memory))} of a column's variance beyond what the learned process "
+        "knows.",
         "The columns may not show all of the state: add columns, or the last values of those that there are.",
     )
 
@@ -242,7 +246,7 @@ def over_time(found: Residual) -> Diagnostic:
     return TREND.found(
         found.trend,
         at_most(found.trend, TREND_CAUTION, TREND_BAD),
-        f"The time of a row explains {percent(found.trend)} of a column's variance beyond what the world knows.",
+        f"The time of a row explains {percent(found.trend)} of a column's variance beyond what the learned process knows.",
         "The system changes over time: evaluate recent rows alone, or add what changed to the observations.",
     )
 

@@ -23,7 +23,7 @@ from cesaro.text import visible
 MOST_PICTURED = 4
 _VERDICT_WORDS = {
     "ok": "No check found a reason to doubt the answer.",
-    "caution": "The answer stands with the reservations below.",
+    "caution": "Read the cautions below.",
     "bad": "Do not rely on the answer until the problems marked bad below are fixed.",
 }
 
@@ -69,7 +69,7 @@ def comparison_picture(comparison: Comparison) -> Picture:
         "Rates with intervals",
         f"Points are estimates, lines their {level_text(comparison.confidence)} intervals."
         + (
-            " Differences are paired, which makes their intervals shorter than the rates' own suggest."
+            " Differences are paired: noise that moves both rates alike cancels in them."
             if comparison.is_paired
             else ""
         ),
@@ -134,10 +134,12 @@ def _evaluation(evaluation: Evaluation, drawn: Sequence[Picture]) -> dict[str, A
             "sentences": [*words.sentences(evaluation), *filter(None, (words.panel_sentence(evaluation),))],
             "warnings": list(words.warnings_of([evaluation])),
             "verdict": verdict,
-            "verdict_words": _VERDICT_WORDS[verdict],
+            "verdict_words": _joined(words.decision(evaluation), _VERDICT_WORDS[verdict]),
+            "expectations": words.expectations([evaluation]),
             "ranking": [],
             "cards": list(_cards(evaluation)),
-            "covers": " ".join(filter(None, (evaluation.covers, words.shrink_sentence(evaluation)))),
+            "covers": evaluation.covers,
+            "shrink": [words.shrink_sentence(evaluation)] if evaluation.panel is not None else [],
             "pictures": [_shown(picture, prefix) for picture in drawn],
         }
     }
@@ -233,10 +235,18 @@ def _comparison(comparison: Comparison, drawn: Sequence[Picture]) -> dict[str, A
             "noise_note": words.noise_note(comparison),
             "verdict": min((one.verdict for one in listed), key=lambda verdict: SEVERITY[verdict]),
             "verdict_words": "The worst of the policies' verdicts.",
+            "expectations": words.expectations(listed),
             "covers": _covers(listed),
+            "shrink": [
+                f"{one.name}: {words.shrink_sentence(one)}" for one in comparison.listed if one.panel is not None
+            ],
             "pictures": [_shown(picture, prefix) for picture in drawn],
         }
     }
+
+
+def _joined(*sentences: str) -> str:
+    return " ".join(filter(None, sentences))
 
 
 def _covers(evaluations: Sequence[Evaluation]) -> str:
@@ -250,6 +260,7 @@ def _policy(evaluation: Evaluation, drawn: Sequence[Picture], number: int) -> di
     others = [entry for entry in evaluation.diagnostics if entry.is_about_others]
     chosen = extremes(evaluation.views.places) if any(picture.name == "gains" for picture in drawn) else []
     largest = max((abs(place.gain) for place in chosen), default=1.0)
+    said = list(words.candidate_rows(evaluation)) if drawn else []
     has_actions, shown = any(place.logged for place in chosen), words.sign(evaluation)
     decimals = max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
     return {
@@ -260,6 +271,14 @@ def _policy(evaluation: Evaluation, drawn: Sequence[Picture], number: int) -> di
         "fine": [entry for entry in own if entry.verdict == "ok"],
         "others": others,
         "pictures": [_shown(picture, f"p{number}") for picture in drawn],
+        "candidates": [row._asdict() for row in said],
+        "candidate_columns": [
+            ("name", "candidate", False),
+            ("rate", "rate" if evaluation.cost is None else words.outcome(evaluation), True),
+            ("interval", f"{level_text(evaluation.confidence)} interval", True),
+            ("weight", "weight", True),
+            *([("note", "note", False)] if any(row.note for row in said) else []),
+        ],
         "places": [
             {
                 "name": place.where,

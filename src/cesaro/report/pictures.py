@@ -33,6 +33,7 @@ from cesaro.report.words import (
     decimals_of,
     headline,
     level_text,
+    limit_sentence,
     numbers,
     outcome,
     panel_sentence,
@@ -97,13 +98,13 @@ def _missing(evaluation: Evaluation, kind: str) -> str:
     if kind == "rehearsal":
         return "the question was not rehearsed, which effort='full' does where a learned process has a vote"
     if kind in OF_WORLDS and evaluation.panel is None and evaluation.estimator.kind != "world":
-        return "the target was run in no learned world"
+        return "the target was run in no learned process"
     if kind in ("gains", "influence", "rollouts") and evaluation.estimator.facts_.spread == 0:
         return "all rewards are equal"
     if kind not in OF_WORLDS:
         return "this method gives none"
     is_discrete = evaluation.views.table is not None
-    return "the log is discrete, and its world's rate is exact" if is_discrete else "all columns are constant"
+    return "the log is discrete, and the rate in its process is exact" if is_discrete else "all columns are constant"
 
 
 def rates_picture(evaluation: Evaluation) -> Picture:
@@ -150,10 +151,11 @@ def _candidates(evaluation: Evaluation) -> Picture:
     return Picture(
         "candidates",
         "What each candidate says",
-        f"Points are estimates, lines their {level_text(evaluation.confidence)} intervals: the answer, and below it what it is "
-        "made of. The thin line under the answer is the interval about smooth features alone; the dashed line is what the log "
-        "earned.",
-        panel_sentence(evaluation),
+        f"Points are estimates, lines their {level_text(evaluation.confidence)} intervals: the answer, what it is made of (paler "
+        "where that has less than 5 % of the weight, or no vote), and last what one closed form says at once (effort none): its "
+        "interval is about the limit of that closed form, and may reach outside of the answer's. At an arrow a line goes on. "
+        f"The dashed line is what the log {'earned' if evaluation.cost is None else 'cost'}.",
+        f"{panel_sentence(evaluation)} {limit_sentence(evaluation)}",
         candidates_figure(evaluation),
     )
 
@@ -316,10 +318,10 @@ def _rollouts(evaluation: Evaluation, view: Rollouts) -> Picture:
     rates = shown * view.rates
     return Picture(
         "rollouts",
-        f"{noun.capitalize()} in the learned world",
-        f"Mean {noun} of the target in each of {members} learned worlds, step by step; points on the right are their rates, "
-        "the line of the target is their median with its interval. Lines that lie apart say that the log leaves the process "
-        "open; one that still climbs or falls after the dashed line, that the rollouts have not settled.",
+        f"{noun.capitalize()} in the learned process",
+        f"Mean {noun} of the target in each of {members} members of the learned process, step by step; points on the right are "
+        "their rates, the line of the target is their median with its interval. Lines that lie apart say that the log leaves the "
+        "process open; one that still climbs or falls after the dashed line, that the rollouts have not settled.",
         f"Rates of the {members} members, over the last {view.edges[-1] - view.burn_in:,} of {view.edges[-1]:,} steps, lie "
         f"between {rates.min():.4g} and {rates.max():.4g}; the log's is {shown * view.logged:.4g}.",
         made,
@@ -338,8 +340,8 @@ def _occupancy(columns: tuple[Shares, ...]) -> Picture:
     return Picture(
         "occupancy",
         "Where the target goes",
-        "What the columns hold in the log, and in the target's rollouts in the learned world; those that differ most come "
-        "first. Where the target is and the log is not, the world is a guess.",
+        "What the columns hold in the log, and in the target's rollouts in the learned process; those that differ most come "
+        "first. Where the target is and the log is not, this process is a guess.",
         f"Column {first.name} differs most: the log and the target have {share_text(first.common)} of their rows in common.",
         made,
     )

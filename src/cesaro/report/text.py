@@ -18,12 +18,15 @@ from cesaro.rehearsal import Rehearsal
 from cesaro.report.words import (
     REHEARSAL_COLUMNS,
     beyond,
-    candidate_name,
+    candidate_rows,
     common_decimals,
     comparison_sentences,
     comparison_title,
     decimals_of,
+    decision,
     differences_title,
+    expectation,
+    expectations,
     findings_note,
     headline,
     level_text,
@@ -32,12 +35,13 @@ from cesaro.report.words import (
     numbers,
     once,
     outcome,
+    panel_sentence,
     reasons,
     rehearsal_notes,
     rehearsal_rows,
     rehearsal_title,
     settings_of,
-    share_text,
+    shrink_sentence,
     spoken,
     spoken_differences,
     warnings_of,
@@ -69,6 +73,8 @@ def render_evaluation(evaluation: Evaluation, *, full: bool = False) -> Iterable
     """The answer in words, the table of rates, what could be wrong, what was used; `full`: checks that are ok as well."""
     yield _text(headline(evaluation), style="bold")
     yield _verdict(evaluation)
+    for sentence in filter(None, (decision(evaluation), expectation(evaluation))):
+        yield _text(sentence)
     yield from _first_remedy(evaluation)
     yield from _warnings([evaluation])
     yield ""
@@ -80,8 +86,7 @@ def render_evaluation(evaluation: Evaluation, *, full: bool = False) -> Iterable
     _row(rates, "difference", shown.difference, shown.confidence, own, signed=True)
     yield rates
     yield ""
-    if full:
-        yield from _candidates(evaluation)
+    yield from _candidates(evaluation)
     if evaluation.rehearsal is not None:
         yield from render_rehearsal(evaluation.rehearsal)
     yield from _findings([evaluation], full)
@@ -94,7 +99,7 @@ def render_comparison(comparison: Comparison, *, full: bool = False) -> Iterable
     first = evaluations[0]
     listed = comparison.listed
     yield _text(comparison_title(comparison), style="bold")
-    for sentence in comparison_sentences(comparison):
+    for sentence in (*comparison_sentences(comparison), *expectations(listed)):
         yield _text(sentence)
     yield from _warnings(evaluations)
     yield ""
@@ -121,6 +126,12 @@ def render_comparison(comparison: Comparison, *, full: bool = False) -> Iterable
     yield paired
     yield _text(noise_note(comparison), style="italic")
     yield ""
+    for evaluation in listed:
+        if full:
+            yield from _candidates(evaluation, several=True)
+        elif shrinking := shrink_sentence(evaluation):
+            yield _text(f"{evaluation.name}: {shrinking}")
+            yield ""
     yield from _findings(listed, full)
     yield from _footer(evaluations)
 
@@ -142,26 +153,19 @@ def render_rehearsal(rehearsal: Rehearsal) -> Iterable[RenderableType]:
     yield from _found("Do these systems resemble the log?", rehearsal.findings, findings_note(rehearsal))
 
 
-def _candidates(evaluation: Evaluation) -> Iterable[RenderableType]:
-    """The candidates that the answer is made of."""
+def _candidates(evaluation: Evaluation, *, several: bool = False) -> Iterable[RenderableType]:
+    """The candidates that the answer is made of, and what would make its interval shorter."""
     if evaluation.panel is None:
         return
-    table = _table("What each candidate says")
-    table.add_column("", overflow="fold")
+    table = _table(f"What each candidate says: {evaluation.name}" if several else "What each candidate says")
+    table.add_column("", no_wrap=True)
     for column in ("rate", f"{level_text(evaluation.confidence)} interval", "weight"):
         table.add_column(column, justify="right", overflow="fold")
     table.add_column("", overflow="fold")
-    shown = spoken(evaluation)
-    decimals = decimals_of(shown)
-    for one in evaluation.panel.opinions:
-        name = candidate_name(one.name)
-        if one.estimate is None:
-            table.add_row(_text(name), "", "", "0 %", _text(one.note))
-            continue
-        estimate = one.estimate if evaluation.cost is None else one.estimate.negative()
-        rate, low, high = numbers(estimate, evaluation.confidence, decimals)
-        table.add_row(_text(name), rate, f"{low} … {high}", share_text(one.weight), _text(one.note))
+    for row in candidate_rows(evaluation):
+        table.add_row(*map(_text, row))
     yield table
+    yield _text(f"{panel_sentence(evaluation)} {shrink_sentence(evaluation)}")
     yield ""
 
 

@@ -11,8 +11,8 @@ from cesaro.comparison import Comparison
 from cesaro.evaluation import Evaluation
 from cesaro.passes.standard_errors import Estimate
 from cesaro.rehearsal import TOGETHER, Rehearsal
-from cesaro.text import percent
-from cesaro.views import Shares
+from cesaro.text import in_words, percent
+from cesaro.views import Scarce
 
 Said = TypeVar("Said")
 
@@ -24,8 +24,29 @@ class _Verbs(NamedTuple):
 
 _VERBS = (_Verbs("earn", "earned"), _Verbs("cost", "cost"))  # of rewards, of costs
 
+# The answer that one closed form gives by itself.
+AT_ONCE = "at once (effort none)"
+
+
+class Tested(NamedTuple):
+    """Answers to questions with known truth: how many, wrong by more than a tenth of the difference from the log, and how many
+    of their intervals held the truth."""
+
+    answers: int
+    wrong: int
+    held: int
+
+
+# What verdicts of the default answer were worth: the sums over the rows of method "default" in
+# docs/results/suite/BOARD/verdicts.csv, which a test compares with these. `exam_default` is left out: ok had another rule then.
+TESTED_EFFORT = "quick"
+TESTED_BOARDS = ("development_large", "exam_0.3.0", "exam_0.3.0_large", "robots_default")
+TESTED = {"ok": Tested(16, 0, 15), "caution": Tested(175, 92, 162), "bad": Tested(58, 55, 41)}
+
 # More decimals than this, or numbers above it, are written with an exponent.
 _DECIMALS, _LARGE = 8, 1e9
+# Settings that are not those of the first closed form alone.
+_OF_PANELS = ("method", "first_closed_form", "standard_errors", "random_state", "excerpt")
 # Smaller standard errors, relative to the value, are rounding.
 _EXACT = 1e-12
 
@@ -164,6 +185,34 @@ def rehearsal_notes(rehearsal: Rehearsal) -> Iterable[str]:
     yield rehearsal.covers
 
 
+class CandidateRow(NamedTuple):
+    """A line of the table of candidates, in words."""
+
+    name: str
+    rate: str
+    interval: str
+    weight: str
+    note: str
+
+
+def candidate_rows(evaluation: Evaluation) -> Iterator[CandidateRow]:
+    """What each candidate of a panel says by itself, and last the answer that one closed form gives at once."""
+    panel, shown = evaluation.panel, spoken(evaluation)
+    if panel is None:
+        return
+    decimals = decimals_of(shown)
+    for one in panel.opinions:
+        name = candidate_name(one.name)
+        if one.estimate is None:
+            yield CandidateRow(name, "", "", "0 %", one.note)
+            continue
+        estimate = one.estimate if evaluation.cost is None else one.estimate.negative()
+        rate, low, high = numbers(estimate, evaluation.confidence, decimals)
+        yield CandidateRow(name, rate, f"{low} … {high}", share_text(one.weight), one.note)
+    rate, low, high = numbers(shown.limit, evaluation.confidence, decimals)
+    yield CandidateRow(AT_ONCE, rate, f"{low} … {high}", "none", "")
+
+
 def panel_sentence(evaluation: Evaluation) -> str:
     """A sentence on how far candidates are apart, and on those whose answers were not used."""
     panel = evaluation.panel
@@ -176,41 +225,108 @@ def panel_sentence(evaluation: Evaluation) -> str:
     low, high = (number(rate, error, decimals, False) for rate in (min(rates), max(rates)))
     silent = [candidate_name(one.name) for one in panel.opinions if one.weight == 0]
     rest = f" Without a vote: {', '.join(silent)}." if silent else ""
-    return f"{len(rates)} answers of {len({one.kind for one in panel.voting})} kinds go from {low} to {high}.{rest}"
+    if len(rates) == 1:
+        return f"One way to compute it gave {low}.{rest}"
+    return f"{in_words(len(rates)).capitalize()} ways to compute it gave {low} to {high}.{rest}"
+
+
+def limit_sentence(evaluation: Evaluation) -> str:
+    """A sentence on the answer that one closed form gives at once."""
+    shown = spoken(evaluation)
+    rate, low, high = numbers(shown.limit, shown.confidence, decimals_of(shown))
+    return f"One closed form alone says {rate} ({low} to {high})."
 
 
 def shrink_sentence(evaluation: Evaluation) -> str:
-    """A sentence on what makes the interval wide, and on what would make it smaller."""
+    """What makes the interval of a panel wide, and which rows would make it shorter; empty without a panel."""
     panel = evaluation.panel
     if panel is None:
         return ""
-    largest = max(panel.parts)
-    where = _more_often(evaluation.views.actions)
-    low, high = evaluation.interval()
-    if panel.estimate.below + panel.estimate.above > (high - low) / 2:
-        said = "what held-out rows say against the learned process: more rows where the target goes would tell who is right"
-    elif largest == panel.parts.noise:
-        said = "noise of the log: about four times as many rows would halve it"
-    elif largest == panel.parts.kinds:
-        said = "what the closed forms and the learned process are apart: more rows where the target goes would tell who is right"
+    parts = panel.parts
+    if evaluation.held_out_share > 0.5:
+        share, said = evaluation.held_out_share, "what held-out rows say against the learned process"
+    elif max(parts) == parts.noise:
+        share, said = parts.noise, "noise of the log, which four times as many rows would halve"
+    elif max(parts) == parts.kinds:
+        share, said = parts.kinds, "how far the closed forms and the learned process are apart"
     else:
-        said = "what features of different families are apart: more rows where the target goes would tell which suit the system"
-    return f"Most of the interval's width is {said}{where}."
+        share, said = parts.features, "how far closed forms in different features are apart"
+    most = "Most" if share > 0.5 else "The largest part"
+    return f"{most} of the interval's width is {said}. {_helping(evaluation.scarce)}"
 
 
-def _more_often(actions: Sequence[Shares]) -> str:
-    """The actions that the target takes more often than the log, as far as these are labels."""
-    for one in actions:
-        if one.labels is None:
-            continue
-        place = max(range(len(one.labels)), key=lambda k: float(one.target[k] - one.logged[k]))
-        logged, target = float(one.logged[place]), float(one.target[place])
-        if target > logged:
-            return (
-                f", above all rows with {one.name} '{one.labels[place]}' ({share_text(target)} of what the target does, "
-                f"{share_text(logged)} of the log)"
-            )
-    return ""
+def _helping(places: Sequence[Scarce]) -> str:
+    """Which rows would help most."""
+    if not places:
+        return "More rows where the target goes would help most."
+    said = [f"rows with {_place(one)}, {'which' if one.is_action else 'where'} {_more_often(one)}" for one in places]
+    return f"What would help most: {'; and '.join(said)}."
+
+
+def _place(place: Scarce) -> str:
+    """A label or a range of a column."""
+    if place.label is not None:
+        return f"{place.column} '{place.label}'"
+    width = abs(place.high - place.low) if place.low is not None and place.high is not None else 0.0
+    low, high = (None if end is None else _end(end, width) for end in (place.low, place.high))
+    if low is None and high is None:
+        return f"any {place.column}"
+    if low == high:
+        return f"{place.column} {low}"
+    if low is None:
+        return f"{place.column} {'up to' if place.is_whole else 'below'} {high}"
+    if high is None:
+        return f"{place.column} {'from' if place.is_whole else 'above'} {low}{' on' if place.is_whole else ''}"
+    return f"{place.column} {low} to {high}" if place.is_whole else f"{place.column} between {low} and {high}"
+
+
+def _end(value: float, width: float) -> str:
+    """An end of a range, with as many digits as tell it from the other end."""
+    digits = 3 if width == 0 or value == 0 else max(3, 2 + math.ceil(math.log10(max(1.0, abs(value) / width))))
+    return f"{float(f'{value:.{digits}g}'):,.10g}"
+
+
+def _more_often(place: Scarce) -> str:
+    """How much more often the target is at a place, or takes an action, than the log."""
+    target, logged = share_text(place.target), share_text(place.logged)
+    ratio = place.target / place.logged if place.logged > 0 else math.inf
+    if place.is_action:
+        often = f" {ratio:.2g} times as often as the log" if 1.5 <= ratio < 20 else " more often than the log"
+        return f"the target takes{often} ({target} of rows against {logged})"
+    if 1.5 <= ratio < 20:
+        return f"the target is {ratio:.2g} times as often as the log ({target} of its time against {logged})"
+    return f"the target spends {target} of its time, and the log {logged}"
+
+
+def decision(evaluation: Evaluation) -> str:
+    """Whether the target is better than the log, as far as the answer tells; empty where it does not tell at all."""
+    difference = evaluation.difference
+    if evaluation.is_logged or evaluation.verdict == "bad" or not 0 < difference.standard_error < math.inf:
+        return ""
+    low, high = difference.interval(evaluation.confidence)
+    if low > 0 or high < 0:
+        better = difference if low > 0 else difference.negative()
+        _, least, most = numbers(better, evaluation.confidence)
+        return f"Better than the log: {'yes,' if low > 0 else 'no, worse'} by {least} to {most}."
+    _, least, most = numbers(spoken(evaluation).difference, evaluation.confidence, signed=True)
+    return f"Better than the log: not decided; the difference may be anything from {least} to {most}."
+
+
+def expectation(evaluation: Evaluation) -> str:
+    """What answers with this verdict were worth where the truth is known; empty for other answers than those that were tested."""
+    if evaluation.effort != TESTED_EFFORT or evaluation.is_logged or not 0 < evaluation.standard_error < math.inf:
+        return ""
+    return expectation_of(evaluation.verdict)
+
+
+def expectation_of(verdict: str) -> str:
+    """What answers with a verdict were worth where the truth is known."""
+    answers, wrong, held = TESTED[verdict]
+    erred = f"{wrong:,} ({share_text(wrong / answers)}) were" if wrong else "none was"
+    return (
+        f"Of {answers:,} answers with verdict {verdict} about test logs with known truth, {erred} wrong by more than a tenth of "
+        f"the difference from the log, and {held:,} intervals ({share_text(held / answers)}) held the truth."
+    )
 
 
 def outcome(evaluation: Evaluation | Rehearsal) -> str:
@@ -295,6 +411,11 @@ def comparison_title(comparison: Comparison) -> str:
         same = "rate, the highest" if best.cost is None else "cost, the lowest"
         return f"{_listed(equal)} have the same {same}{among}: {value}"
     return f"'{best.name}' has the {first}{among}: {value}"
+
+
+def expectations(evaluations: Iterable[Evaluation]) -> list[str]:
+    """What answers with the verdicts on these policies were worth where the truth is known, each once."""
+    return list(dict.fromkeys(filter(None, map(expectation, evaluations))))
 
 
 def comparison_sentences(comparison: Comparison) -> Iterable[str]:
@@ -505,10 +626,11 @@ def warnings_of(evaluations: Sequence[Evaluation]) -> Iterator[str]:
 
 
 def settings_of(evaluation: Evaluation) -> Iterable[tuple[str, str]]:
-    """The settings that were used, by name."""
+    """The settings that were used, by name; of a panel those of its first closed form are called so."""
     for key, value in evaluation.settings.items():
         if value is not None:
-            yield key.replace("_", " "), _shown(value)
+            is_its = evaluation.panel is not None and key not in _OF_PANELS
+            yield f"{'its ' if is_its else ''}{key.replace('_', ' ')}", _shown(value)
 
 
 def _shown(value: Any) -> str:

@@ -61,15 +61,15 @@ def ask_world(world: World, target: Attached, seed: int, *, quiet: bool) -> Worl
         InputError: the target varies an action that the log does not, or its rate depends on the start.
     """
     _check_actions(world.log_, target)
-    with stage("running the policy in the world", quiet=quiet):
+    with stage("running the policy in the learned process", quiet=quiet):
         rates = world.rate(target)
-    with stage("running the log's own behavior in the world", quiet=quiet):
+    with stage("running the log's own behavior in the learned process", quiet=quiet):
         control = _control(world)
     process: Any = world.process_
     is_table = isinstance(process, TabularWorld)
     found: Residual | None = None
     if not is_table:
-        with stage("comparing the world with held-out rows", quiet=quiet):
+        with stage("comparing the learned process with held-out rows", quiet=quiet):
             found = residual(world, target, seed)
     facts = WorldFacts(
         control=None if control is None else control.rate,

@@ -194,7 +194,7 @@ def simulated_rates(
         if total + 2 * steps > MOST_STEPS:
             if apart > AGREE or remembered > REMEMBERED:
                 raise StartError(
-                    f"The rate of policy {name!r} must not depend on the start. In the world that was learned it does: after "
+                    f"The rate of policy {name!r} must not depend on the start. In the learned process it does: after "
                     f"{total:,} steps, starts of trajectories and other logged states differ by {apart:.1f} standard errors, and "
                     f"what a rollout earns in one stretch tells what it earns in the next (correlation {remembered:.2f}); look "
                     "for groups of states that never meet, and evaluate each on its own, or for a state that the columns do not "

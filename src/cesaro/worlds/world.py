@@ -109,7 +109,7 @@ class World(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
         with starting_jax():
             from cesaro.worlds.networks import fit_networks  # JAX takes a second to import
             from cesaro.worlds.training import Kept, Training
-        with holding(self.checkpoint), stage("learning the world", quiet=self.quiet):
+        with holding(self.checkpoint), stage("learning the process", quiet=self.quiet):
             kept = Kept(None if self.checkpoint is None else Path(self.checkpoint))
             training = Training(widths, batch, seed)
             self.process_ = fit_networks(rows, begins, members=members, training=training, kept=kept)
@@ -273,11 +273,11 @@ def _check_rows(rows: Block) -> tuple[str, ...]:
             varied = (wide != wide[0]).any(axis=0)
             inputs += int(varied.sum())
             if not varied.all() and values is rows.observations:
-                notes.append(f'Column "{name}" is constant in the log, and the world leaves it as it is.')
+                notes.append(f'Column "{name}" is constant in the log, and the learned process leaves it as it is.')
     if len(rows) < ROWS_PER_INPUT * inputs:
         raise InputError(
-            f"A world needs {ROWS_PER_INPUT} rows for each of its {inputs} inputs (numbers, and labels one by one). Got "
-            f"{len(rows):,} rows, and {ROWS_PER_INPUT * inputs:,} are needed; leave out columns that the policy does not need, "
-            "or collect more."
+            f"A learned process needs {ROWS_PER_INPUT} rows for each of its {inputs} inputs (numbers, and labels one by one). "
+            f"Got {len(rows):,} rows, and {ROWS_PER_INPUT * inputs:,} are needed; leave out columns that the policy does not "
+            "need, or collect more."
         )
     return tuple(notes)

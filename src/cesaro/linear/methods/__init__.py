@@ -15,7 +15,17 @@ from cesaro.linear.methods.diff_gq4 import DiffGQ4
 from cesaro.linear.methods.diff_sgq import DiffSGQ
 from cesaro.linear.methods.gradient_dice import GradientDICE
 
-__all__ = ["ALWAYS_CONVERGE", "CLOSED_FORM", "FORMS", "METHODS", "AffineForm", "LimitPoint", "RowInfluence", "form_of"]
+__all__ = [
+    "ALWAYS_CONVERGE",
+    "CLOSED_FORM",
+    "FORMS",
+    "FOR_NETWORKS",
+    "METHODS",
+    "AffineForm",
+    "LimitPoint",
+    "RowInfluence",
+    "form_of",
+]
 
 FORMS: dict[str, AffineForm] = {
     form.name: form for form in (DiffSGQ(), DiffGQ1(), DiffGQ2(), DiffGQ3(), DiffGQ4(), GradientDICE())
@@ -25,6 +35,8 @@ METHODS = tuple(FORMS)
 ALWAYS_CONVERGE = tuple(
     name for name, form in FORMS.items() if form.is_saddle(MethodSettings()) and form.ends_at_td_fixed_point
 )
+# The one that comes nearest with networks where nobody tunes it (docs/reproduction.md): it has no dual to be trained.
+FOR_NETWORKS = DiffSGQ().name
 # What solves the equations at once and does not learn; `cesaro.DiffLSTD`.
 CLOSED_FORM = "diff-lstd"
 

@@ -215,7 +215,7 @@ def test_names_are_those_of_reports_and_programs_get_those_of_features() -> None
 
 
 def test_a_rehearsal_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interrupted after the log and two of five worlds; the same bits, and nothing is asked twice."""
+    """Interrupted after the log and a world of five or two; the same bits, and what is kept is not asked again."""
     file, asked = tmp_path / "kept.npz", list[int]()
     plain = ask
 
@@ -234,7 +234,9 @@ def test_a_rehearsal_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: py
         run(checkpoint=file)
     assert file.exists()
     resumed = run(checkpoint=file)
-    assert asked == [0, 1, 2, 3, 3, 4, 5]
+    assert set(asked) == {0, 1, 2, 3, 4, 5}
+    assert asked.count(0) == 1
+    assert len(asked) <= 9  # two threads: of the first five calls two are kept at least, and six answers are needed
     for name in ("rates", "standard_errors", "truths", "rehearsed", "rehearsed_standard_errors", "own"):
         np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
     assert resumed.to_dict() == whole.to_dict()

@@ -165,7 +165,10 @@ def test_what_is_not_rehearsed_is_said() -> None:
     discrete = cs.evaluate(
         cs.Transitions(state, rng.integers(0, 2, 500), 1.0 * (state == 2)), "uniform", effort="full", quiet=True
     )
-    for one, verdict, why in ((short, "caution", "A world needs 50 rows"), (discrete, "ok", "the log is discrete")):
+    for one, verdict, why in (
+        (short, "caution", "A learned process needs 50 rows"),
+        (discrete, "ok", "the log is discrete"),
+    ):
         (found,) = (entry for entry in one.diagnostics if entry.name == "rehearsal")
         assert (found.value, found.verdict) == (None, verdict)
         assert found.sentence.startswith(f"Not rehearsed: {why}")

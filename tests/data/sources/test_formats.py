@@ -1,5 +1,6 @@
 """The same log in every format gives the same transitions."""
 
+import os
 import shutil
 import socket
 import sys
@@ -473,8 +474,11 @@ def test_a_file_that_changes_while_it_is_read_into_memory(
     original = FilesSource._own
 
     def late(self: Any, columns: Any) -> Any:
-        write(table.set_column(2, "reward", pa.array([5.0, 6.0, 7.0])), tmp_path / f"new.{form}")
-        (tmp_path / f"new.{form}").rename(tmp_path / f"b.{form}")
+        new = tmp_path / f"new.{form}"
+        write(table.set_column(2, "reward", pa.array([5.0, 6.0, 7.0])), new)
+        later = new.stat().st_mtime_ns + 1_000_000  # clocks of file systems may tick every few milliseconds only
+        os.utime(new, ns=(later, later))
+        new.rename(tmp_path / f"b.{form}")
         return original(self, columns)
 
     with monkeypatch.context() as patched:

@@ -143,10 +143,8 @@ def test_evaluate_takes_it() -> None:
     width = next(entry for entry in answer.diagnostics if entry.name == "width of the interval")
     difference = abs(answer.reward_rate - answer.behavior.value)
     assert width.value == pytest.approx((high - low) / 2 / difference)
-    assert (
-        width.value > 1
-    )  # the target earns what the log does, within noise, and that is known as well as the log's own rate
-    assert width.verdict == "caution"
+    assert (high - low) / 2 > difference  # the target earns what the log does, within noise,
+    assert width.verdict == "caution"  # and its rate is known as well as the log's own
     assert {entry.verdict for entry in answer.diagnostics if entry is not width} == {"ok"}
     assert "learned process" in answer.to_dict()["settings"]["method"]
     assert np.isfinite(answer.difference.standard_error)

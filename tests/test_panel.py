@@ -51,9 +51,11 @@ def _truth(gain: float) -> float:
 
 
 def test_pooling_by_hand() -> None:
-    """Two of one kind with errors 0.1 and 0.2 that differ by a variance of one half, and one of another."""
+    """Two of one kind with errors 0.1 and 0.2, twenty times as far apart as they would be by chance, and one of another."""
     found = pooled([1.0, 2.0, 3.0], [0.1, 0.2, 0.5], ["a", "a", "b"])
-    own = 0.54 / (0.51 + 0.54)  # by precisions 1 / (0.01 + 0.5) and 1 / (0.04 + 0.5)
+    # Precisions of 100 and 25 give a mean of 1.2, Q = 100 · 0.04 + 25 · 0.64 = 20, and (20 − 1) / (125 − 85) = 0.475.
+    one, other = 1 / (0.01 + 0.475), 1 / (0.04 + 0.475)
+    own = one / (one + other)
     first = own + 2 * (1 - own)
     error = math.hypot(0.1 * own + 0.2 * (1 - own), math.sqrt(own * (1 - first) ** 2 + (1 - own) * (2 - first) ** 2))
     share = error**-2 / (error**-2 + 0.5**-2)
@@ -66,6 +68,15 @@ def test_pooling_by_hand() -> None:
     assert found.weights == pytest.approx([own * share, (1 - own) * share, 1 - share])
     again = pooled([1.0, 2.0, 3.0], [0.1, 0.2, 0.5], ["a", "a", "b"], found.weights)
     assert (again.value, again.error) == pytest.approx((found.value, found.error))
+
+
+def test_a_number_that_says_nothing_changes_nothing() -> None:
+    """Nobody disagrees beyond noise here, so that precisions alone count."""
+    assert pooled([1.0, 2.0], [1e-9, 1e9], ["a", "a"]).value == pytest.approx(1.0)
+    pair, three = (pooled([1.0, 1.3, 6.0][:n], [0.1, 0.5, 80.0][:n], ["a"] * n) for n in (2, 3))
+    assert pair.weights == pytest.approx([25 / 26, 1 / 26])
+    assert three.weights == pytest.approx([25 / 26, 1 / 26, 0], abs=1e-5)
+    assert (three.value, three.error) == pytest.approx((pair.value, pair.error), rel=1e-2)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.25])

@@ -142,8 +142,8 @@ def pooled(values: Sequence[float], errors: Sequence[float], kinds: Sequence[str
 
     Numbers of one kind come from the same rows in much the same way: their errors do not average out, and their average has the
     average error. Errors of different kinds do in part (`CORRELATION`). Where numbers of a kind differ by more than their errors,
-    small errors say little about who is right, so that what they differ by counts in every precision, as in a meta-analysis with
-    random effects.
+    small errors say little about who is right, so that what they differ by beyond them counts in every precision, as in a
+    meta-analysis with random effects.
 
     Args:
         weights: taken instead of precisions; of numbers that were pooled before, such as the rates whose differences these are.
@@ -155,7 +155,7 @@ def pooled(values: Sequence[float], errors: Sequence[float], kinds: Sequence[str
     value, noise, spread, weight = np.empty((4, len(names)))
     for place, kind in enumerate(names):
         own = groups == kind
-        apart = rates[own].var(ddof=1) if own.sum() > 1 else 0.0
+        apart = _beyond_noise(rates[own], sizes[own])
         precision = 1 / (sizes[own] ** 2 + apart) if weights is None else np.asarray(weights, float)[own]
         shares[own] = precision / precision.sum()
         value[place] = shares[own] @ rates[own]
@@ -171,7 +171,17 @@ def pooled(values: Sequence[float], errors: Sequence[float], kinds: Sequence[str
         shares[groups == kind] *= total[place]
     parts = Parts((within - features) / variance, features / variance, between / variance)
     error = float(np.sqrt(variance))
-    return Pooled(mean, error if error > 2 * least else 0.0, shares, parts)
+    return Pooled(mean, 0.0 if error <= 2 * least else error, shares, parts)
+
+
+def _beyond_noise(values: Array, errors: Array) -> float:
+    """The variance by which numbers differ beyond their errors, by the moments of DerSimonian and Laird."""
+    total = (errors**-2.0).sum()
+    shares = errors**-2.0 / total
+    several = 1 - float(shares @ shares)
+    if several < ROUNDING:  # one of them has all the precision
+        return 0.0
+    return max(0.0, float(shares @ (values - shares @ values) ** 2 - (len(values) - 1) / total) / several)
 
 
 def _variance(weights: Array, errors: Array) -> float:

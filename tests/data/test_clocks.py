@@ -31,3 +31,21 @@ def test_a_column_that_ends_in_part_of_its_values_is_no_cycle() -> None:
     clock = Clock.of(now, np.where(now == 5, 3, now + 1))
     assert clock is not None
     assert not clock.is_cycle
+
+
+def test_an_odd_value_does_not_stop_a_clock() -> None:
+    hours = np.arange(2_400.0) % 24
+    hours[1_000] = 24.0
+    clock = Clock.of(hours[:-1], hours[1:])
+    assert clock is not None
+    assert clock.is_cycle
+    np.testing.assert_array_equal(clock.levels, np.arange(24))
+    assert clock.next(np.array([24.0])) == 0
+
+
+def test_numbers_off_the_levels_belong_to_the_nearest() -> None:
+    phase = (np.arange(500) % 10 / 10).astype(np.float32)
+    clock = Clock.of(phase[:-1], phase[1:])
+    assert clock is not None
+    np.testing.assert_array_equal(clock.place(np.arange(10) / 10), np.arange(10))
+    np.testing.assert_array_equal(clock.place(np.array([-1.0, 0.16, 2.0])), [0, 2, 9])

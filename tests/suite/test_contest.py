@@ -79,9 +79,13 @@ def test_the_median_by_hand() -> None:
 
 
 def test_the_average_by_hand() -> None:
-    """Errors of 0.3, 0.2 and 0.1 beside a variance of 7/3, by which the three differ."""
+    """Errors of 0.3, 0.2 and 0.1, and what the three differ by beyond them."""
     answer = averaged(ONE)
-    weights = 1 / (np.array([0.3, 0.2, 0.1]) ** 2 + 7 / 3)
+    weights = np.array([100 / 9, 25, 100])
+    mean = weights @ [1, 2, 4] / weights.sum()
+    beyond = weights @ (np.array([1, 2, 4]) - mean) ** 2 - 2
+    apart = beyond / (weights.sum() - weights @ weights / weights.sum())
+    weights = 1 / (np.array([0.3, 0.2, 0.1]) ** 2 + apart)
     weights /= weights.sum()
     rate = weights @ [1, 2, 4]
     assert answer.rate == pytest.approx(rate)

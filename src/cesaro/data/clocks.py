@@ -27,7 +27,7 @@ class Clock:
     following: NDArray[np.int64]
 
     @staticmethod
-    def of(now: Array, then: Array) -> "Clock | None":
+    def of(now: NDArray[np.floating], then: NDArray[np.floating]) -> "Clock | None":
         """How a column advances; None if it does not do so by itself."""
         levels, at = np.unique(now, return_inverse=True)
         if not 1 < len(levels) <= MOST_LEVELS or len(now) < 10 * len(levels):
@@ -37,12 +37,16 @@ class Clock:
         np.add.at(counts, (at, to), levels[to] == then)
         following = counts.argmax(axis=1)
         regular = counts[np.arange(len(levels)), following].sum()
-        moves = (following != np.arange(len(levels))).all()
-        return Clock(levels, following) if moves and regular >= REGULAR * len(now) else None
+        if regular < REGULAR * len(now):
+            return None
+        round_trip = _round_trip(following, int(np.bincount(at).argmax()))
+        if np.isin(at, round_trip).mean() >= REGULAR:  # what else there is are odd values, such as an hour of 24
+            levels, following = levels[round_trip], np.searchsorted(round_trip, following[round_trip])
+        return Clock(levels, following) if (following != np.arange(len(levels))).all() else None
 
     def place(self, values: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Which level each value is nearest to, from below."""
-        return np.clip(np.searchsorted(self.levels, values - 1e-9), 0, len(self.levels) - 1)
+        """Which level each value is nearest to."""
+        return np.searchsorted((self.levels[1:] + self.levels[:-1]) / 2, values)
 
     def next(self, values: NDArray[np.floating]) -> Array:
         return self.levels[self.following[self.place(values)]]
@@ -50,11 +54,7 @@ class Clock:
     @cached_property
     def is_cycle(self) -> bool:
         """Whether it comes round to every value."""
-        seen, place = set(), 0
-        while place not in seen:
-            seen.add(place)
-            place = int(self.following[place])
-        return place == 0 and len(seen) == len(self.levels)
+        return len(_round_trip(self.following, 0)) == len(self.levels)
 
     @cached_property
     def _angles(self) -> Array:
@@ -70,3 +70,13 @@ class Clock:
         """Where on its circle each value is, as sines and cosines of once around to so many times, `[n, 2 · times]`."""
         table = [wave(k * self._angles) for k in range(1, times + 1) for wave in (np.sin, np.cos)]
         return np.stack(table, axis=1)[self.place(values)]
+
+
+def _round_trip(following: NDArray[np.int64], place: int) -> NDArray[np.int64]:
+    """The places, sorted, that come round for ever from this one on."""
+    for _ in range(len(following)):  # by then it is one of them
+        place = int(following[place])
+    found, first = [place], place
+    while (place := int(following[place])) != first:
+        found.append(place)
+    return np.sort(np.array(found, np.int64))

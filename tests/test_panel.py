@@ -151,6 +151,19 @@ def test_an_interval_reaches_where_held_out_rows_point(
     assert ("held-out rows" in told) == (control == 0.0)
 
 
+def test_networks_are_shown_and_have_no_vote() -> None:
+    opinions = [
+        Opinion("auto", "closed form", Estimate(1.0, 0.1, np.inf), Estimate(1.0, 0.1, np.inf)),
+        Opinion("world", "world", Estimate(1.2, 0.1, np.inf), Estimate(1.2, 0.1, np.inf)),
+    ]
+    network = Opinion("network", "network", Estimate(9.0, 0.01, np.inf), Estimate(9.0, 0.01, np.inf), panels.NO_VOTE)
+    logged = Estimate(0.0, 0.05, np.inf)
+    without, found = (panels._together([*opinions, *more], logged, _facts(0.0)) for more in ([], [network]))
+    assert (found.estimate, found.against_log) == (without.estimate, without.against_log)
+    assert found.opinions[-1] == network
+    assert [one.name for one in found.voting] == ["auto", "world"]
+
+
 def test_effort_is_checked() -> None:
     log = _log(200)
     with pytest.raises(InputError, match=r"effort must be one of none, quick, full\. Got 'much'"):

@@ -307,6 +307,17 @@ def test_weights_and_names_of_the_log_come_back() -> None:
     assert found.rehearsed[:, 0] == pytest.approx(found.truths, abs=0.06)
 
 
+def test_simulated_logs_are_not_compared_with_a_log_that_has_weights() -> None:
+    """Weights depend on the state here, and simulated logs go to states as often as rows do, and not as weights say."""
+    rng = np.random.default_rng(0)
+    places = rng.choice([0, 1], 2_000)
+    weights = np.where(places == 1, 5.0, 1.0)
+    log = cs.Transitions(places, rng.integers(0, 2, 2_000), 1.0 * places, weights=weights)
+    found = cs.rehearse(log, "uniform", worlds=4, quiet=True)
+    assert found.logged > 0.8 > 0.6 > found.own.max()
+    assert found.findings[0].verdict == "ok"
+
+
 def test_a_world_serves_several_targets() -> None:
     log = _discrete(600)
     world = cs.World(3, quiet=True).fit(log)

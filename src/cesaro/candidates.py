@@ -36,16 +36,23 @@ def closed_forms(log: Log) -> dict[str, Candidate]:
 
 def suitable_maps(log: Log) -> list[str]:
     """Those of `MAPS` that do not take minutes on a log that is not discrete; "auto", which sees to it itself, is the last."""
-    return [name for name in MAPS if name == "auto" or count_features(name, log) <= MOST_FEATURES]
+    inputs = _count_inputs(log)
+    return [name for name in MAPS if name == "auto" or _count_features(name, log, inputs) <= MOST_FEATURES]
 
 
 def count_features(features: str, log: Log) -> int:
     """Features over all actions of a map with a size, such as "polynomial:2"; "linear" has one per input."""
+    return _count_features(features, log, _count_inputs(log))
+
+
+def _count_inputs(log: Log) -> int:
+    """What an encoder makes of the columns that features are of."""
     block = log.part(np.arange(min(len(log), CLOCK_ROWS)))
-    inputs = sum(map(_width, block.observations.columns))
-    inputs += len(clocks(block.observations, block.next_observations))
-    if log.action_levels is None:
-        inputs += sum(map(_width, block.actions.columns))
+    inputs = sum(map(_width, block.observations.columns)) + len(clocks(block.observations, block.next_observations))
+    return inputs + (sum(map(_width, block.actions.columns)) if log.action_levels is None else 0)
+
+
+def _count_features(features: str, log: Log, inputs: int) -> int:
     family, _, size = features.partition(":")
     sizes = {"linear": inputs, "fourier": int(size or 0), "polynomial": math.comb(inputs + int(size or 0), inputs)}
     return sizes.get(family, 0) * (1 if log.action_levels is None else len(log.action_levels))

@@ -17,6 +17,7 @@ from cesaro.data import Log, read
 from cesaro.data.reader import as_log
 from cesaro.diagnostics import Diagnostic, widened, worst
 from cesaro.diagnostics.panel import RARE_PAIRS, not_rehearsed, panel_findings, rare_pairs, rehearsed, table_findings
+from cesaro.diagnostics.worlds import comparable
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators import registry
 from cesaro.estimators.base import Estimator
@@ -280,7 +281,6 @@ class Evaluation:
             "reward_rate": to_numbers(self.target, self.confidence),
             "limit": to_numbers(self.limit, self.confidence),
             "candidates": [] if self.panel is None else [self._opinion(one) for one in self.panel.opinions],
-            "parts": None if self.panel is None else plain(self.panel.parts._asdict()),
             "rehearsal": None if self.rehearsal is None else self.rehearsal.to_dict(),
             "behavior_rate": to_numbers(self.behavior, self.confidence),
             "difference": to_numbers(self.difference, self.confidence, p_one_sided=self.difference.p_value()),
@@ -295,7 +295,7 @@ class Evaluation:
         }
 
     def _width(self) -> dict[str, Any] | None:
-        """What the interval of a panel is wide by, and where more rows would help."""
+        """What the interval of a panel is wide by, as shares of its variance, and where more rows would help."""
         if self.panel is None:
             return None
         places = [
@@ -404,10 +404,9 @@ def with_effort(answer: Evaluation, effort: str, world: Callable[[], World] | No
     """
     estimator: Any = answer.estimator
     told = replace(answer, effort=effort)
-    if answer.is_logged or estimator.facts_.spread == 0:
-        return told
     if not _needs_panel(answer):
-        return _with_rare_pairs(told)
+        is_settled = answer.is_logged or estimator.facts_.spread == 0
+        return told if is_settled else _with_rare_pairs(told)
     return _by_panel(told, cache(partial(learned_world, estimator, EFFORTS[effort]) if world is None else world))
 
 
@@ -430,8 +429,8 @@ def announce_effort(answers: Sequence[Evaluation], effort: str) -> None:
         return
     ways = len(suitable_maps(estimator.prepared_.log)) + (
         effort == "full"
-    )  # a learned process in place of the first one
-    what = "the answer" if len(answers) == 1 else f"{in_words(len(checked))} answers"
+    )  # with a learned process, without the first one
+    what = "the answer" if len(checked) == 1 else f"{in_words(len(checked))} answers"
     announce(
         f"checking {what} in {in_words(ways)} other {'way' if ways == 1 else 'ways'}{'' if len(checked) == 1 else ' each'}: "
         f"{_duration(effort, checked[0].log['rows'], len(checked))} (--effort none skips this)",
@@ -468,7 +467,7 @@ def _by_panel(answer: Evaluation, world: Callable[[], World]) -> Evaluation:
             panel.rates,
             about.residual,
             estimator.prepared_.policy.given,
-            logged=answer.behavior,
+            logged=comparable(answer.behavior, estimator.prepared_.sample.rows),
             random_state=estimator.random_state,
             quiet=run.quiet,
             checkpoint=own_file(run, "rehearsal"),

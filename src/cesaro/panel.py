@@ -20,7 +20,7 @@ from cesaro.data import Log, Transitions
 from cesaro.data.transitions import excerpt
 from cesaro.devices import starting_jax
 from cesaro.diagnostics.panel import PanelFacts
-from cesaro.diagnostics.worlds import WorldFacts, repeats_log
+from cesaro.diagnostics.worlds import WorldFacts, comparable, repeats_log
 from cesaro.errors import EvaluationWarning, InputError, StartError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.run import Run
@@ -278,14 +278,27 @@ def ask_panel(base: DiffLSTD, *, world: Callable[[], World], run: Run, with_netw
     except InputError as error:
         opinions.append(Opinion("world", "world", None, note=str(error)))
         remembered = error.remembered if isinstance(error, StartError) else 0.0
-    panel = _together([*opinions, *beside], base.behavior_, None if found is None else found.facts, remembered)
+    simulated = None if found is None else found.facts
+    repeated = comparable(base.behavior_, base.prepared_.sample.rows)
+    panel = _together([*opinions, *beside], base.behavior_, simulated, remembered, repeated)
     return replace(panel, rates=None if found is None else found.rates, excerpt=None if part is None else len(part))
 
 
-def _together(opinions: list[Opinion], logged: Estimate, facts: WorldFacts | None, remembered: float = 0.0) -> Panel:
-    """Pool those that have an answer; a world that does not resemble the log does not vote."""
+def _together(
+    opinions: list[Opinion],
+    logged: Estimate,
+    facts: WorldFacts | None,
+    remembered: float = 0.0,
+    repeated: Estimate | None = None,
+) -> Panel:
+    """Pool those that have an answer; a world that does not resemble the log does not vote.
+
+    Args:
+        logged: what the log earned.
+        repeated: the same, as far as a world can repeat it; None: just so.
+    """
     found = _weighed(opinions)
-    if facts is not None and (reason := _unlike(facts, logged, QUANTILE * found.error)):
+    if facts is not None and (reason := _unlike(facts, repeated or logged, QUANTILE * found.error)):
         opinions = [
             replace(opinion, estimate=None, against_log=None, note=reason) if opinion.kind == "world" else opinion
             for opinion in opinions

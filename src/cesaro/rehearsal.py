@@ -20,7 +20,7 @@ from cesaro.diagnostics import Diagnostic, worst
 from cesaro.diagnostics.finding import Verdict
 from cesaro.diagnostics.panel import table_findings
 from cesaro.diagnostics.rows import DRIFT, MEMORY
-from cesaro.diagnostics.worlds import Residual, held_out, hidden_state, over_time, repeats_log
+from cesaro.diagnostics.worlds import Residual, comparable, held_out, hidden_state, over_time, repeats_log
 from cesaro.engines import map_ordered
 from cesaro.errors import InputError
 from cesaro.estimators import DiffLSTD, registry
@@ -307,7 +307,8 @@ def rehearse(
 
         with stage("comparing the worlds with held-out rows", quiet=quiet):
             found = residual(world, target, seed)
-    logged = _fitted(data, "logged", seed).behavior_
+    fitted = _fitted(data, "logged", seed)
+    logged = comparable(fitted.behavior_, fitted.prepared_.sample.rows)
     made = rehearsed_in(
         world, truths, found, policy, asked, logged=logged, random_state=seed, quiet=quiet, checkpoint=kept
     )
@@ -404,7 +405,7 @@ class _Kept:
         if found.get("identity") != self._identity:
             raise InputError(
                 f"The checkpoint '{path}' belongs to another rehearsal: its log, policy, candidates, seed or versions were "
-                f"others; {files.AFRESH}, or choose another one (--checkpoint, --out)."
+                f"others; {files.AFRESH}, or choose another one."
             )
         self.answers = [[Answered(*answer) for answer in by_log] for by_log in found["answers"]]
 

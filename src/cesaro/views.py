@@ -173,6 +173,7 @@ class Scarce:
         label: in words; None for a range.
         low, high: ends of the range; None where it goes on to that side, and for a label.
         is_whole: whether all numbers are whole; then both ends belong to the range.
+        step: the width of a bin at its ends; zero for a label.
         logged: its share of the log.
         target: its share of what the target does, or of where it is.
     """
@@ -183,6 +184,7 @@ class Scarce:
     low: float | None
     high: float | None
     is_whole: bool
+    step: float
     logged: float
     target: float
 
@@ -294,7 +296,8 @@ def _scarcest(shares: Shares, is_action: bool) -> Scarce:
         high = None if end == len(surplus) else float(shares.edges[end]) - inside
     part = slice(first, last + 1)
     logged, target = float(shares.logged[part].sum()), float(shares.target[part].sum())
-    return Scarce(shares.name, is_action, label, low, high, shares.is_whole, logged, target)
+    step = 0.0 if shares.edges is None else float(np.diff(shares.edges)[part].min())
+    return Scarce(shares.name, is_action, label, low, high, shares.is_whole, step, logged, target)
 
 
 def _rollouts(rates: Rates, subject: Subject) -> Rollouts:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import cesaro as cs
 from cesaro import diagnostics
-from cesaro.diagnostics import Diagnostic, worst
+from cesaro.diagnostics import Diagnostic, maps, worst
 from cesaro.diagnostics.description import description
 from cesaro.diagnostics.equations import equations
 from cesaro.diagnostics.maps import agreement, learned_methods
@@ -23,6 +23,7 @@ from cesaro.diagnostics.rows import over_rows
 from cesaro.diagnostics.support import negative_ratio, support
 from cesaro.errors import EvaluationWarning
 from cesaro.inspection import evidence
+from cesaro.passes.standard_errors import Estimate
 from cesaro.text import Sentence
 
 Array = NDArray[np.float64]
@@ -467,6 +468,25 @@ def test_agreement_of_features() -> None:
     assert entry.verdict == "bad"
     assert entry.value == pytest.approx(2.83 - 4.05, abs=0.3)
     assert entry.widens == pytest.approx((-(entry.value or 0.0), 0.0))
+
+
+@pytest.mark.parametrize(
+    ("coarse", "fine", "verdict", "shown"),
+    [(5.0, 0.0, "caution", "coarse"), (5.0, 3.0, "bad", "fine"), (0.0, 0.0, "ok", "")],
+)
+def test_fewer_features_that_disagree_do_not_make_a_bad_verdict(
+    coarse: float, fine: float, verdict: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted = fit(line_log(), toward_zero, features="polynomial:2")
+    compared = [
+        maps.Compared(f"polynomial:{place}", name, Estimate(value, 0.1, np.inf), name == "coarse")
+        for place, (name, value) in enumerate((("coarse", coarse), ("fine", fine)))
+    ]
+    monkeypatch.setattr(maps, "_compared", lambda subject, others: compared)
+    (entry,) = maps.agreement(fitted.subject_)
+    assert entry.verdict == verdict
+    assert f"({shown}" in entry.sentence
+    assert entry.widens == (0.0, coarse)
 
 
 def test_agreement_with_the_pairs_themselves() -> None:

@@ -57,7 +57,7 @@ def test_an_interval_as_narrow_as_the_log_s_own_is_not_bad_beside_a_small_differ
 
 def test_a_width_names_both_sides_where_they_differ() -> None:
     even = Estimate(1.0, 0.1 / 1.96, np.inf)
-    assert "reaches 0.1 to each side" in width(even, 1.0, even).sentence
+    assert "reaches 0.1 to each side, 10 % of the difference from the log, 1." in width(even, 1.0, even).sentence
     assert "reaches 0.1 down and 0.4 up" in width(replace(even, above=0.3), 1.0, even).sentence
 
 

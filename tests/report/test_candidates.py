@@ -21,7 +21,7 @@ from cesaro.report.html import evaluation_page
 from cesaro.report.pictures import pictures, rates_picture
 from cesaro.report.rates import candidates_figure, comparison_rates
 from cesaro.report.text import comparison_text, evaluation_text
-from cesaro.views import Shares, Views
+from cesaro.views import Scarce, Shares, Views
 
 DOCS = Path(__file__).parents[2] / "docs"
 WORLD = Estimate(0.9, 0.1, math.inf)
@@ -122,6 +122,30 @@ def test_where_rows_are_missing_is_what_the_target_has_more_often() -> None:
     assert (state.column, state.low, state.high) == ("x", 2.0, None)
     assert (state.logged, state.target) == pytest.approx((0.2, 0.5))
     assert Views(over_time, actions=(same,)).scarce == ()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_whole", "step", "said"),
+    [
+        (2017.0, None, True, 1.0, "year from 2017 on"),
+        (2017.0, 2017.0, True, 1.0, "year 2017"),
+        (None, 1234.0, True, 10.0, "year up to 1234"),
+        (None, 101.325, False, 0.05, "year below 101.325"),
+        (0.51, 0.7, False, 0.1, "year between 0.51 and 0.7"),
+    ],
+)
+def test_places_are_told_exactly_enough(
+    low: float | None, high: float | None, is_whole: bool, step: float, said: str
+) -> None:
+    assert words._place(Scarce("year", False, None, low, high, is_whole, step, 0.1, 0.5)) == said
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.5])
+def test_what_verdicts_were_worth_is_told_of_the_intervals_that_were_tested(
+    alone: cs.Evaluation, confidence: float
+) -> None:
+    shown = words.expectation(replace(with_panel(alone), confidence=confidence))
+    assert bool(shown) == (confidence == words.TESTED_CONFIDENCE)
 
 
 def test_rows_that_would_help_are_named_everywhere(alone: cs.Evaluation, log: cs.Transitions) -> None:

@@ -69,7 +69,7 @@ def _said(parts: Any) -> str:
 
 
 @pytest.mark.slow
-def test_programs_get_the_rehearsal_and_the_parts(answer: cs.Evaluation) -> None:
+def test_programs_get_the_rehearsal_and_parts_of_the_width(answer: cs.Evaluation) -> None:
     document = json.loads(json.dumps(answer.to_dict(), allow_nan=False))
     found = document["rehearsal"]
     assert found["schema"] == "cesaro-rehearsal/1"
@@ -78,8 +78,7 @@ def test_programs_get_the_rehearsal_and_the_parts(answer: cs.Evaluation) -> None
     assert (found["unit"], found["cost"]) == ("€ per hour", None)
     assert found["logged"] == answer.behavior.value
     assert found["logged_standard_error"] == answer.behavior.standard_error
-    assert document["parts"].keys() == {"noise", "features", "kinds"}
-    assert sum(document["parts"].values()) == pytest.approx(1.0)
+    assert sum(document["width"][name] for name in ("noise", "features", "kinds")) == pytest.approx(1.0)
 
 
 @pytest.mark.slow
@@ -177,7 +176,7 @@ def test_what_is_not_rehearsed_is_said() -> None:
         assert "Not rehearsed" in evaluation_text(one, full=True)
         with pytest.raises(InputError, match="There is no picture of rehearsal: the question was not rehearsed"):
             one.plot("rehearsal")
-    assert discrete.to_dict()["parts"] is None
+    assert discrete.to_dict()["width"] is None
     assert "Not rehearsed" in evaluation_text(short)
     quick = cs.evaluate(_log(80), _target, effort="quick", quiet=True)
     assert "rehearsal" not in {entry.name for entry in quick.diagnostics}

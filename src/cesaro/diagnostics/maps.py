@@ -133,7 +133,10 @@ def agreement(subject: Subject) -> Iterator[Diagnostic]:
     weighty = [abs(one.difference.value) for one in clear if not one.is_coarser]
     far = max(weighty, default=0.0) > max(OUTSIDE * error, LARGE * scale)
     verdict: Verdict = "ok" if not clear else "bad" if far else "caution"
-    shown = max(clear, key=lambda one: abs(one.difference.value)) if clear else max(compared, key=lambda one: one.size)
+    decisive = [one for one in clear if not (far and one.is_coarser)]
+    shown = (
+        max(decisive, key=lambda one: abs(one.difference.value)) if clear else max(compared, key=lambda one: one.size)
+    )
     moved = shown.difference
     found = AGREEMENT_OF_FEATURES.found(
         moved.value,

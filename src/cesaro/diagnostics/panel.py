@@ -115,9 +115,9 @@ def panel_findings(facts: PanelFacts, of_closed_form: Iterable[Diagnostic]) -> I
     """Findings on the answer of a panel, and of those on its first closed form what they say of the panel's answer."""
     knows_memory = facts.about_world is not None and facts.about_world.residual is not None
     left_out = HELD_BY_PANELS | ({MEMORY.name} if knows_memory else set())
-    low, high = facts.target.interval()
+    half = _half(facts.target)
     kept = (_supported(entry) for entry in of_closed_form if entry.name not in left_out)
-    yield from _drifting(kept, (high - low) / 2)
+    yield from _drifting(kept, half)
     yield width(facts.target, facts.difference.value, facts.logged)
     yield _kinds(facts)
     if facts.remembered:
@@ -125,7 +125,7 @@ def panel_findings(facts: PanelFacts, of_closed_form: Iterable[Diagnostic]) -> I
     found = facts.about_world
     if found is not None and found.residual is not None:
         if facts.world is not None:
-            yield held_out(found.residual, (high - low) / 2)
+            yield held_out(found.residual, half)
         yield hidden_state(found.residual)
         yield over_time(found.residual)
         yield edge(found)
@@ -139,9 +139,8 @@ def table_findings(
     rare: Diagnostic | None,
 ) -> Iterator[Diagnostic]:
     """Findings on a discrete log, whose interval holds what rare pairs leave open, unless these could not be looked at."""
-    low, high = target.interval()
     held = () if rare is None else (ROWS_PER_PAIR.name, INFLUENTIAL_ROWS.name)
-    yield from _drifting((entry for entry in of_closed_form if entry.name not in held), (high - low) / 2)
+    yield from _drifting((entry for entry in of_closed_form if entry.name not in held), _half(target))
     yield width(target, difference.value, logged)
     if rare is not None:
         yield rare
@@ -188,10 +187,9 @@ def width(target: Estimate, difference: float, logged: Estimate) -> Diagnostic:
     return WIDTH_OF_INTERVAL.found(
         part,
         "caution" if verdict == "bad" and half <= LIKE_THE_LOG * own else verdict,
-        f"The difference from the log, {difference:.3g}, is known to about ± {percent(part)}: the interval reaches "
-        f"{_reach(target)}."
-        if np.isfinite(part)
-        else f"The interval reaches {_reach(target)}, and the difference from the log is {difference:.3g}.",
+        f"The interval reaches {_reach(target)}, "
+        + (f"{percent(part)} of the difference" if part < 10 else "far more than the difference")
+        + f" from the log, {difference:.3g}.",
         "Collect more rows, above all where the target does other things than the log; until then rely on the interval alone.",
     )
 

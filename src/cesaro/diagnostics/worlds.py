@@ -1,11 +1,12 @@
 """When not to believe a world: what it says of things that the log knows, and where its rollouts go."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cesaro.data import Block
 from cesaro.diagnostics.finding import Check, Diagnostic, at_most
 from cesaro.passes.standard_errors import Estimate
 from cesaro.text import percent
@@ -155,7 +156,8 @@ def world(subject: "Subject") -> Iterator[Diagnostic]:
         return
     low, high = subject.estimate.interval()
     half = max((high - low) / 2, 1e-300)
-    yield repeats_log(found.control, found.control_error, subject.behavior, half)
+    logged = comparable(subject.behavior, subject.prepared.sample.rows)
+    yield repeats_log(found.control, found.control_error, logged, half)
     if found.residual is not None:
         yield from _by_rows(found.residual, half)
     if found.explained is not None:
@@ -177,6 +179,14 @@ def world(subject: "Subject") -> Iterator[Diagnostic]:
             f"{percent(found.logged_jumps)}.",
             "Compare with what is known of the system, and with the closed form.",
         )
+
+
+def comparable(logged: Estimate, rows: Block) -> Estimate:
+    """What a log earned, as far as simulated rows can be compared with it: where rows have weights, nothing is known.
+
+    Weights may stand for rows that were left out, wherever these were, and a simulated log has no such rows.
+    """
+    return logged if rows.weights is None else replace(logged, standard_error=np.inf)
 
 
 def repeats_log(control: float | None, error: float, logged: Estimate, half: float) -> Diagnostic:

@@ -39,7 +39,7 @@ class Tested(NamedTuple):
 
 # What verdicts of the default answer were worth: the sums over the rows of method "default" in
 # docs/results/suite/BOARD/verdicts.csv, which a test compares with these. `exam_default` is left out: ok had another rule then.
-TESTED_EFFORT = "quick"
+TESTED_EFFORT, TESTED_CONFIDENCE = "quick", 0.95
 TESTED_BOARDS = ("development_large", "exam_0.3.0", "exam_0.3.0_large", "robots_default")
 TESTED = {"ok": Tested(16, 0, 15), "caution": Tested(175, 92, 162), "bad": Tested(58, 55, 41)}
 
@@ -99,6 +99,7 @@ def candidate_name(name: str) -> str:
     known = {
         "auto": "smooth features",
         "world": "learned process",
+        "network": "last layer of a network",
         "polynomial": f"polynomials, degree {size}",
         "fourier": f"{size} waves",
     }
@@ -207,10 +208,14 @@ def candidate_rows(evaluation: Evaluation) -> Iterator[CandidateRow]:
             yield CandidateRow(name, "", "", "0 %", one.note)
             continue
         estimate = one.estimate if evaluation.cost is None else one.estimate.negative()
-        rate, low, high = numbers(estimate, evaluation.confidence, decimals)
-        yield CandidateRow(name, rate, f"{low} … {high}", share_text(one.weight), one.note)
-    rate, low, high = numbers(shown.limit, evaluation.confidence, decimals)
-    yield CandidateRow(AT_ONCE, rate, f"{low} … {high}", "none", "")
+        yield CandidateRow(name, *_told(estimate, evaluation.confidence, decimals), share_text(one.weight), one.note)
+    yield CandidateRow(AT_ONCE, *_told(shown.limit, evaluation.confidence, decimals), "none", "")
+
+
+def _told(estimate: Estimate, confidence: float, decimals: int | None) -> tuple[str, str]:
+    """A rate and its interval, if it has one."""
+    rate, low, high = numbers(estimate, confidence, decimals)
+    return rate, f"{low} … {high}" if math.isfinite(estimate.standard_error) else "none"
 
 
 def panel_sentence(evaluation: Evaluation) -> str:
@@ -242,15 +247,14 @@ def shrink_sentence(evaluation: Evaluation) -> str:
     panel = evaluation.panel
     if panel is None:
         return ""
-    parts = panel.parts
-    if evaluation.held_out_share > 0.5:
-        share, said = evaluation.held_out_share, "what held-out rows say against the learned process"
-    elif max(parts) == parts.noise:
-        share, said = parts.noise, "noise of the log, which four times as many rows would halve"
-    elif max(parts) == parts.kinds:
-        share, said = parts.kinds, "how far the closed forms and the learned process are apart"
-    else:
-        share, said = parts.features, "how far closed forms in different features are apart"
+    held_out = evaluation.held_out_share
+    rest = {name: (1 - held_out) * part for name, part in panel.parts._asdict().items()}
+    share, said = max(
+        (held_out, "what held-out rows say against the learned process"),
+        (rest["noise"], "noise of the log, which four times as many rows would halve"),
+        (rest["kinds"], "how far the closed forms and the learned process are apart"),
+        (rest["features"], "how far closed forms in different features are apart"),
+    )
     most = "Most" if share > 0.5 else "The largest part"
     return f"{most} of the interval's width is {said}. {_helping(evaluation.scarce)}"
 
@@ -267,8 +271,7 @@ def _place(place: Scarce) -> str:
     """A label or a range of a column."""
     if place.label is not None:
         return f"{place.column} '{place.label}'"
-    width = abs(place.high - place.low) if place.low is not None and place.high is not None else 0.0
-    low, high = (None if end is None else _end(end, width) for end in (place.low, place.high))
+    low, high = (None if end is None else _end(end, place) for end in (place.low, place.high))
     if low is None and high is None:
         return f"any {place.column}"
     if low == high:
@@ -280,9 +283,11 @@ def _place(place: Scarce) -> str:
     return f"{place.column} {low} to {high}" if place.is_whole else f"{place.column} between {low} and {high}"
 
 
-def _end(value: float, width: float) -> str:
-    """An end of a range, with as many digits as tell it from the other end."""
-    digits = 3 if width == 0 or value == 0 else max(3, 2 + math.ceil(math.log10(max(1.0, abs(value) / width))))
+def _end(value: float, place: Scarce) -> str:
+    """An end of a range, with as many digits as tell it from the next bin's."""
+    if place.is_whole:
+        return f"{value:.0f}"
+    digits = 3 if value == 0 else max(3, 2 + math.ceil(math.log10(max(1.0, abs(value) / place.step))))
     return f"{float(f'{value:.{digits}g}'):,.10g}"
 
 
@@ -314,7 +319,8 @@ def decision(evaluation: Evaluation) -> str:
 
 def expectation(evaluation: Evaluation) -> str:
     """What answers with this verdict were worth where the truth is known; empty for other answers than those that were tested."""
-    if evaluation.effort != TESTED_EFFORT or evaluation.is_logged or not 0 < evaluation.standard_error < math.inf:
+    is_tested = evaluation.effort == TESTED_EFFORT and evaluation.confidence == TESTED_CONFIDENCE
+    if not is_tested or evaluation.is_logged or not 0 < evaluation.standard_error < math.inf:
         return ""
     return expectation_of(evaluation.verdict)
 

@@ -121,7 +121,7 @@ class Kept:
         if found["identity"] != told:
             raise InputError(
                 f"The checkpoint '{self.path}' belongs to another world: its rows, settings, versions or device were others; "
-                f"{files.AFRESH}, or choose another one (--checkpoint)."
+                f"{files.AFRESH}, or choose another one."
             )
         if found["leaves"] is None:
             return start

@@ -138,7 +138,7 @@ def test_answers_without_rollouts_say_why() -> None:
     closed, logged = (cs.evaluate(log, policy, quiet=True) for policy in ("uniform", "logged"))
     for kind in OF_WORLDS:
         for answer, why in (
-            (exact, "the log is discrete, and its world's rate is exact"),
+            (exact, "the log is discrete, and the rate in its process is exact"),
             (closed, "the target was run in no learned process"),
             (logged, "the policy is the log itself"),
         ):

@@ -102,7 +102,6 @@ def test_one_json_document_and_nothing_else(log: Path, tmp_path: Path) -> None:
             "reward_rate",
             "limit",
             "candidates",
-            "parts",
             "rehearsal",
             "behavior_rate",
             "difference",

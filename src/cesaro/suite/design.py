@@ -56,7 +56,7 @@ LARGE = replace(BASE, rows=20_000)
 WHOLE = (
     Part(BASE, {"closed": 50, "default": 50, "learned": 5, "network": 1, "world": 5}),
     Part(LARGE, {"closed": 50, "default": 10, "world": 3}),
-    Part(BASE, {"closed": 10, "default": 1}, "all"),
+    Part(BASE, {"closed": 10, "default": 1, "network": 1}, "all"),
     Part(replace(BASE, shift="mild"), {"closed": 10, "default": 5, "network": 1, "world": 3}),
     Part(replace(BASE, shift="strong"), {"closed": 10, "default": 5, "network": 1, "world": 3}),
     Part(replace(BASE, trajectories=1), {"closed": 10, "default": 1}),

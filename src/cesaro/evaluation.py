@@ -405,8 +405,7 @@ def with_effort(answer: Evaluation, effort: str, world: Callable[[], World] | No
     estimator: Any = answer.estimator
     told = replace(answer, effort=effort)
     if not _needs_panel(answer):
-        is_settled = answer.is_logged or estimator.facts_.spread == 0
-        return told if is_settled else _with_rare_pairs(told)
+        return told if _is_settled(answer) else _with_rare_pairs(told)
     return _by_panel(told, cache(partial(learned_world, estimator, EFFORTS[effort]) if world is None else world))
 
 
@@ -414,8 +413,13 @@ def _needs_panel(answer: Evaluation) -> bool:
     """Whether candidates of several kinds are asked beside an immediate answer: where there is something to ask, and the log is
     not discrete."""
     estimator: Any = answer.estimator
-    is_settled = answer.is_logged or estimator.facts_.spread == 0
-    return not is_settled and not isinstance(estimator.prepared_.map, OneHot)
+    return not _is_settled(answer) and not isinstance(estimator.prepared_.map, OneHot)
+
+
+def _is_settled(answer: Evaluation) -> bool:
+    """Whether nothing is left to ask: of the log's own policy, and where all rewards are equal."""
+    estimator: Any = answer.estimator
+    return answer.is_logged or bool(estimator.facts_.spread == 0)
 
 
 def announce_effort(answers: Sequence[Evaluation], effort: str) -> None:

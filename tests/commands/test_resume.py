@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def _kill(slow: subprocess.Popen[str], is_ready: Callable[[], bool]) -> None:
+    """Kill a command as soon as it has come so far."""
+    deadline = time.monotonic() + 60
+    while not is_ready():
+        assert slow.poll() is None, slow.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    slow.send_signal(signal.SIGKILL)
+    slow.communicate()
+
+
 def answer(text: str) -> dict[str, Any]:
     return {**json.loads(text), "run": None}
 
@@ -102,13 +114,7 @@ def test_killed_runs_resume(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     evaluate("whole", "plain")
     kept = folder / "killed.partial" / "passes.npz"
-    deadline = time.monotonic() + 60
-    while not kept.exists() or (folder / "first").stat().st_size < 20:  # in the second pass
-        assert slow.poll() is None, slow.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    slow.send_signal(signal.SIGKILL)
-    slow.communicate()
+    _kill(slow, lambda: kept.exists() and (folder / "first").stat().st_size >= 20)  # in the second pass
     assert not (folder / "killed").exists()
     assert kept.exists()
     evaluate("second", "killed")
@@ -143,13 +149,7 @@ def test_killed_rehearsals_resume(folder: Path) -> None:
 
     slow = begin("first", "killed", 0.2)
     kept = folder / "killed.partial" / "rehearsing.npz"
-    deadline = time.monotonic() + 60
-    while not kept.exists():
-        assert slow.poll() is None, slow.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    slow.send_signal(signal.SIGKILL)
-    slow.communicate()
+    _kill(slow, kept.exists)
     assert not (folder / "killed").exists()
     for calls, out in (("second", "killed"), ("whole", "plain")):
         done = begin(calls, out, 0.0)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 # What a benchmark that takes long gets where all are run.
-SHORT = {"growth": ["--rows", "1e6"], "scale": ["--sizes", "1e5,1e6"], "shuffle": ["--seeds", "2"]}
+SHORT = {"scale": ["--sizes", "1e5,1e6"], "shuffle": ["--seeds", "2"]}
 
 # What looks at the code or at answers instead of measuring speed.
 ON_DEMAND = {"golden", "house", "noise", "spread", "verdicts"}

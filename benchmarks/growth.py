@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cesaro as cs
-from benchmarks._scale_log import controller, write_log
+from benchmarks._scale_log import FREE_BYTES, controller, write_log
 from cesaro.features.encoder import MAX_DENSE
 
 MEMORY = 24 * 2**30
@@ -116,7 +116,7 @@ CASES: dict[str, Callable[[int, Path], Callable[[], Any]]] = {
     "candidates": candidates,
 }
 SIZES: dict[str, Sequence[int]] = {
-    "rows, streamed": (10**4, 10**5, 10**6, 10**7),
+    "rows, streamed": (10**4, 10**5, 10**6, 10**7, 10**8),
     "features": (50, 100, 200, 400, 800),
     "pairs": (10**3, 10**4, 10**5, 10**6),
     "trajectories": (1, 100, 10**4, 10**5),
@@ -146,9 +146,19 @@ def limit(name: str, points: Sequence[Point]) -> str:
     return f"{size:.0e}" if size <= most else f"never: at most {most:,} are possible"
 
 
+def fitting(sizes: Sequence[int], most: float, folder: str) -> list[int]:
+    """The sizes of logs up to `most` rows that the disk has room for; what it has no room for is said."""
+    free = shutil.disk_usage(folder).free
+    wanted = [size for size in sizes if size <= most]
+    found = [size for size in wanted if FREE_BYTES * size <= free]
+    if found != wanted:
+        print(f"longer logs than {max(found, default=0):,} rows: skipped, there are {free / 1e9:.1f} GB of free disk")
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=float, default=1e7, help="the longest streamed log, such as 1e8 (5 GB on disk)")
+    parser.add_argument("--rows", type=float, default=1e8, help="the longest streamed log; 1e8 rows take 5 GB on disk")
     parser.add_argument("--only", choices=list(CASES), help="one of the parts")
     given = parser.parse_args()
     print(f"{'growth with':16} {'size':>12} {'seconds':>10} {'GiB':>9}   {'time':12} {'memory':12} 24 GiB at")
@@ -156,10 +166,10 @@ def main() -> None:
     for name, sizes in SIZES.items():
         if given.only not in (None, name):
             continue
-        asked = [size for size in (*sizes, 10**8) if size <= given.rows] if name == "rows, streamed" else sizes
         points = []
         with tempfile.TemporaryDirectory() as folder:
-            for size in dict.fromkeys(asked):
+            asked = fitting(sizes, given.rows, folder) if name == "rows, streamed" else list(sizes)
+            for size in asked:
                 with context.Pool(1) as pool:
                     points.append(pool.apply(_measured, (name, size, folder)))
                 found = points[-1]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cesaro as cs
-from benchmarks._scale_log import FREE_BYTES, controller, write_log
+from benchmarks._scale_log import ROW_BYTES, controller, write_log
 from cesaro.features.encoder import MAX_DENSE
 
 MEMORY = 24 * 2**30
@@ -150,9 +150,13 @@ def fitting(sizes: Sequence[int], most: float, folder: str) -> list[int]:
     """The sizes of logs up to `most` rows that the disk has room for; what it has no room for is said."""
     free = shutil.disk_usage(folder).free
     wanted = [size for size in sizes if size <= most]
-    found = [size for size in wanted if FREE_BYTES * size <= free]
+    found = [size for size in wanted if ROW_BYTES * size <= 0.9 * free]  # each log replaces the one before
+    if not found:
+        raise SystemExit(
+            f"No streamed log of at most {most:,.0f} rows can be measured; the shortest has {min(sizes):,}."
+        )
     if found != wanted:
-        print(f"longer logs than {max(found, default=0):,} rows: skipped, there are {free / 1e9:.1f} GB of free disk")
+        print(f"longer logs than {found[-1]:,} rows: skipped, there are {free / 1e9:.1f} GB of free disk")
     return found
 
 

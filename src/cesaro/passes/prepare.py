@@ -116,6 +116,8 @@ TILE, TILE_ROWS = 2**16, 1_024
 # Numbers of a chunk, some tiles whose rows are features at the same time. These stay near the cache and in memory that the
 # process has already; in smaller ones threads would wait for the interpreter, which every step of the work needs for a moment.
 CHUNK = 2**18
+# A generator for policies that draw nothing: making one for each piece would keep all threads waiting for the interpreter.
+ANY = np.random.default_rng(0)
 
 
 class FeatureRows(NamedTuple):
@@ -315,7 +317,11 @@ class Prepared:
         """A piece on the way to `x`, `x̄'` and dual features, if these are others; the policy is asked here."""
         assert self.map is not None
         assert self.policy is not None
-        rng = np.random.default_rng([self.random_state, 2, *block.key, piece, repeat])
+        rng = (
+            ANY
+            if self.policy.deterministic
+            else np.random.default_rng([self.random_state, 2, *block.key, piece, repeat])
+        )
         if block.available is not None:
             plain = block.observations.plain()
             exact = self.policy.probabilities(plain)

@@ -21,10 +21,11 @@ from cesaro.data import Block, Log
 from cesaro.data.values import Categories, Values
 
 Hashes = NDArray[np.uint64]
+Rounds = Sequence[tuple[np.uint64, np.uint64]]
 
 # Odd numbers without pattern, and where the upper bits of a product are folded into the lower ones.
 FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
-HALF, THIRD = np.uint64(32), np.uint64(29)
+ROUNDS = ((FIRST, np.uint64(32)), (SECOND, np.uint64(29)))
 # Rows at a time: a column and what is mixed with it stay near the cache, and threads seldom wait for the interpreter.
 CHUNK = 65_536
 # Hashes that are kept of one log.
@@ -58,19 +59,21 @@ def hashed(rows: Block, rewards: bool = True) -> Hashes:
 def _hashed_once(rows: Block) -> Hashes:
     """Another number for each row, which is made of one for each of its two states.
 
-    Where a next state is the state of the row below, in the same memory, it is not hashed again: two fifths of the work.
+    Where a next state is the state of the row below, in the same memory, it is not hashed again: two fifths of the work. One
+    round for each column and two at the end are enough, since no file holds these numbers.
     """
-    here = _mixed(np.zeros(len(rows), np.uint64), [rows.observations])
+    once = ROUNDS[:1]
+    here = _mixed(np.zeros(len(rows), np.uint64), [rows.observations], once)
     below, last = slice(1, None), slice(len(rows) - 1, None)
     if rows.observations.take(below).is_in_memory_of(rows.next_observations.take(slice(0, -1))):
-        there = np.append(here[1:], _mixed(np.zeros(1, np.uint64), [rows.next_observations.take(last)]))
+        there = np.append(here[1:], _mixed(np.zeros(1, np.uint64), [rows.next_observations.take(last)], once))
     else:
-        there = _mixed(np.zeros(len(rows), np.uint64), [rows.next_observations])
+        there = _mixed(np.zeros(len(rows), np.uint64), [rows.next_observations], once)
     there *= SECOND  # or a next state would count as an action and a reward with the same numbers
-    return _mixed(here, [rows.actions, rows.rewards, there])
+    return _mixed(_mixed(here, [rows.actions, rows.rewards], once), [there])
 
 
-def _mixed(state: Hashes, parts: Sequence[Values | NDArray[Any]]) -> Hashes:
+def _mixed(state: Hashes, parts: Sequence[Values | NDArray[Any]], rounds: Rounds = ROUNDS) -> Hashes:
     """The numbers of rows, mixed in place with every column of these parts of them."""
     spare = np.empty((2, min(CHUNK, len(state))), np.uint64)
     for start in range(0, len(state), CHUNK):
@@ -83,29 +86,32 @@ def _mixed(state: Hashes, parts: Sequence[Values | NDArray[Any]]) -> Hashes:
                     np.add(column, 0.0, out=words.view(np.float64))
                 else:
                     np.copyto(words, column, casting="unsafe")
-                mix(some, words, shifted)
+                mix(some, words, shifted, rounds)
     return state
 
 
-def mix(state: Hashes, words: Hashes, shifted: Hashes | None = None) -> None:
+def mix(state: Hashes, words: Hashes, shifted: Hashes | None = None, rounds: Rounds = ROUNDS) -> None:
     """Mix what was hashed so far with what comes next, in place: fresh memory would take longer than the mixing.
 
     `shifted`: memory of the same size, for what is in between.
     """
     state ^= words
-    for factor, shift in ((FIRST, HALF), (SECOND, THIRD)):
+    for factor, shift in rounds:
         state *= factor
         state ^= np.right_shift(state, shift, out=shifted)
 
 
 def mix_runs(runs: Hashes, half: int) -> Hashes:
-    """From hashes of runs of `half` rows to those of runs twice as long, in the same memory."""
-    size = len(runs) - half
+    """From hashes of runs of `half` rows to those of runs twice as long, in the same memory.
+
+    That of a run is a polynomial of the hashes of its rows, which are mixed well already.
+    """
+    size, power = len(runs) - half, np.uint64(pow(int(SECOND), half, 2**64))
+    spare = np.empty(min(CHUNK, size), np.uint64)
     for start in range(0, size, CHUNK):
         stop = min(start + CHUNK, size)
-        part = runs[start:stop] * SECOND  # since equal halves would cancel
-        mix(part, runs[start + half : stop + half])
-        runs[start:stop] = part
+        later = np.multiply(runs[start + half : stop + half], power, out=spare[: stop - start])
+        runs[start:stop] += later
     return runs[:size]
 
 

@@ -8,6 +8,7 @@ was found by a contest: docs/contest.md.
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
@@ -21,6 +22,7 @@ from cesaro.data.transitions import excerpt
 from cesaro.devices import starting_jax
 from cesaro.diagnostics.panel import PanelFacts
 from cesaro.diagnostics.worlds import WorldFacts, comparable, repeats_log
+from cesaro.engines import map_ordered
 from cesaro.errors import EvaluationWarning, InputError, StartError
 from cesaro.estimators import DiffLSTD
 from cesaro.estimators.run import Run
@@ -252,36 +254,58 @@ def ask_panel(base: DiffLSTD, *, world: Callable[[], World], run: Run, with_netw
         run: how it is run.
         with_networks: ask networks, too, which have no vote.
     """
-    log, target = base.prepared_.log, base.prepared_.policy
+    log = base.prepared_.log
     assert log is not None
-    assert target is not None
     maps = [name for name in suitable_maps(log) if name != base.features]
     part: Transitions | None = None
+    first = there = _closed(base, str(base.features))
     if len(log) <= MOST_ROWS:
-        opinions = [_closed(base, str(base.features)), *(_in_features(base, name, log, run) for name in maps)]
-        beside = [_in_networks(base, log, run)] if with_networks else []
+        opinions = [first, *(_in_features(base, name, log, run) for name in maps)]
     else:
         with stage("taking an excerpt of the log", quiet=run.quiet):
             part = excerpt(log.opened(), MOST_ROWS, base.random_state)
-        first, there = _closed(base, str(base.features)), _in_features(base, str(base.features), part, run)
+        there = _in_features(base, str(base.features), part, run)
         opinions = [first, *(_moved(first, there, _in_features(base, name, part, run)) for name in maps)]
-        beside = [_moved(first, there, _in_networks(base, part, run))] if with_networks else []
-    found: WorldAnswer | None = None
-    remembered = 0.0
+
+    def in_networks() -> Opinion:
+        found = _in_networks(base, log if part is None else part, run)
+        return found if part is None else _moved(first, there, found)
+
+    works: list[Callable[[], Any]] = [partial(_ask_world, base, _learned(world), run)]
+    if with_networks:  # training has a core to itself while rollouts, whose steps are short, take another
+        works.append(in_networks)
+    with warnings.catch_warnings():  # what a thread puts back while another one still asks
+        about_world, *beside = map_ordered(lambda work: work(), works, workers=len(works))
+    opinion, found, remembered = about_world
+    simulated = None if found is None else found.facts
+    repeated = comparable(base.behavior_, base.prepared_.sample.rows)
+    panel = _together([*opinions, opinion, *beside], base.behavior_, simulated, remembered, repeated)
+    return replace(panel, rates=None if found is None else found.rates, excerpt=None if part is None else len(part))
+
+
+def _learned(world: Callable[[], World]) -> World | InputError:
+    """The learned process, or why there is none."""
     try:
+        return world()
+    except InputError as error:
+        return error
+
+
+def _ask_world(base: DiffLSTD, learned: World | InputError, run: Run) -> "tuple[Opinion, WorldAnswer | None, float]":
+    """What a learned process says of the target; without an answer, how far the rate depends on the start."""
+    target = base.prepared_.policy
+    assert target is not None
+    try:
+        if isinstance(learned, InputError):
+            raise learned
         with starting_jax():
             from cesaro.worlds.estimator import ask_world  # JAX takes a second to import
 
-        learned = world()
         found = ask_world(learned, target, base.random_state, quiet=run.quiet)
-        opinions.append(_in_world(found, learned, base.behavior_))
     except InputError as error:
-        opinions.append(Opinion("world", "world", None, note=str(error)))
         remembered = error.remembered if isinstance(error, StartError) else 0.0
-    simulated = None if found is None else found.facts
-    repeated = comparable(base.behavior_, base.prepared_.sample.rows)
-    panel = _together([*opinions, *beside], base.behavior_, simulated, remembered, repeated)
-    return replace(panel, rates=None if found is None else found.rates, excerpt=None if part is None else len(part))
+        return Opinion("world", "world", None, note=str(error)), None, remembered
+    return _in_world(found, learned, base.behavior_), found, 0.0
 
 
 def _together(

@@ -10,7 +10,9 @@ import pytest
 from sklearn.preprocessing import SplineTransformer
 
 import cesaro as cs
-from cesaro.features.base import Smooth, Splines
+from cesaro.estimators import diff_lstd
+from cesaro.features.base import Smooth, Splines, _regressed
+from cesaro.passes.run import run_pass
 from cesaro.policies import Finite
 
 A, B, LOGGED, TARGET = (
@@ -54,6 +56,18 @@ def test_components_are_beyond_polynomials_and_splines_and_of_unit_size() -> Non
     np.testing.assert_allclose(components.T @ components / len(sample), np.eye(40), atol=2e-3)
 
 
+def test_what_comes_before_components_is_regressed_on_as_lapack_does_it() -> None:
+    rng = np.random.default_rng(0)
+    core = rng.normal(size=(500, 12))
+    core[:, 3], core[:, 7] = core[:, 0] - 2 * core[:, 1], 1.0  # one column says nothing new
+    outputs = core @ rng.normal(size=(12, 30)) + rng.normal(size=(500, 30))
+    told, along = _regressed(core, outputs)
+    expected, _, rank, _ = np.linalg.lstsq(core, outputs, rcond=1e-7)
+    assert rank == 11
+    np.testing.assert_allclose(told, expected, atol=1e-12)
+    np.testing.assert_allclose(along, core @ expected, atol=1e-12)
+
+
 def test_fewer_components_are_the_beginning() -> None:
     sample = inputs()
     made = Smooth(sample, 40, 0, most=100)
@@ -84,6 +98,28 @@ def test_splines_are_those_of_scikit_learn(knots: int) -> None:
     asked = np.concatenate([3 * sample[:500], made.knots.astype(np.float32)])
     theirs = SplineTransformer(degree=3, knots=made.knots, extrapolation="linear", include_bias=False).fit(made.knots)
     np.testing.assert_allclose(made(asked), theirs.transform(asked), rtol=1e-6, atol=1e-13)
+
+
+@pytest.mark.parametrize("sure", [True, False])
+def test_components_that_cannot_be_chosen_are_not_made(sure: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 5, 10, 20, … the largest number below all of them: the answer is the same, draws of actions included."""
+    log = cs.Transitions(*linear_gaussian(0))
+    policy = (lambda observations: observations @ TARGET) if sure else target
+    made: list[int] = []
+
+    def spied(work: Any, prepared: Any, running: Any) -> Any:
+        made.append(prepared.map.components)
+        return run_pass(work, prepared, running)
+
+    monkeypatch.setattr(diff_lstd, "run_pass", spied)
+    bounded = cs.DiffLSTD(quiet=True).fit(log, policy)
+    monkeypatch.setattr(diff_lstd, "bounded", lambda prepared: prepared)
+    whole = cs.DiffLSTD(quiet=True).fit(log, policy)
+    first, second, every, same = made
+    assert first == 5 * 2 ** int(np.log2(every / 5)) < every
+    assert second == same == bounded.prepared_.map.components  # type: ignore[union-attr]
+    assert abs(bounded.reward_rate_ - whole.reward_rate_) < 1e-5 * whole.standard_error_
+    assert bounded.standard_error_ == pytest.approx(whole.standard_error_, rel=1e-4)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import numpy as np
 
 from cesaro import checks
 from cesaro.closed_forms import dense, tabular
-from cesaro.closed_forms.growth import grown
+from cesaro.closed_forms.growth import bounded, grown
 from cesaro.devices import accelerator, check_device, device_words
 from cesaro.diagnostics import Subject
 from cesaro.diagnostics.subject import NetworkFeatures
@@ -205,6 +205,7 @@ class DiffLSTD(Estimator):
 
     def _closed_form(self, prepared: Prepared, relative: float, given: float | None, running: Running) -> Fit:
         """Moments and solution; without a ridge that was given, it is `relative` to the features' mean square."""
+        prepared = bounded(prepared)
         sums = run_pass(_moments_pass(prepared, running), prepared, running)
         moments = sums.moments
         ridge = given

@@ -20,6 +20,8 @@ Float32 = NDArray[np.float32]
 FOURIER_PER_COMPONENT, LEADING_ROWS = 2, 10_000
 # The variance of a component over that of the first: what is smaller is rounding of single precision.
 SMALLEST_COMPONENT = 1e-8
+# The smallest singular value of what comes before the components, over the largest: directions below are rounding.
+SMALLEST_INPUT = 1e-7
 # Numbers that a step of NumPy adds in one loop.
 LOOP = 2**16
 
@@ -192,11 +194,10 @@ class Smooth:
         """From core and Fourier features to components, `[first + fourier, components]`."""
         if self.fourier is None:
             return np.empty((self.first, 0), np.float32)
-        core = self._core(sample).astype(np.float64)
         waves = self.fourier(sample).astype(np.float64)
-        told = np.linalg.lstsq(core, waves, rcond=1e-7)[0]
-        rest = waves - core @ told
-        square = rest.T @ rest / len(rest)
+        told, along = _regressed(self._core(sample).astype(np.float64), waves)
+        waves -= along
+        square = waves.T @ waves / len(waves)
         with decomposing_threads(len(square)):
             values, vectors = np.linalg.eigh(square)
         leading = np.argsort(values)[::-1][:components]
@@ -235,6 +236,16 @@ class Smooth:
         leading = self.fourier(inputs) @ self.loadings[self.first :]
         leading += core @ self.loadings[: self.first]
         return np.concatenate([core, leading], axis=1)
+
+
+def _regressed(inputs: checks.Array, outputs: checks.Array) -> tuple[checks.Array, checks.Array]:
+    """Coefficients of outputs on inputs, of least norm, and what they give: least squares for many outputs, in products."""
+    basis, triangle = np.linalg.qr(inputs)
+    left, values, right = np.linalg.svd(triangle)
+    kept = values > SMALLEST_INPUT * values[0]
+    basis = basis @ left[:, kept]
+    along = basis.T @ outputs
+    return right[kept].T @ (along / values[kept, None]), basis @ along
 
 
 class Transformer:

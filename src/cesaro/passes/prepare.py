@@ -147,6 +147,7 @@ class Prepared:
     """
 
     grows = False
+    _pieces_of: int | None = None  # rows of a piece that were settled before
 
     def __init__(
         self,
@@ -250,7 +251,13 @@ class Prepared:
     def with_map(self, chosen: FeatureMap, dual: FeatureMap | None = None) -> "Prepared":
         """The same rows in other features, which are their own dual unless one is given."""
         other = copy.copy(self)
-        other.map, other.dual = chosen, dual
+        other.map, other.dual, other._pieces_of = chosen, dual, None
+        return other
+
+    def with_fewer(self, chosen: FeatureMap) -> "Prepared":
+        """The same rows in fewer features, cut into the same pieces: draws of `a'` depend on these, and so stay the same."""
+        other = self.with_map(chosen, self.dual)
+        other._pieces_of = self.piece_rows
         return other
 
     def excerpt(self, rows: Block | FeatureBlock) -> "Prepared":
@@ -267,6 +274,8 @@ class Prepared:
     @property
     def piece_rows(self) -> int:
         """The most rows of a piece."""
+        if self._pieces_of is not None:
+            return self._pieces_of
         if isinstance(self.map, OneHot) or (self.map is None and self.log is not None):
             return blocks.BLOCK_ROWS
         return max(PIECE_ROWS, PIECE // max(self._most_features, 1))

@@ -27,8 +27,8 @@ CHUNK, PATIENCE = 200, 3
 STEP_SIZES = (2e-3, 4e-4)
 MOST_STEPS = 12_000
 GAIN = 1e-4
-# Members that one program trains on a CPU, where a thread runs each group; a GPU trains all at once. It does not depend on the
-# number of cores, so that answers do not.
+# Members that stop together, and that one program trains on a CPU, where a thread runs each group; a GPU trains all at once. It
+# does not depend on the number of cores, so that answers do not.
 TOGETHER = 5
 # Of files that keep progress; and seconds between two writings.
 SCHEMA, SECONDS = "cesaro-world/1", 30.0
@@ -72,9 +72,10 @@ class Progress(NamedTuple):
         networks, state: of all members, and of their optimizers.
         kept: the networks at their best on held-out rows, and `best` their losses there.
         key: for what is random from here on, as plain numbers.
-        size: place in `STEP_SIZES`.
-        waited: looks since the last gain.
-        is_done: whether it has ended.
+        size: place in `STEP_SIZES`, of each group.
+        waited: looks since the last gain, of each group.
+        is_done: whether a group has ended; its members stay as they are.
+        steps: of the groups that have not.
     """
 
     networks: Any
@@ -82,10 +83,10 @@ class Progress(NamedTuple):
     kept: Any
     best: Array
     key: Any
+    size: NDArray[np.int64]
+    waited: NDArray[np.int64]
+    is_done: NDArray[np.bool_]
     steps: int = 0
-    size: int = 0
-    waited: int = 0
-    is_done: bool = False
 
 
 class Kept:
@@ -133,7 +134,7 @@ class Kept:
 
     def keep(self, progress: Progress) -> None:
         """Write it if that was long ago, or if it is the end."""
-        if self.path is not None and (progress.is_done or time.monotonic() - self._written >= SECONDS):
+        if self.path is not None and (progress.is_done.all() or time.monotonic() - self._written >= SECONDS):
             leaves = [np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf for leaf in jax.tree.leaves(progress)]
             self._trainings[self._number]["leaves"] = leaves
             files.write_values(self.path, SCHEMA, {"trainings": self._trainings})
@@ -160,35 +161,46 @@ def trained(
     data = jax.device_put(rows._replace(labels=rows.labels.astype(np.int32)))
     members = len(own)
     together = TOGETHER if jax.default_backend() == "cpu" else members
-    groups = [slice(first, first + together) for first in range(0, members, together)]
-    bags = [jax.device_put((own[group].astype(np.int32), held_out[group].astype(np.int32))) for group in groups]
+    parts = [slice(first, first + together) for first in range(0, members, together)]
+    bags = [jax.device_put((own[part].astype(np.int32), held_out[part].astype(np.int32))) for part in parts]
     now = kept.begin(_start(rows, sizes, members, training), rows, sizes, own, held_out, training, most)
     chunk = partial(_chunk, sizes=sizes, batch_size=training.batch_size)
-    with ThreadPoolExecutor(min(cores(), len(groups))) as pool:
-        while not now.is_done:
+    with ThreadPoolExecutor(min(cores(), len(parts))) as pool:
+        while not now.is_done.all():
             key, drawn = jax.random.split(jax.random.wrap_key_data(now.key))
-            keys, size = jax.random.split(drawn, members), STEP_SIZES[now.size]
-            jobs = [
-                pool.submit(_waited, chunk, *_of((now.networks, now.state), group), data, *bag, keys[group], size)
-                for group, bag in zip(groups, bags)
-            ]
+            keys = jax.random.split(drawn, members)
+            step_sizes = np.array(STEP_SIZES, np.float32)[_by_member(now.size, members)]
+            is_done = _by_member(now.is_done, members)
+            jobs = []
+            for part, bag in zip(parts, bags):
+                so_far = (*_of((now.networks, now.state), part), now.best[part])
+                inputs = None if is_done[part].all() else (data, *bag, keys[part], step_sizes[part])
+                jobs.append(pool.submit(_advanced, chunk, so_far, inputs))
             networks, state, losses = _joined([job.result() for job in jobs])
             now = _looked(now._replace(networks=networks, state=state, key=jax.random.key_data(key)), losses, most)
             kept.keep(now)
     return now.kept, now.best, now.steps
 
 
-def _waited(program: Any, *arguments: Any) -> Any:
-    """Wait for what a program gives: a thread that waits for it leaves the others a core each."""
-    return jax.block_until_ready(program(*arguments))
+def _advanced(program: Any, so_far: Any, inputs: Any) -> Any:
+    """Networks, states and losses of some members after a chunk; as they were where there are no inputs, since all have ended.
+
+    It waits for them: a thread that waits leaves the others a core each.
+    """
+    return so_far if inputs is None else jax.block_until_ready(program(*so_far[:2], *inputs))
 
 
-def _of(tree: Any, group: slice) -> Any:
-    return jax.tree.map(lambda leaf: leaf[group], tree)
+def _of(tree: Any, part: slice) -> Any:
+    return jax.tree.map(lambda leaf: leaf[part], tree)
+
+
+def _by_member(of_groups: NDArray[Any], members: int) -> NDArray[Any]:
+    """What is known of groups, for each of their members."""
+    return np.repeat(of_groups, TOGETHER)[:members]
 
 
 def _joined(parts: list[Any]) -> Any:
-    """Groups of members as all of them."""
+    """Parts of the members as all of them."""
     return parts[0] if len(parts) == 1 else jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
@@ -200,7 +212,9 @@ def _start(rows: Rows, sizes: tuple[int, ...], members: int, training: Training)
         lambda leaf: np.zeros(leaf.shape, leaf.dtype), jax.eval_shape(jax.vmap(_optimizer().init), networks)
     )
     key = np.asarray(jax.random.key_data(jax.random.key(training.seed)))
-    return Progress(networks, state, networks, np.full(members, np.inf), key)
+    groups = -(-members // TOGETHER)
+    size, waited, is_done = np.zeros(groups, np.int64), np.zeros(groups, np.int64), np.zeros(groups, np.bool_)
+    return Progress(networks, state, networks, np.full(members, np.inf), key, size, waited, is_done)
 
 
 def first_networks(rng: np.random.Generator, members: int, shape: tuple[int, ...]) -> Any:
@@ -216,19 +230,25 @@ def first_networks(rng: np.random.Generator, members: int, shape: tuple[int, ...
 
 
 def _looked(now: Progress, losses: Any, most_steps: int) -> Progress:
-    """After some more steps and a look at held-out rows."""
-    steps, found = now.steps + CHUNK, np.asarray(losses, dtype=np.float64)
-    better = found < now.best
-    waited = 0 if (found < (1 - GAIN) * now.best).any() else now.waited + 1
-    now = now._replace(
-        kept=_chosen(jnp.asarray(better), now.networks, now.kept),
+    """After some more steps and a look at held-out rows: a group goes on while any of its members gains."""
+    steps, found, members = now.steps + CHUNK, np.asarray(losses, dtype=np.float64), len(now.best)
+    better = (found < now.best) & ~_by_member(now.is_done, members)
+    gains = np.logical_or.reduceat(found < (1 - GAIN) * now.best, np.arange(0, members, TOGETHER))
+    waited = np.where(gains, 0, now.waited + 1)
+    kept = _chosen(jnp.asarray(better), now.networks, now.kept)
+    is_slower = (waited >= PATIENCE) & (now.size + 1 < len(STEP_SIZES)) & ~now.is_done
+    waited = np.where(is_slower, 0, waited)
+    return now._replace(
+        networks=_chosen(jnp.asarray(_by_member(is_slower, members)), kept, now.networks)
+        if is_slower.any()
+        else now.networks,
+        kept=kept,
         best=np.where(better, found, now.best),
-        steps=steps,
+        size=now.size + is_slower,
         waited=waited,
+        is_done=now.is_done | (waited >= PATIENCE) | (steps >= most_steps),
+        steps=steps,
     )
-    if waited >= PATIENCE and now.size + 1 < len(STEP_SIZES):
-        now = now._replace(size=now.size + 1, waited=0, networks=now.kept)
-    return now._replace(is_done=steps >= most_steps or now.waited >= PATIENCE)
 
 
 def _optimizer() -> optax.GradientTransformation:
@@ -269,28 +289,28 @@ def _chunk(
     own: Any,
     held: Any,
     keys: Any,
-    step_size: float,
+    step_sizes: Any,
     *,
     sizes: Any,
     batch_size: int,
 ) -> Any:
-    """So many steps of a group of members, each with its key, and their losses on held-out rows after it."""
+    """So many steps of some members, each with its key and step size, and their losses on held-out rows after it."""
     optimizer = _optimizer()
 
-    def step(carry: Any, key: Any, mine: Any) -> Any:
+    def step(carry: Any, key: Any, mine: Any, step_size: Any) -> Any:
         network, state = carry
         batch = jax.tree.map(lambda leaf: leaf[mine[jax.random.randint(key, (batch_size,), 0, len(mine))]], rows)
         updates, state = optimizer.update(jax.grad(_loss)(network, batch, sizes), state)
         return (jax.tree.map(lambda old, change: old - step_size * change, network, updates), state), None
 
-    def one(network: Any, state: Any, mine: Any, theirs: Any, key: Any) -> Any:
+    def one(network: Any, state: Any, mine: Any, theirs: Any, key: Any, step_size: Any) -> Any:
         (network, state), _ = jax.lax.scan(
-            lambda carry, key: step(carry, key, mine), (network, state), jax.random.split(key, CHUNK)
+            lambda carry, key: step(carry, key, mine, step_size), (network, state), jax.random.split(key, CHUNK)
         )
         looked_at = jax.tree.map(lambda leaf: leaf[theirs], rows)
         return network, state, _loss(network, looked_at, sizes)
 
-    return jax.vmap(one)(networks, state, own, held, keys)
+    return jax.vmap(one)(networks, state, own, held, keys, step_sizes)
 
 
 @jax.jit

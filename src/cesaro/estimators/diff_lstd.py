@@ -59,8 +59,9 @@ class DiffLSTD(Estimator):
         engine: as in `run`.
         address: as in `run`.
         quiet: as in `run`.
-        device: where products are computed: "auto" (a GPU if JAX sees one and the log is long, else "cpu"), "cpu" or "gpu". Both
-            compute in double precision, from the same features; rates differ by rounding. One-hot features stay on the processor.
+        device: where features and products are computed: "auto" (a GPU if JAX sees one and the log is long, else "cpu"), "cpu" or
+            "gpu". Products are in double precision on both, features on a GPU alone; rates differ by the processor's rounding of
+            features. One-hot features stay on the processor.
         run: how the fit is run, which changes nothing about its answer; progress is kept once a minute.
 
     Attributes:
@@ -196,7 +197,7 @@ class DiffLSTD(Estimator):
         if run.checkpoint is not None:
             settings = {name: getattr(self, name) for name in ("ridge", "standard_errors", "draws", "random_state")}
             if device is not None:
-                settings["device"] = device_words(device)
+                settings["device"] = f"{device_words(device)} of features and products"
             if maps is not None:
                 settings["networks"] = fingerprint(maps.maps)[:12]
             mine = identity(prepared, settings)

@@ -136,7 +136,7 @@ def test_streamed_answers_are_those_in_memory(case: str, tmp_path: Path, monkeyp
 
 
 def fitted(folder: Path, checkpoint: Path | None = None, policy: Policy = drawn, **settings: Any) -> cs.DiffLSTD:
-    names = ("random_state", "standard_errors")
+    names = ("random_state", "standard_errors", "device")
     own = {name: settings.pop(name) for name in names if name in settings}
     estimator = cs.DiffLSTD(features="fourier:12", checkpoint=checkpoint, quiet=True, **own)
     return estimator.fit(cs.read(folder, **{"stream": True, **settings}), policy)
@@ -336,6 +336,18 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, after: int, folder: Path, kept:
         with pytest.raises(KeyboardInterrupt):
             fitted(folder, kept, **settings)
     assert kept.exists()
+
+
+def test_interrupted_passes_go_on_on_their_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within and between stretches of both passes."""
+    folder, kept = write(continuous(1200, ids=True), tmp_path / "log"), tmp_path / "kept.npz"
+    whole = fitted(folder, device="jax:cpu")
+    for after in (1, 4, 9, 12):
+        interrupted(monkeypatch, after, folder, kept, device="jax:cpu")
+        resumed = fitted(folder, kept, device="jax:cpu")
+        assert resumed.estimate_ == whole.estimate_
+        assert resumed.totals_.sums == whole.totals_.sums
+        kept.unlink()
 
 
 @pytest.mark.parametrize("stream", [True, False])

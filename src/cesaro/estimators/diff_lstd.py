@@ -59,8 +59,9 @@ class DiffLSTD(Estimator):
         engine: as in `run`.
         address: as in `run`.
         quiet: as in `run`.
-        device: where products are computed: "auto" (a GPU if JAX sees one and the log is long, else "cpu"), "cpu" or "gpu". Both
-            compute in double precision, from the same features; rates differ by rounding. One-hot features stay on the processor.
+        device: where features and products are computed: "auto" (a GPU if JAX sees one and the log is long, else "cpu"), "cpu" or
+            "gpu". Products are in double precision on both, features on a GPU alone; rates differ by the processor's rounding of
+            features. One-hot features stay on the processor.
         run: how the fit is run, which changes nothing about its answer; progress is kept once a minute.
 
     Attributes:
@@ -196,7 +197,7 @@ class DiffLSTD(Estimator):
         if run.checkpoint is not None:
             settings = {name: getattr(self, name) for name in ("ridge", "standard_errors", "draws", "random_state")}
             if device is not None:
-                settings["device"] = device_words(device)
+                settings["device"] = f"{device_words(device)} of features and products"
             if maps is not None:
                 settings["networks"] = fingerprint(maps.maps)[:12]
             mine = identity(prepared, settings)
@@ -248,7 +249,7 @@ def _moments_pass(prepared: Prepared, running: Running) -> MomentsPass:
         return MomentsPass()
     from cesaro.passes.accelerator import Accelerator  # loads JAX
 
-    return MomentsPass(sums=Accelerator(running.device, prepared.piece_rows).moments, at_once=True)
+    return MomentsPass(sums=Accelerator(running.device, prepared.piece_rows).moments, encoded=True)
 
 
 def _influence_pass(plan: Plan, solution: ClosedForm, prepared: Prepared, running: Running) -> InfluencePass:
@@ -257,7 +258,7 @@ def _influence_pass(plan: Plan, solution: ClosedForm, prepared: Prepared, runnin
         return InfluencePass(plan, solution)
     from cesaro.passes.accelerator import Accelerator  # loads JAX
 
-    return InfluencePass(plan, solution, Accelerator(running.device, prepared.piece_rows).influence, at_once=True)
+    return InfluencePass(plan, solution, Accelerator(running.device, prepared.piece_rows).influence, encoded=True)
 
 
 def _solve(prepared: Prepared, moments: Moments, ridge: float, known: ClosedForm | None, chosen: bool) -> ClosedForm:

@@ -138,7 +138,7 @@ class Splines:
         each, rows = len(self.knots) + 1, np.arange(len(inputs))
         result = np.empty((len(inputs), self.size), np.float32)
         for place, column in enumerate(self.inputs):
-            lefts, cubics = _cubics(self.knots[:, place].tobytes())
+            lefts, cubics = spline_pieces(self.knots[:, place].tobytes())
             own = inputs[:, column].astype(np.float64)
             piece = np.searchsorted(lefts[1:], own, side="right")
             beyond = own - lefts[piece]
@@ -152,7 +152,7 @@ class Splines:
 
 
 @lru_cache(1_000)
-def _cubics(knots: bytes) -> tuple[checks.Array, checks.Array]:
+def spline_pieces(knots: bytes) -> tuple[checks.Array, checks.Array]:
     """The pieces of scikit-learn's splines at these knots: where each begins, and its powers of the distance from there.
 
     `[pieces]` and `[4 · pieces, splines]`; the first piece, which ends where the second begins, and the last one are lines.

@@ -411,13 +411,13 @@ class InfluencePass:
 
     Attributes:
         series: what computes the influence of rows, `influence_of` or what stands for it elsewhere; None: the former.
-        at_once: whether it gets a piece as a whole, and not in chunks.
+        encoded: whether it gets a piece before its features are made, and not chunks of features.
     """
 
     plan: Plan
     solution: ClosedForm | None
-    series: Callable[[FeatureRows, ClosedForm, float], Any] | None = None
-    at_once: bool = False
+    series: Callable[[Any, ClosedForm, float], Any] | None = None
+    encoded: bool = False
     label = "influence"
 
     def zero(self) -> Totals:
@@ -430,9 +430,10 @@ class InfluencePass:
         """The influence of a piece's rows, chunk by chunk, in a thread of its own."""
         if self.solution is None:
             return [Influence(None, 0.0)]
-        per_weight, series = self.plan.facts.rows / self.plan.facts.weight, self.series or influence_of
-        chunks = prepared.chunks_of(part, piece=number, at_once=self.at_once)
-        return [series(rows, self.solution, per_weight) for rows in chunks]
+        per_weight = self.plan.facts.rows / self.plan.facts.weight
+        series: Callable[[Any, ClosedForm, float], Any] = self.series or influence_of
+        rows = [prepared.encoded_rows(part, number)] if self.encoded else prepared.chunks_of(part, piece=number)
+        return [series(some, self.solution, per_weight) for some in rows]
 
     def collect(self, so_far: list[Any] | None, piece: list[Any]) -> list[Any]:
         """Pieces of a block, in order."""

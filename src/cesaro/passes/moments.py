@@ -263,12 +263,12 @@ class MomentsPass:
 
     Attributes:
         sums: makes what rows are added to, `Moments` or what stands for them elsewhere.
-        at_once: whether a piece is added as a whole, and not in chunks.
+        encoded: whether a piece is added before its features are made, and not as chunks of features.
     """
 
     has_features: bool = True
     sums: Callable[[], Any] = Moments
-    at_once: bool = False
+    encoded: bool = False
     label = "moments"
 
     def zero(self) -> FirstPassSums:
@@ -281,8 +281,9 @@ class MomentsPass:
         """The moments of a piece, in a thread of its own."""
         moments = self.sums()
         if self.has_features:
-            for rows in prepared.chunks_of(part, piece=number, at_once=self.at_once):
-                moments.add(rows)
+            rows = [prepared.encoded_rows(part, number)] if self.encoded else prepared.chunks_of(part, piece=number)
+            for some in rows:
+                moments.add(some)
         return moments
 
     def collect(self, so_far: Any, piece: Any) -> Any:

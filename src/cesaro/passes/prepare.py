@@ -21,7 +21,7 @@ from cesaro.data.values import Index
 from cesaro.data.windows import ColumnDigests, rows_digest
 from cesaro.errors import InputError
 from cesaro.features import FeatureMap, Features, OneHot, build
-from cesaro.features.maps import Joint, Pairs
+from cesaro.features.maps import Joint, Pairs, ReadyPairs
 from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, RULES, Rule, Sampling, Spans
 from cesaro.policies import Attached, attach
 from cesaro.text import Sentence, argument
@@ -128,6 +128,20 @@ class FeatureRows(NamedTuple):
     x_next: Features  # [n, K]
     v: Features  # [n, L]
     weights: Array | None = None  # [n]
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+
+class EncodedRows(NamedTuple):
+    """A piece whose features are made elsewhere; no `v` where the dual features are the primal ones."""
+
+    x: Pairs
+    rewards: Array  # [n]
+    x_next: Pairs
+    v: Pairs | None
+    weights: Array | None  # [n]
+    tile: int  # rows whose features the host computes together
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -295,16 +309,27 @@ class Prepared:
         rows = max(1, len(block))
         return next(self._chunks(block, repeat, piece, rows, rows))
 
-    def chunks_of(
-        self, block: Block | FeatureBlock, repeat: int = 0, piece: int = 0, at_once: bool = False
-    ) -> Iterator[FeatureRows]:
-        """The same in chunks that stay in the cache, or `at_once`; both have the same bits, those of tiles."""
-        tile = rows = max(1, len(block))
+    def chunks_of(self, block: Block | FeatureBlock, repeat: int = 0, piece: int = 0) -> Iterator[FeatureRows]:
+        """The same in chunks that stay in the cache."""
+        tile, rows = self._tile, max(1, len(block))
         if not isinstance(self.map, OneHot):  # rows of sparse features stay together
-            size = max(self._most_features, 1)
-            tile = max(TILE_ROWS, TILE // size)
-            rows = rows if at_once else tile * max(1, CHUNK // (tile * size))
+            rows = tile * max(1, CHUNK // (tile * max(self._most_features, 1)))
         return self._chunks(block, repeat, piece, rows, tile)
+
+    def encoded_rows(self, block: Block | FeatureBlock, piece: int = 0) -> EncodedRows:
+        """The same before features are made; ready ones are as they are."""
+        if isinstance(block, FeatureBlock):
+            here, there = ReadyPairs(block.x), ReadyPairs(block.x_next)
+            return EncodedRows(here, block.rewards, there, None, block.weights, self._tile)
+        x, x_next, v = self.encoded(block, 0, piece)
+        return EncodedRows(x, block.rewards, x_next, v, block.weights, self._tile)
+
+    @property
+    def _tile(self) -> int:
+        """Rows whose features are computed together; those of sparse ones are never more than a block has."""
+        if isinstance(self.map, OneHot):
+            return blocks.BLOCK_ROWS
+        return max(TILE_ROWS, TILE // max(self._most_features, 1))
 
     def _chunks(
         self, block: Block | FeatureBlock, repeat: int, piece: int, rows: int, tile: int

@@ -6,7 +6,6 @@ of the least so far. The rate itself has no say in it, so that the interval stay
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cesaro.closed_forms import dense
 from cesaro.features import sample_rows
@@ -25,12 +24,13 @@ ROWS = 20_000
 
 
 def bounded(prepared: Prepared) -> Prepared:
-    """The rows in as many components as may be chosen at the most: the first pass needs no others."""
+    """The rows in as many components as may be chosen at the most: the first pass needs no others. A short log keeps them."""
     full = prepared.map
     if not prepared.grows or not isinstance(full, Joint | PerAction) or not full.components:
         return prepared
     most = _sizes(full.components)[-1]
-    return prepared if most == full.components else prepared.with_fewer(full.with_components(most))
+    found = prepared if most == full.components else prepared.with_fewer(full.with_components(most))
+    return found.holding() if found.num_rows <= ROWS else found
 
 
 def grown(prepared: Prepared, moments: Moments, ridge: float) -> tuple[Prepared, Moments, ClosedForm | None]:
@@ -49,7 +49,9 @@ def grown(prepared: Prepared, moments: Moments, ridge: float) -> tuple[Prepared,
         chosen = np.asarray(full.first(np.arange(full.size)[None], smaller.size)[0])
         part = moments.with_features(chosen)
         solution = dense.solve(part, ridge)
-        series = influence_of(_with_features(rows, chosen), solution, per_weight).series
+        x, x_next = (full.first(features, smaller.size) for features in (rows.x, rows.x_next))
+        some = FeatureRows(x, rows.rewards, x_next, x if rows.v is rows.x else rows.v, rows.weights)
+        series = influence_of(some, solution, per_weight).series
         assert series is not None
         spread = float(np.std(series.influence))
         if spread > NOISE * least:
@@ -68,12 +70,9 @@ def _sizes(most: int) -> list[int]:
 
 
 def _sampled(prepared: Prepared) -> FeatureRows:
-    """Some of the sampled rows as features."""
+    """Some of the sampled rows as features, or all of a short log."""
+    if prepared.num_rows <= ROWS:
+        return joined_rows(prepared)
     sample = prepared.sample.rows
     part = prepared.excerpt(sample.part(sample_rows(len(sample), prepared.random_state, ROWS)))
     return joined_rows(part)
-
-
-def _with_features(rows: FeatureRows, chosen: NDArray[np.intp]) -> FeatureRows:
-    x = rows.x[:, chosen]
-    return FeatureRows(x, rows.rewards, rows.x_next[:, chosen], x if rows.v is rows.x else rows.v, rows.weights)

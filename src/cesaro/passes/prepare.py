@@ -162,6 +162,7 @@ class Prepared:
 
     grows = False
     _pieces_of: int | None = None  # rows of a piece that were settled before
+    _held: dict[tuple[int, ...], list[FeatureRows]] | None = None  # chunks that were made before, by block and piece
 
     def __init__(
         self,
@@ -265,7 +266,7 @@ class Prepared:
     def with_map(self, chosen: FeatureMap, dual: FeatureMap | None = None) -> "Prepared":
         """The same rows in other features, which are their own dual unless one is given."""
         other = copy.copy(self)
-        other.map, other.dual, other._pieces_of = chosen, dual, None
+        other.map, other.dual, other._pieces_of, other._held = chosen, dual, None, None
         return other
 
     def with_fewer(self, chosen: FeatureMap) -> "Prepared":
@@ -277,7 +278,13 @@ class Prepared:
     def excerpt(self, rows: Block | FeatureBlock) -> "Prepared":
         """Other rows in the same features."""
         other = copy.copy(self)
-        other.data, other.num_rows = Excerpt(rows), len(rows)
+        other.data, other.num_rows, other._held = Excerpt(rows), len(rows), None
+        return other
+
+    def holding(self) -> "Prepared":
+        """The same rows, whose chunks of features stay once they are made: of a short log that is asked for them again."""
+        other = copy.copy(self)
+        other._held = {}
         return other
 
     def pieces(self, block: Block | FeatureBlock) -> list[Any]:
@@ -314,7 +321,12 @@ class Prepared:
         tile, rows = self._tile, max(1, len(block))
         if not isinstance(self.map, OneHot):  # rows of sparse features stay together
             rows = tile * max(1, CHUNK // (tile * max(self._most_features, 1)))
-        return self._chunks(block, repeat, piece, rows, tile)
+        if self._held is None:
+            return self._chunks(block, repeat, piece, rows, tile)
+        place = (*block.key, repeat, piece)
+        if place not in self._held:
+            self._held[place] = list(self._chunks(block, repeat, piece, rows, tile))
+        return iter(self._held[place])
 
     def encoded_rows(self, block: Block | FeatureBlock, piece: int = 0) -> EncodedRows:
         """The same before features are made; ready ones are as they are."""

@@ -278,7 +278,8 @@ def map_pieces(prepared: Prepared, function: Callable[[Any, int], T]) -> list[T]
 
 def joined_rows(prepared: Prepared) -> FeatureRows:
     """All rows of a log that is small as one block of features, dense."""
-    pieces = map_pieces(prepared, lambda piece, number: prepared.features_of(piece, piece=number))
+    found = map_pieces(prepared, lambda piece, number: list(prepared.chunks_of(piece, piece=number)))
+    pieces = [chunk for chunks in found for chunk in chunks]
     x = np.concatenate([_dense(piece.x) for piece in pieces])
     return FeatureRows(
         x,

@@ -24,13 +24,12 @@ ROWS = 20_000
 
 
 def bounded(prepared: Prepared) -> Prepared:
-    """The rows in as many components as may be chosen at the most: the first pass needs no others. A short log keeps them."""
+    """The rows in as many components as may be chosen at the most: the first pass needs no others."""
     full = prepared.map
     if not prepared.grows or not isinstance(full, Joint | PerAction) or not full.components:
         return prepared
     most = _sizes(full.components)[-1]
-    found = prepared if most == full.components else prepared.with_fewer(full.with_components(most))
-    return found.holding() if found.num_rows <= ROWS else found
+    return prepared if most == full.components else prepared.with_fewer(full.with_components(most))
 
 
 def grown(prepared: Prepared, moments: Moments, ridge: float) -> tuple[Prepared, Moments, ClosedForm | None]:

@@ -155,6 +155,7 @@ class DiffLSTD(Estimator):
                 self.seed_rates_, self.spread_, self._networks = fits.rates, fits.spread, maps
             self.ridge_, prepared, solution = fit.ridge, fit.prepared, fit.solution
             totals = run_pass(_influence_pass(plan, solution, prepared, running), prepared, running)
+            prepared.let_go()
             self._count(totals)
             self.moments_, self.solution_ = fit.moments, solution
             self.weights_, self.level_ = solution.weights, totals.sums["level"] / fit.facts.weight
@@ -206,7 +207,7 @@ class DiffLSTD(Estimator):
 
     def _closed_form(self, prepared: Prepared, relative: float, given: float | None, running: Running) -> Fit:
         """Moments and solution; without a ridge that was given, it is `relative` to the features' mean square."""
-        prepared = bounded(prepared)
+        prepared = bounded(prepared).holding()
         sums = run_pass(_moments_pass(prepared, running), prepared, running)
         moments = sums.moments
         ridge = given

@@ -116,6 +116,8 @@ TILE, TILE_ROWS = 2**16, 1_024
 # Numbers of a chunk, some tiles whose rows are features at the same time. These stay near the cache and in memory that the
 # process has already; in smaller ones threads would wait for the interpreter, which every step of the work needs for a moment.
 CHUNK = 2**18
+# Numbers of one array of features of a short log, at most: 32 MiB in single precision.
+HELD = 2**23
 # A generator for policies that draw nothing: making one for each piece would keep all threads waiting for the interpreter.
 ANY = np.random.default_rng(0)
 
@@ -282,10 +284,16 @@ class Prepared:
         return other
 
     def holding(self) -> "Prepared":
-        """The same rows, whose chunks of features stay once they are made: of a short log that is asked for them again."""
+        """The same rows, whose features stay once they are made, until they are let go: of a short log, for a second pass."""
+        if self.log is None or isinstance(self.map, OneHot) or self.num_rows * self._most_features > HELD:
+            return self
         other = copy.copy(self)
         other._held = {}
         return other
+
+    def let_go(self) -> None:
+        """Make features anew from here on."""
+        self._held = None
 
     def pieces(self, block: Block | FeatureBlock) -> list[Any]:
         """The block in cache-sized pieces; rows of sparse features stay together."""

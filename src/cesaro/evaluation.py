@@ -47,10 +47,10 @@ ASKED_AGAIN = 1_000
 # How much is asked beside the closed form, and processes of the world that is learned then.
 EFFORTS = {"none": 0, "quick": 10, "full": 20}
 DEFAULT_EFFORT = "quick"
-# Seconds on two cores, roughly: those of few rows, with so many per member, and rows that double them; and the part of these
-# that every further policy of a comparison takes, which shares the learned process with the first.
-SECONDS, SECONDS_PER_MEMBER, DOUBLING = 8.0, 1.0, 200_000
-FURTHER = 0.4
+# Seconds on two cores, roughly: those of few rows, with so many per member, and rows that double them; and the parts of these
+# that every further policy of a comparison takes, which shares the learned process with the first, and a rehearsal and networks.
+SECONDS, SECONDS_PER_MEMBER, DOUBLING = 8.0, 0.8, 200_000
+FURTHER, REHEARSED = 0.4, 0.4
 
 COVERS = (
     "The interval covers the noise of the log, and the answers of other kinds of features where these differ by more than noise. "
@@ -512,9 +512,9 @@ def _panel_settings(answer: Evaluation, panel: Panel) -> dict[str, Any]:
 
 
 def _duration(effort: str, rows: int, policies: int) -> str:
-    """How long answers of several kinds take, in words; a rehearsal and networks take as long again for every policy."""
+    """How long answers of several kinds take, in words."""
     seconds = (SECONDS + SECONDS_PER_MEMBER * EFFORTS[effort]) * (1 + rows / DOUBLING)
-    seconds *= 1 + FURTHER * (policies - 1) + (policies if effort == "full" else 0)
+    seconds *= 1 + FURTHER * (policies - 1) + (REHEARSED * policies if effort == "full" else 0)
     about = f"{round(seconds, -1):.0f} seconds" if seconds < 100 else f"{seconds / 60:.0f} minutes"
     return f"about {about} on two cores"
 

@@ -7,14 +7,14 @@ import pytest
 
 import cesaro as cs
 from cesaro.worlds import training
-from cesaro.worlds.training import CHUNK, PATIENCE, STEP_SIZES, TOGETHER, Progress
+from cesaro.worlds.training import CHUNK, GROUP, PATIENCE, STEP_SIZES, Progress
 
 pytestmark = pytest.mark.usefixtures("adam_is_allowed")
 MOST = 100 * CHUNK
 
 
 def start(members: int) -> Progress:
-    groups = -(-members // TOGETHER)
+    groups = -(-members // GROUP)
     zero, weights = np.zeros(groups, np.int64), np.zeros((members, 1), np.float32)
     return Progress([weights], None, [weights], np.full(members, np.inf), None, zero, zero, np.zeros(groups, np.bool_))
 
@@ -25,7 +25,7 @@ def numbered(now: Progress, look: int) -> Progress:
 
 
 def test_a_group_stops_when_its_own_members_gain_nothing() -> None:
-    members, now = TOGETHER + 2, start(TOGETHER + 2)
+    members, now = GROUP + 2, start(GROUP + 2)
     losses = np.ones(members)
     for look in range(1, 40):
         losses[0] *= 0.9  # a member of the first group gains at every look
@@ -39,28 +39,28 @@ def test_a_group_stops_when_its_own_members_gain_nothing() -> None:
     assert (kept[1:] == 1).all()  # at their best, and not touched any more
     now = training._looked(numbered(now, 40), np.zeros(members), MOST)
     kept = np.asarray(now.kept[0])[:, 0]
-    assert (kept[:TOGETHER] == 40).all()
-    assert (kept[TOGETHER:] == 1).all()
+    assert (kept[:GROUP] == 40).all()
+    assert (kept[GROUP:] == 1).all()
 
 
 def test_with_a_smaller_step_size_a_group_goes_on_from_its_best() -> None:
-    members, now = 2 * TOGETHER, start(2 * TOGETHER)
+    members, now = 2 * GROUP, start(2 * GROUP)
     losses = np.ones(members)
     for look in range(1, 2 + PATIENCE):
-        losses[:TOGETHER] *= 0.9
+        losses[:GROUP] *= 0.9
         now = training._looked(numbered(now, look), losses, MOST)
     networks = np.asarray(now.networks[0])[:, 0]
-    assert (networks[:TOGETHER] == 1 + PATIENCE).all()
-    assert (networks[TOGETHER:] == 1).all()
+    assert (networks[:GROUP] == 1 + PATIENCE).all()
+    assert (networks[GROUP:] == 1).all()
 
 
 def test_all_groups_end_with_the_last_step() -> None:
-    now = training._looked(numbered(start(2 * TOGETHER), 1), np.ones(2 * TOGETHER), CHUNK)
+    now = training._looked(numbered(start(2 * GROUP), 1), np.ones(2 * GROUP), CHUNK)
     assert now.is_done.all()
 
 
 def test_members_are_the_same_beside_a_group_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first group of seven members learns what it learns where the second one may not go on."""
+    """The first group of twelve members learns what it learns where the second one may not go on."""
     monkeypatch.setattr(training, "MOST_STEPS", 5 * CHUNK)
     looked, stops = training._looked, {"second": False}
 
@@ -74,6 +74,6 @@ def test_members_are_the_same_beside_a_group_that_goes_on(monkeypatch: pytest.Mo
     log = cs.Transitions(state[:-1], action, state[:-1, 0] + action, 0.5 * state[:-1] + 0.1 * state[1:])
     every = []
     for stops["second"] in (False, True):
-        every.append(cs.World(TOGETHER + 2, widths=(8,), quiet=True).fit(log).process_.model.losses)  # type: ignore[attr-defined]
-    np.testing.assert_array_equal(every[0][:TOGETHER], every[1][:TOGETHER])
-    assert (every[0][TOGETHER:] < every[1][TOGETHER:]).all()
+        every.append(cs.World(GROUP + 2, widths=(8,), quiet=True).fit(log).process_.model.losses)  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(every[0][:GROUP], every[1][:GROUP])
+    assert (every[0][GROUP:] < every[1][GROUP:]).all()

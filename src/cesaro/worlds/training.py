@@ -27,9 +27,9 @@ CHUNK, PATIENCE = 200, 3
 STEP_SIZES = (2e-3, 4e-4)
 MOST_STEPS = 12_000
 GAIN = 1e-4
-# Members that stop together, and that one program trains on a CPU, where a thread runs each group; a GPU trains all at once. It
-# does not depend on the number of cores, so that answers do not.
-TOGETHER = 5
+# Members that one program trains on a CPU, where a thread runs each program; a GPU trains all at once. And those of a group,
+# which goes on while any of them gains. Both do not depend on the number of cores, so that answers do not.
+TOGETHER, GROUP = 5, 10
 # Of files that keep progress; and seconds between two writings.
 SCHEMA, SECONDS = "cesaro-world/1", 30.0
 
@@ -196,7 +196,7 @@ def _of(tree: Any, part: slice) -> Any:
 
 def _by_member(of_groups: NDArray[Any], members: int) -> NDArray[Any]:
     """What is known of groups, for each of their members."""
-    return np.repeat(of_groups, TOGETHER)[:members]
+    return np.repeat(of_groups, GROUP)[:members]
 
 
 def _joined(parts: list[Any]) -> Any:
@@ -212,7 +212,7 @@ def _start(rows: Rows, sizes: tuple[int, ...], members: int, training: Training)
         lambda leaf: np.zeros(leaf.shape, leaf.dtype), jax.eval_shape(jax.vmap(_optimizer().init), networks)
     )
     key = np.asarray(jax.random.key_data(jax.random.key(training.seed)))
-    groups = -(-members // TOGETHER)
+    groups = -(-members // GROUP)
     size, waited, is_done = np.zeros(groups, np.int64), np.zeros(groups, np.int64), np.zeros(groups, np.bool_)
     return Progress(networks, state, networks, np.full(members, np.inf), key, size, waited, is_done)
 
@@ -233,7 +233,7 @@ def _looked(now: Progress, losses: Any, most_steps: int) -> Progress:
     """After some more steps and a look at held-out rows: a group goes on while any of its members gains."""
     steps, found, members = now.steps + CHUNK, np.asarray(losses, dtype=np.float64), len(now.best)
     better = (found < now.best) & ~_by_member(now.is_done, members)
-    gains = np.logical_or.reduceat(found < (1 - GAIN) * now.best, np.arange(0, members, TOGETHER))
+    gains = np.logical_or.reduceat(found < (1 - GAIN) * now.best, np.arange(0, members, GROUP))
     waited = np.where(gains, 0, now.waited + 1)
     kept = _chosen(jnp.asarray(better), now.networks, now.kept)
     is_slower = (waited >= PATIENCE) & (now.size + 1 < len(STEP_SIZES)) & ~now.is_done

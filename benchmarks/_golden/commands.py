@@ -62,7 +62,7 @@ def command_evaluate_resumed() -> dict[str, Any]:
     def interrupted() -> None:
         told["interrupted"] = command(*words, "answer")
 
-    CTRL_C.within(interrupted, lambda: command(*words[:-1]))
+    CTRL_C.within(interrupted, lambda: command(*words[:-1]), "answer.partial")
     told["left"] = sorted(file.name for file in Path("answer.partial").iterdir())
     told["resumed"] = command(*words, "answer")
     told |= {name: Path("answer") / name for name in ("evaluation.json", "report.txt")}
@@ -125,7 +125,7 @@ STUDIES = {
     "boyan": ("--quick",),
     "counterexample": ("--quick",),
     "rates": ("--quick",),
-    "coverage": ("--logs", "4"),
+    "coverage": ("--quick",),
 }
 for _name, _options in STUDIES.items():
     CASES[f"study-{_name}"] = partial(study, _name, *_options)

@@ -24,9 +24,7 @@ def evaluated(log: str, way: str, **settings: Any) -> dict[str, Any]:
 
     if way != "resumed":
         return of_evaluation(evaluate())
-    CTRL_C.within(partial(evaluate, checkpoint=kept), evaluate)
-    if not kept.exists():
-        raise RuntimeError("the interrupted run left no checkpoint")
+    CTRL_C.within(partial(evaluate, checkpoint=kept), evaluate, "kept")
     return of_evaluation(evaluate(checkpoint=kept))
 
 
@@ -111,7 +109,7 @@ def comparison_resumed() -> dict[str, Any]:
         policies = {"a": Often(), "b": "constant:0"}
         return cs.compare(read("weighted", "streamed"), policies, features="linear", quiet=True, **more)
 
-    CTRL_C.within(partial(compare, checkpoint="kept.npz"), compare)
+    CTRL_C.within(partial(compare, checkpoint="kept.npz"), compare, "kept")
     left = sorted(file.name for file in Path().glob("kept*"))
     return {"left": left, "answer": repeatable(compare(checkpoint="kept.npz").to_dict())}
 

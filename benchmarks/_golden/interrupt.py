@@ -5,8 +5,12 @@ import time
 from _thread import interrupt_main
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+
+# Of all calls of a policy: one of so many is tried after the other.
+PARTS = (6, 8, 12, 16)
 
 
 class CtrlC:
@@ -26,19 +30,25 @@ class CtrlC:
         """The same however often it was called, so that interrupted runs go on."""
         return "Ctrl-C"
 
-    def within(self, interrupted: Callable[[], Any], whole: Callable[[], Any]) -> None:
-        """Interrupt the first after a sixth of the calls that the second takes: diagnostics take most."""
+    def within(self, interrupted: Callable[[], Any], whole: Callable[[], Any], kept: str) -> None:
+        """Interrupt the first such that it leaves files `kept*` to go on from, in the passes over the rows.
+
+        How many of the calls that the second takes belong to these is each tree's own: diagnostics take most.
+        """
         self.calls, self.at = 0, -1
         whole()
-        self.calls, self.at = 0, max(1, self.calls // 6)
-        try:
-            interrupted()
-        except KeyboardInterrupt:
-            pass
-        finally:
-            calls, at, self.at = self.calls, self.at, -1
-        if calls < at:
-            raise RuntimeError("a run ended before it could be interrupted")
+        calls = self.calls
+        for part in PARTS:
+            self.calls, self.at = 0, max(1, calls // part)
+            try:
+                interrupted()
+            except KeyboardInterrupt:
+                pass
+            finally:
+                self.at = -1
+            if any(Path().glob(f"{kept}*")):
+                return
+        raise RuntimeError("no interrupted run left anything to go on from")
 
 
 CTRL_C = CtrlC()

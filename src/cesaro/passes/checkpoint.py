@@ -17,7 +17,7 @@ from cesaro.errors import InputError
 from cesaro.fingerprints import fingerprint
 from cesaro.passes.prepare import FeatureLog, Prepared
 
-SCHEMA = "cesaro-passes/3"
+SCHEMA = "cesaro-passes/4"
 _OLDER = ("cesaro-passes/1", "cesaro-passes/2")
 # Between two writings of the file.
 SECONDS = 60.0

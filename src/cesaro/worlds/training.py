@@ -31,7 +31,7 @@ GAIN = 1e-4
 # which goes on while any of them gains. Both do not depend on the number of cores, so that answers do not.
 TOGETHER, GROUP = 5, 10
 # Of files that keep progress; and seconds between two writings.
-SCHEMA, SECONDS = "cesaro-world/1", 30.0
+SCHEMA, SECONDS = "cesaro-world/2", 30.0
 
 
 class Rows(NamedTuple):

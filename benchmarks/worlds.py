@@ -66,8 +66,9 @@ def training(members: int, widths: tuple[int, ...], batch: int, columns: tuple[i
     state = jax.vmap(learning._optimizer().init)(networks)
     own = jnp.tile(jnp.arange(ROWS, dtype=jnp.int32), (members, 1))
     held, keys = own[:, :1_024], jax.random.split(jax.random.key(1), members)
+    step_sizes = np.full(members, 1e-3, np.float32)
     ours = (
-        best(lambda: learning._chunk(networks, state, rows, own, held, keys, 1e-3, sizes=(), batch_size=batch))
+        best(lambda: learning._chunk(networks, state, rows, own, held, keys, step_sizes, sizes=(), batch_size=batch))
         / learning.CHUNK
     )
 

@@ -311,6 +311,9 @@ def test_training_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytes
     write_values(file, training.SCHEMA, {"trainings": [1]})
     with pytest.raises(InputError, match="holds no progress of a world"):
         made(checkpoint=file).fit(log)
+    write_values(file, training.OLDER, {"trainings": []})
+    with pytest.raises(InputError, match="was made by an older version; delete that file to start afresh"):
+        made(checkpoint=file).fit(log)
     file.write_bytes(b"no archive")
     with pytest.raises(InputError, match=r"world\.npz"):
         made(checkpoint=file).fit(log)

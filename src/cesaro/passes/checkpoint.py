@@ -18,7 +18,7 @@ from cesaro.fingerprints import fingerprint
 from cesaro.passes.prepare import FeatureLog, Prepared
 
 SCHEMA = "cesaro-passes/4"
-_OLDER = ("cesaro-passes/1", "cesaro-passes/2")
+_OLDER = ("cesaro-passes/1", "cesaro-passes/2", "cesaro-passes/3")
 # Between two writings of the file.
 SECONDS = 60.0
 # Rows whose features tell one fit from another where no source text does.

@@ -31,7 +31,7 @@ GAIN = 1e-4
 # which goes on while any of them gains. Both do not depend on the number of cores, so that answers do not.
 TOGETHER, GROUP = 5, 10
 # Of files that keep progress; and seconds between two writings.
-SCHEMA, SECONDS = "cesaro-world/2", 30.0
+SCHEMA, OLDER, SECONDS = "cesaro-world/2", "cesaro-world/1", 30.0
 
 
 class Rows(NamedTuple):
@@ -101,6 +101,7 @@ class Kept:
         self._trainings: list[dict[str, Any]] = []
         self._number, self._written = -1, time.monotonic()
         if path is not None and path.exists():
+            files.reject_older(path, OLDER, files.AFRESH)
             found = files.read_values(path, SCHEMA, remedy=files.AFRESH).get("trainings")
             if not isinstance(found, list) or not all(
                 isinstance(one, dict) and {*one} >= {"identity", "leaves"} for one in found

@@ -21,7 +21,7 @@ from benchmarks._scale_log import ACTIONS, OBSERVATIONS, controller
 from cesaro import engines
 from cesaro.estimators import diff_lstd
 from cesaro.features.base import Fourier
-from cesaro.passes import moments, prepare
+from cesaro.passes import moments, prepare, run
 from cesaro.passes.run import run_pass
 
 FEATURES, WIDE = 64, 256
@@ -207,7 +207,7 @@ def on_ray(path: str, workers: int) -> dict[str, Any]:
                 finally:
                     driver += time.perf_counter() - begin
 
-        with mock.patch.object(engines, "map_ordered", recorded):
+        with mock.patch.object(run, "map_ordered", recorded):
             found = fit(path, engine="ray")
     finally:
         ray.shutdown()

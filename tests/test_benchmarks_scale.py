@@ -46,6 +46,18 @@ def test_a_small_log_runs_through_and_agrees_with_plain_numpy(
     assert printed.count("1e+11") == 5
 
 
+@pytest.mark.slow
+def test_tasks_of_a_cluster_are_counted(scale: Any, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    from benchmarks._scale_log import write_log
+
+    write_log(tmp_path / "log", 5_000)
+    found = scale.isolated(scale.cases.on_ray, str(tmp_path / "log"), 1)
+    assert found["tasks"] == 2  # of each pass, one stretch
+    assert found["task_bytes"] > 1_000
+    assert min(found[name] for name in ("task_seconds", "driver_seconds", "possible")) > 0
+
+
 def test_a_disk_without_room_is_said(
     scale: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

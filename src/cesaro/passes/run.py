@@ -31,6 +31,9 @@ from cesaro.passes.checkpoint import PassCheckpoint
 from cesaro.passes.prepare import FeatureBlock, FeatureRows, Prepared
 from cesaro.progress import row_progress
 
+# Bytes: once so many were freed together, glibc keeps smaller pieces for itself instead of giving each back; it is the most that
+# it goes by. A fresh process, such as a worker of a cluster, would spend a third of its time on new pages for chunks of features.
+FREED = 2**25 - 2**16
 # Blocks that are read ahead of those at work, and pieces per thread that are at work or wait for it.
 AHEAD, WAITING = 2, 8
 
@@ -172,6 +175,7 @@ def _blocks(work: Work[Any], prepared: Prepared, stretches: list[Stretch], worke
             return _Step((stretch.number + 1, 0), None, 0)
         return _Step((stretch.number, block.key[1] + 1 - _first(stretch)), future.result(), len(block))
 
+    np.empty(FREED, np.uint8)  # never touched, and freed at once
     is_alone = workers == 1 or prepared.num_rows <= prepared.piece_rows
     with ONE_THREAD, _Here() if is_alone else ThreadPoolExecutor(workers) as pool:
         try:

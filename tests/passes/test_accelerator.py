@@ -23,7 +23,7 @@ from cesaro.features.formulas import Formula, base_of, features, sendable
 from cesaro.features.maps import ActionPairs, BasePairs, Pairs, ReadyPairs
 from cesaro.features.networks import HiddenLayer
 from cesaro.passes import prepare
-from cesaro.passes.accelerator import Accelerator, _added, _influence, _sums
+from cesaro.passes.accelerator import Accelerator, _influence, _sums
 from cesaro.passes.prepare import Prepared
 
 ROWS = 6_000
@@ -57,6 +57,12 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("log") / "log.parquet"
     pq.write_table(pa.table(TABLE), path)
     return path
+
+
+@pytest.fixture(autouse=True)
+def tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks are gone through in several tiles, as long ones are."""
+    monkeypatch.setattr("cesaro.passes.accelerator.NUMBERS", 5_000)
 
 
 def weak(observations: Any) -> Any:
@@ -271,7 +277,7 @@ def test_networks_stay_with_the_host() -> None:
 def test_inputs_are_sent_and_programs_compiled_once(file: Path) -> None:
     """Parameters are arguments: another map of the same kind takes the programs of the first."""
     log = cs.read(file, observation=["place", "speed"], action="force", reward="gain")
-    compiled: tuple[Any, ...] = _sums, _influence, _added
+    compiled: tuple[Any, ...] = _sums, _influence
     fits, programs = [], []
     for seed in (0, 1):
         estimator = cs.DiffLSTD("fourier:30", device=ON_JAX, random_state=seed, quiet=True)
@@ -280,11 +286,11 @@ def test_inputs_are_sent_and_programs_compiled_once(file: Path) -> None:
     assert fits[0].reward_rate_ != fits[1].reward_rate_
     assert programs[0] == programs[1]
     prepared = fits[0].prepared_
-    place = Accelerator(accelerator(ON_JAX), 1_000)
+    place = Accelerator(accelerator(ON_JAX), prepared)
     with jax.enable_x64(True):
-        rows, _ = place.sent(prepared.encoded_rows(next(iter(prepared.data.blocks())).part(slice(0, 900))))
-    of_rows = rows._replace(formula=None)
-    assert sum(array.nbytes for array in jax.tree.leaves(of_rows)) == 1_000 * (2 * 3 * 4 + 2 * 8)
+        rows = place.sent(prepared.encoded_rows(next(iter(prepared.data.blocks())).part(slice(0, 900))))
+    # 64 tiles of 94 rows.
+    assert sum(array.nbytes for array in jax.tree.leaves(rows)) == 6_016 * (2 * 3 * 4 + 2 * 8)
 
 
 def test_several_blocks_and_a_last_piece_that_is_shorter() -> None:

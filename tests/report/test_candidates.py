@@ -221,4 +221,4 @@ def test_a_comparison_says_once_how_long_it_takes(
     cs.compare(log, {"a": lambda seen, rng: 0 * seen, "b": lambda seen, rng: seen}, effort="quick")
     said = capsys.readouterr().err
     assert said.count("on two cores") == 1
-    assert "checking two answers in five other ways each: about 30 seconds" in said
+    assert "checking two answers in five other ways each: about 20 seconds" in said

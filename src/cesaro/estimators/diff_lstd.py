@@ -250,7 +250,7 @@ def _moments_pass(prepared: Prepared, running: Running) -> MomentsPass:
         return MomentsPass()
     from cesaro.passes.accelerator import Accelerator  # loads JAX
 
-    return MomentsPass(sums=Accelerator(running.device, prepared.piece_rows).moments, encoded=True)
+    return MomentsPass(elsewhere=Accelerator(running.device, prepared).moments)
 
 
 def _influence_pass(plan: Plan, solution: ClosedForm, prepared: Prepared, running: Running) -> InfluencePass:
@@ -259,7 +259,7 @@ def _influence_pass(plan: Plan, solution: ClosedForm, prepared: Prepared, runnin
         return InfluencePass(plan, solution)
     from cesaro.passes.accelerator import Accelerator  # loads JAX
 
-    return InfluencePass(plan, solution, Accelerator(running.device, prepared.piece_rows).influence, encoded=True)
+    return InfluencePass(plan, solution, Accelerator(running.device, prepared).influence)
 
 
 def _solve(prepared: Prepared, moments: Moments, ridge: float, known: ClosedForm | None, chosen: bool) -> ClosedForm:

@@ -126,6 +126,10 @@ class Table(NamedTuple):
 
     table: Any  # [n, size]
 
+    def tiles(self, count: int) -> "Table":
+        """As many parts, along a first axis."""
+        return Table(_tiles(self.table, count, 0))
+
 
 class Inputs(NamedTuple):
     """`BasePairs`."""
@@ -133,6 +137,10 @@ class Inputs(NamedTuple):
     states: Any  # [inputs of states, n]
     actions: Any = None  # [actions, inputs of actions, n]
     chances: Any = None  # [n, actions]
+
+    def tiles(self, count: int) -> "Inputs":
+        """As many parts, along a first axis."""
+        return Inputs(_tiles(self.states, count, 1), _tiles(self.actions, count, 2), _tiles(self.chances, count, 0))
 
     def functions(self, formula: Formula) -> Any:
         """The mean over actions, one after the other, so that memory is that of one."""
@@ -162,6 +170,11 @@ class Blocks(NamedTuple):
     codes: Any = None  # [n]
     chances: Any = None  # [n, A]
 
+    def tiles(self, count: int) -> "Blocks":
+        """As many parts, along a first axis."""
+        actions = jnp.broadcast_to(self.actions, (count, *self.actions.shape))
+        return Blocks(self.states.tiles(count), actions, _tiles(self.codes, count, 0), _tiles(self.chances, count, 0))
+
     def spread(self, states: Any) -> Any:
         """`[A · size, n]`, of `[size, n]`."""
         chances = self.codes[None] == self.actions[:, None] if self.chances is None else self.chances.T
@@ -169,6 +182,14 @@ class Blocks(NamedTuple):
 
 
 Sendable = Table | Inputs | Blocks
+
+
+def _tiles(array: Any, count: int, axis: int) -> Any:
+    """Rows, which lie along an axis, in as many parts, along a first axis."""
+    if array is None:
+        return None
+    shape = array.shape
+    return jnp.moveaxis(array.reshape(*shape[:axis], count, shape[axis] // count, *shape[axis + 1 :]), axis, 0)
 
 
 def features(formula: Formula | None, *pairs: Any) -> list[Any]:

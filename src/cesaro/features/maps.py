@@ -36,6 +36,15 @@ class NextActions(NamedTuple):
     chances: checks.Array | None
     drawn: tuple[NDArray[Any], ...] = ()
 
+    @staticmethod
+    def joined(parts: "list[NextActions]") -> "NextActions":
+        """Of one state after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        chances = [part.chances for part in parts if part.chances is not None]
+        drawn = zip(*(part.drawn for part in parts))
+        return NextActions(np.concatenate(chances) if chances else None, tuple(map(np.concatenate, drawn)))
+
 
 class Pairs(Protocol):
     """Rows of a log on the way to features, which are made of some rows at a time."""

@@ -1,16 +1,17 @@
-"""The sums of both passes on an accelerator, in double precision: the same protocol as NumPy's, another place.
+"""The sums of both passes on an accelerator, in double precision: as NumPy's, another place.
 
-A piece of rows is sent as the inputs of its features, which are made there, inside of the programs that multiply them, and never
+A block of rows is sent as the inputs of its features, which are made there, inside of the programs that multiply them, and never
 leave. They are in double precision: in single precision a cosine or a sum of products has another last bit on every device; in
 double precision rates agree to 1e-9 of a standard error. The host's own features are in single precision, which is faster there
 and moves its rate by up to 8e-6 of a standard error in the tests. Ready features, those of users' functions and whatever else the
 host alone can make are sent as they are.
 
-The sums of a piece are left where they are, so that the next pieces are on their way before anybody waits; the sums of a block
-come back once, and the series of the second pass piece by piece. Pieces are padded to one length with rows of weight zero, so
-that each pass is compiled once.
+A program takes a whole block, since every call costs the host the interpreter, which all its threads share; it goes through the
+block in tiles, so that features never take much memory. Each thread of the host waits for its own block, while others encode
+theirs. The last block is padded with rows of weight zero, so that each pass is compiled once.
 """
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,67 +25,90 @@ from cesaro.features.formulas import Formula, base_of, features, padded, precisi
 from cesaro.features.maps import Pairs
 from cesaro.passes.influence import ClosedForm, Influence, Series
 from cesaro.passes.moments import Moments
-from cesaro.passes.prepare import EncodedRows
+from cesaro.passes.prepare import EncodedRows, Prepared
+
+# Numbers of one array of features on the device at a time: 64 MiB.
+NUMBERS = 2**23
+
+
+class Formulas(NamedTuple):
+    """What features are made by; None where the host made them."""
+
+    primal: Formula | None
+    dual: Formula | None
 
 
 class SentRows(NamedTuple):
-    """A piece on the device, with rows of weight zero behind it; no `v` where the dual features are the primal ones."""
+    """Rows on the device; no `v` where the dual features are the primal ones."""
 
-    formula: Formula | None  # of `x` and `x_next`
     x: Any
     x_next: Any
-    dual: Formula | None  # of `v`
     v: Any
-    rewards: Any
-    weights: Any
+    rewards: Any  # [n]
+    weights: Any  # [n], zero behind the rows of the block
 
-    def features(self) -> tuple[Any, Any, Any]:
+    def features(self, formulas: Formulas) -> tuple[Any, Any, Any]:
         """`x`, `x̄'` and `v` or None, `[n, size]` each."""
-        x, x_next = features(self.formula, self.x, self.x_next)
-        return x.T, x_next.T, None if self.v is None else features(self.dual, self.v)[0].T
+        x, x_next = features(formulas.primal, self.x, self.x_next)
+        return x.T, x_next.T, None if self.v is None else features(formulas.dual, self.v)[0].T
+
+    def tiles(self, count: int) -> "SentRows":
+        """So many parts of equal length, one after the other along a first axis of every array."""
+        x, x_next, v = (None if pairs is None else pairs.tiles(count) for pairs in self[:3])
+        return SentRows(x, x_next, v, self.rewards.reshape(count, -1), self.weights.reshape(count, -1))
 
 
 class Accelerator:
-    """A device of JAX, and the rows that it gets at a time.
-
-    How many pieces are there at once is bounded by `run._blocks`, though nobody waits for a piece, which counts as done when it
-    is sent: blocks are summed up in order, which takes what the device found, and at most two of them wait for that. So a fast
-    host is ahead by these, by the block that it hands out, and by the `WAITING` pieces of each thread: of inputs, some megabytes.
+    """A device of JAX that computes what passes ask of blocks.
 
     Args:
         device: of JAX.
-        rows: the most of a piece.
+        prepared: whose blocks these are.
     """
 
-    def __init__(self, device: Any, rows: int) -> None:
-        self.device, self.rows = device, min(rows, blocks.BLOCK_ROWS)  # pieces are parts of blocks
-        # What is the same for all pieces is sent once, or twice where two threads come at the same time.
+    def __init__(self, device: Any, prepared: Prepared) -> None:
+        self.device = device
+        rows = min(prepared.num_rows, blocks.BLOCK_ROWS)
+        # A power of two, as the rows of a block are, which then need no padding.
+        self._tiles = 2 ** max(0, math.ceil(math.log2(rows * prepared.most_features / NUMBERS)))
+        self._rows = -(-rows // self._tiles) * self._tiles
+        # What is the same for all blocks is sent once, or twice where two threads come at the same time.
         self._formulas: dict[Base, Formula | None] = {}
         self._solution: tuple[ClosedForm, Any] | None = None
 
-    def moments(self) -> "DeviceMoments":
-        """Sums of no rows yet."""
-        return DeviceMoments(self)
-
-    def influence(self, rows: EncodedRows, solution: ClosedForm, per_weight: float) -> "DeviceInfluence":
-        """The series of some rows, which may still be under way."""
+    def moments(self, rows: EncodedRows) -> Moments:
+        """Sums over the rows of a block."""
         with jax.enable_x64(True):
-            found = _influence(self.sent(rows)[0], *self._constants(solution), np.float64(per_weight))
-        return DeviceInfluence(found, len(rows))
+            sent = self.sent(rows)
+            found = jax.device_get(_sums(self._formulas_of(rows), sent, self._tiles))
+        sums = {name: np.array(value)[()] for name, value in found.items()}
+        # Not the precision of the features here: it decides what equations determine, and a log should be judged alike wherever
+        # it is evaluated. The map itself, such as the loadings of its components, is in single precision, too.
+        rounding = max(precision(pairs) for pairs in (sent.x, sent.v) if pairs is not None)
+        return Moments.of(len(rows), rounding, rows.v is None, sums)
 
-    def sent(self, rows: EncodedRows) -> tuple[SentRows, float]:
-        """The rows on the device, and the precision that the host's features would have."""
+    def influence(self, rows: EncodedRows, solution: ClosedForm, per_weight: float) -> Influence:
+        """The series of the rows of a block."""
+        with jax.enable_x64(True):
+            constants = (*self._constants(solution), np.float64(per_weight))
+            found = _influence(self._formulas_of(rows), self.sent(rows), constants, self._tiles)
+            *series, level = jax.device_get(found)
+        return Influence(Series(*(part[: len(rows)] for part in series)), float(level))
+
+    def sent(self, rows: EncodedRows) -> SentRows:
+        """The rows on the device."""
         weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-        formula, dual = self._formula(rows.x), None if rows.v is None else self._formula(rows.v)
+        formulas = self._formulas_of(rows)
 
         def made(pairs: Pairs, formula: Formula | None) -> Any:
-            return sendable(pairs, formula, len(rows), rows.tile, self.rows)
+            return sendable(pairs, formula, len(rows), rows.tile, self._rows)
 
-        x, x_next = made(rows.x, formula), made(rows.x_next, formula)
-        v = None if rows.v is None else made(rows.v, dual)
-        parts = self._put((x, x_next, v, padded(rows.rewards, self.rows), padded(weights, self.rows)))
-        rounding = precision(x) if v is None else max(precision(x), precision(v))
-        return SentRows(formula, parts[0], parts[1], dual, *parts[2:]), rounding
+        x, x_next = made(rows.x, formulas.primal), made(rows.x_next, formulas.primal)
+        v = None if rows.v is None else made(rows.v, formulas.dual)
+        return self._put(SentRows(x, x_next, v, padded(rows.rewards, self._rows), padded(weights, self._rows)))
+
+    def _formulas_of(self, rows: EncodedRows) -> Formulas:
+        return Formulas(self._formula(rows.x), None if rows.v is None else self._formula(rows.v))
 
     def _formula(self, pairs: Pairs) -> Formula | None:
         base = base_of(pairs)
@@ -108,95 +132,53 @@ class Accelerator:
         return jax.device_put(arrays, self.device)
 
 
-class DeviceMoments:
-    """`Moments` whose sums stay on the device until they are fetched."""
-
-    def __init__(self, place: Accelerator) -> None:
-        self._place, self._known = place, Moments()
-        self._sums: dict[str, Any] = {}
-
-    def add(self, rows: EncodedRows) -> None:
-        """Count rows in; this waits for nothing."""
-        with jax.enable_x64(True):
-            sent, rounding = self._place.sent(rows)
-            found = _sums(sent)
-            self._sums = _added(self._sums, found) if self._sums else found
-        self._known.rows += len(rows)
-        self._known.same &= rows.v is None
-        # Not that of the features here: it decides what equations determine, and a log should be judged alike wherever it is
-        # evaluated. The map itself, such as the loadings of its components, is in single precision, too.
-        self._known.precision = max(self._known.precision, rounding)
-
-    def merge(self, other: Any) -> None:
-        """Count in what another accumulator holds, as if its rows came next."""
-        with jax.enable_x64(True):
-            self._sums = _added(self._sums, other._sums)
-        self._known.merge(other._known)
-
-    def fetched(self) -> Moments:
-        """The sums on the host."""
-        self._known.set_sums({name: np.array(value)[()] for name, value in self._sums.items()})
-        return self._known
-
-
-class DeviceInfluence(NamedTuple):
-    """`Influence` on the device, of rows and padding behind them: influence, ratio, errors and the level."""
-
-    found: tuple[Any, ...]
-    rows: int
-
-    def fetched(self) -> Influence:
-        """The series on the host."""
-        *series, level = self.found
-        return Influence(Series(*(np.asarray(part)[: self.rows] for part in series)), float(level))
-
-
 _matmul = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
 
-@jax.jit
-def _sums(rows: SentRows) -> dict[str, Any]:
+@partial(jax.jit, static_argnames="tiles")
+def _sums(formulas: Formulas, sent: SentRows, tiles: int) -> dict[str, Any]:
     """As `moments._sums`."""
-    here, there, v = rows.features()
-    rewards, weights = rows.rewards, rows.weights
-    root = jnp.sqrt(weights)
-    change = (there - here) * root[:, None]
-    tests = (here if v is None else v) * root[:, None]
-    square = _matmul(tests.T, tests)
-    return {
-        "w": weights.sum(),
-        "R": _matmul(weights, rewards),
-        "v": _matmul(root, tests),
-        "vv": square,
-        "z": _matmul(root, change),
-        "vz": _matmul(tests.T, change),
-        "vR": _matmul(root * rewards, tests),
-        "xx": jnp.diag(square) if v is None else _matmul(weights, here * here),
-    }
+
+    def of(rows: SentRows) -> dict[str, Any]:
+        here, there, v = rows.features(formulas)
+        rewards, weights = rows.rewards, rows.weights
+        root = jnp.sqrt(weights)
+        change = (there - here) * root[:, None]
+        tests = (here if v is None else v) * root[:, None]
+        square = _matmul(tests.T, tests)
+        return {
+            "w": weights.sum(),
+            "R": _matmul(weights, rewards),
+            "v": _matmul(root, tests),
+            "vv": square,
+            "z": _matmul(root, change),
+            "vz": _matmul(tests.T, change),
+            "vR": _matmul(root * rewards, tests),
+            "xx": jnp.diag(square) if v is None else _matmul(weights, here * here),
+        }
+
+    def add(total: dict[str, Any], rows: SentRows) -> tuple[dict[str, Any], None]:
+        return jax.tree.map(jnp.add, total, of(rows)), None
+
+    every = sent.tiles(tiles)
+    nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(of, jax.tree.map(lambda part: part[0], every)))
+    return jax.lax.scan(add, nothing, every)[0]
 
 
-@jax.jit
-def _added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    return {name: value + other[name] for name, value in one.items()}
-
-
-@jax.jit
-def _influence(
-    rows: SentRows,
-    rate: Any,
-    values: Any,
-    residual: Any,
-    dual: Any,
-    primal: Any,
-    shift: Any,
-    per_weight: Any,
-) -> tuple[Any, ...]:
+@partial(jax.jit, static_argnames="tiles")
+def _influence(formulas: Formulas, sent: SentRows, constants: tuple[Any, ...], tiles: int) -> tuple[Any, ...]:
     """As `influence.influence_of`; a residual of zero takes nothing away."""
-    here, there, v = rows.features()
-    tests = here if v is None else v
-    level = _matmul(here, values)
-    errors = rows.rewards - rate + (_matmul(there, values) - level)
-    ratio = _matmul(tests, dual[1:]) + dual[0]
-    left = _matmul(tests, residual[1:]) + residual[0]
-    found = ratio * errors - (ratio + _matmul(there - here, primal[1:]) - primal[0]) * left - shift
-    return found * (rows.weights * per_weight), ratio, errors, _matmul(ratio * rows.weights, level)
+    rate, values, residual, dual, primal, shift, per_weight = constants
+
+    def of(rows: SentRows) -> tuple[Any, ...]:
+        here, there, v = rows.features(formulas)
+        tests = here if v is None else v
+        level = _matmul(here, values)
+        errors = rows.rewards - rate + (_matmul(there, values) - level)
+        ratio = _matmul(tests, dual[1:]) + dual[0]
+        left = _matmul(tests, residual[1:]) + residual[0]
+        found = ratio * errors - (ratio + _matmul(there - here, primal[1:]) - primal[0]) * left - shift
+        return found * (rows.weights * per_weight), ratio, errors, _matmul(ratio * rows.weights, level)
+
+    *series, levels = jax.lax.map(of, sent.tiles(tiles))
+    return *(part.reshape(-1) for part in series), levels.sum()

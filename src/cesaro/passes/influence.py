@@ -19,7 +19,7 @@ from cesaro.data import Block
 from cesaro.errors import InputError
 from cesaro.features import Features
 from cesaro.passes.moments import RowFacts
-from cesaro.passes.prepare import FeatureBlock, FeatureRows, Prepared
+from cesaro.passes.prepare import EncodedRows, FeatureBlock, FeatureRows, Prepared
 from cesaro.passes.run import map_pieces
 from cesaro.passes.standard_errors import Projection, Sampling, Spans, project
 
@@ -148,10 +148,6 @@ class Influence(NamedTuple):
 
     series: Series | None
     level: float
-
-    def fetched(self) -> "Influence":
-        """This, which is here already."""
-        return self
 
     @staticmethod
     def joined(parts: "list[Influence]") -> "Influence":
@@ -410,15 +406,17 @@ class InfluencePass:
     Without a solution it is a pass over rewards alone.
 
     Attributes:
-        series: what computes the influence of rows, `influence_of` or what stands for it elsewhere; None: the former.
-        encoded: whether it gets a piece before its features are made, and not chunks of features.
+        elsewhere: computes the influence of a block's rows whose features were not made yet; None: it is computed here.
     """
 
     plan: Plan
     solution: ClosedForm | None
-    series: Callable[[Any, ClosedForm, float], Any] | None = None
-    encoded: bool = False
+    elsewhere: Callable[[EncodedRows, ClosedForm, float], Influence] | None = None
     label = "influence"
+
+    @property
+    def whole_blocks(self) -> bool:
+        return self.elsewhere is not None
 
     def zero(self) -> Totals:
         return Totals.zero(self.plan, self.solution is not None)
@@ -426,21 +424,21 @@ class InfluencePass:
     def restored(self, state: dict[str, Any]) -> Totals:
         return Totals.of_state(self.plan, state)
 
-    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> list[Any]:
+    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> list[Influence]:
         """The influence of a piece's rows, chunk by chunk, in a thread of its own."""
         if self.solution is None:
             return [Influence(None, 0.0)]
         per_weight = self.plan.facts.rows / self.plan.facts.weight
-        series: Callable[[Any, ClosedForm, float], Any] = self.series or influence_of
-        rows = [prepared.encoded_rows(part, number)] if self.encoded else prepared.chunks_of(part, piece=number)
-        return [series(some, self.solution, per_weight) for some in rows]
+        if self.elsewhere is not None:
+            return [self.elsewhere(prepared.encoded_rows(part), self.solution, per_weight)]
+        return [influence_of(rows, self.solution, per_weight) for rows in prepared.chunks_of(part, piece=number)]
 
-    def collect(self, so_far: list[Any] | None, piece: list[Any]) -> list[Any]:
+    def collect(self, so_far: list[Influence] | None, piece: list[Influence]) -> list[Influence]:
         """Pieces of a block, in order."""
         return piece if so_far is None else [*so_far, *piece]
 
-    def of_block(self, prepared: Prepared, block: Block | FeatureBlock, pieces: list[Any]) -> Totals:
-        found = Influence.joined([piece.fetched() for piece in pieces])
+    def of_block(self, prepared: Prepared, block: Block | FeatureBlock, pieces: list[Influence]) -> Totals:
+        found = Influence.joined(pieces)
         return Totals.of(self.plan, block, found.series, found.level)
 
 

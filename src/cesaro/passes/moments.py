@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Block
-from cesaro.passes.prepare import FeatureBlock, FeatureRows, Prepared
+from cesaro.passes.prepare import EncodedRows, FeatureBlock, FeatureRows, Prepared
 from cesaro.passes.repeats import Repeats
 
 
@@ -42,13 +42,12 @@ class Moments:
         self.same &= rows.v is rows.x
         self.precision = max(self.precision, precision_of(rows))
 
-    def fetched(self) -> "Moments":
-        """These, which are here already."""
-        return self
-
-    def set_sums(self, sums: dict[str, Any]) -> None:
-        """Take sums that were computed elsewhere, by the names of `_sums`."""
-        self._sums = sums
+    @staticmethod
+    def of(rows: int, precision: float, same: bool, sums: dict[str, Any]) -> "Moments":
+        """The moments of rows whose sums were computed elsewhere, by the names of `_sums`."""
+        result = Moments()
+        result.rows, result.precision, result.same, result._sums = rows, precision, same, sums
+        return result
 
     def merge(self, other: "Moments") -> None:
         """Count in what another accumulator holds, as if its blocks came next."""
@@ -68,13 +67,11 @@ class Moments:
     @staticmethod
     def of_state(state: dict[str, Any]) -> "Moments":
         """The moments whose `state` this is."""
-        result = Moments()
-        result.rows, result.precision, result.same = state["rows"], state["precision"], state["same"]
-        result._sums = {
+        sums = {
             name: sp.csr_array(value[:3], shape=value[3]) if isinstance(value, tuple) else value
             for name, value in state["sums"].items()
         }
-        return result
+        return Moments.of(state["rows"], state["precision"], state["same"], sums)
 
     @property
     def weight(self) -> float:
@@ -87,9 +84,7 @@ class Moments:
 
     def with_features(self, chosen: NDArray[np.intp]) -> "Moments":
         """The moments of these primal features alone, which stay their own dual if they were."""
-        part = Moments()
-        part.rows, part.precision, part.same = self.rows, self.precision, self.same
-        part._sums = dict(self._sums)
+        part = Moments.of(self.rows, self.precision, self.same, dict(self._sums))
         if self.same:
             for name in ("v", "vz", "vR"):
                 part._sums[name] = self._sums[name][chosen]
@@ -262,14 +257,16 @@ class MomentsPass:
     """The first pass; without features it looks at rewards and the order of rows alone.
 
     Attributes:
-        sums: makes what rows are added to, `Moments` or what stands for them elsewhere.
-        encoded: whether a piece is added before its features are made, and not as chunks of features.
+        elsewhere: computes the moments of a block whose features were not made yet; None: they are computed here.
     """
 
     has_features: bool = True
-    sums: Callable[[], Any] = Moments
-    encoded: bool = False
+    elsewhere: Callable[[EncodedRows], Moments] | None = None
     label = "moments"
+
+    @property
+    def whole_blocks(self) -> bool:
+        return self.elsewhere is not None
 
     def zero(self) -> FirstPassSums:
         return FirstPassSums(Moments(), RowFacts())
@@ -277,22 +274,23 @@ class MomentsPass:
     def restored(self, state: dict[str, Any]) -> FirstPassSums:
         return FirstPassSums(Moments.of_state(state["moments"]), RowFacts.of_state(state["facts"]))
 
-    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> Any:
+    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> Moments:
         """The moments of a piece, in a thread of its own."""
-        moments = self.sums()
+        if self.elsewhere is not None:
+            return self.elsewhere(prepared.encoded_rows(part))
+        moments = Moments()
         if self.has_features:
-            rows = [prepared.encoded_rows(part, number)] if self.encoded else prepared.chunks_of(part, piece=number)
-            for some in rows:
-                moments.add(some)
+            for rows in prepared.chunks_of(part, piece=number):
+                moments.add(rows)
         return moments
 
-    def collect(self, so_far: Any, piece: Any) -> Any:
+    def collect(self, so_far: Moments | None, piece: Moments) -> Moments:
         """Pieces of a block, in order."""
         if so_far is None:
             return piece
         so_far.merge(piece)
         return so_far
 
-    def of_block(self, prepared: Prepared, block: Block | FeatureBlock, pieces: Any) -> FirstPassSums:
+    def of_block(self, prepared: Prepared, block: Block | FeatureBlock, pieces: Moments) -> FirstPassSums:
         facts = RowFacts.of(block, prepared.data.lengths is None, prepared.num_rows)
-        return FirstPassSums(pieces.fetched(), facts)
+        return FirstPassSums(pieces, facts)

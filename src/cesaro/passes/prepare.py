@@ -21,7 +21,7 @@ from cesaro.data.values import Index
 from cesaro.data.windows import ColumnDigests, rows_digest
 from cesaro.errors import InputError
 from cesaro.features import FeatureMap, Features, OneHot, build
-from cesaro.features.maps import Joint, Pairs, ReadyPairs
+from cesaro.features.maps import Joint, NextActions, Pairs, ReadyPairs
 from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, RULES, Rule, Sampling, Spans
 from cesaro.policies import Attached, attach
 from cesaro.text import Sentence, argument
@@ -136,7 +136,7 @@ class FeatureRows(NamedTuple):
 
 
 class EncodedRows(NamedTuple):
-    """A piece whose features are made elsewhere; no `v` where the dual features are the primal ones."""
+    """A block whose features are made elsewhere; no `v` where the dual features are the primal ones."""
 
     x: Pairs
     rewards: Array  # [n]
@@ -285,7 +285,7 @@ class Prepared:
 
     def holding(self) -> "Prepared":
         """The same rows, whose features stay once they are made, until they are let go: of a short log, for a second pass."""
-        if self.log is None or isinstance(self.map, OneHot) or self.num_rows * self._most_features > HELD:
+        if self.log is None or isinstance(self.map, OneHot) or self.num_rows * self.most_features > HELD:
             return self
         other = copy.copy(self)
         other._held = {}
@@ -307,10 +307,11 @@ class Prepared:
             return self._pieces_of
         if isinstance(self.map, OneHot) or (self.map is None and self.log is not None):
             return blocks.BLOCK_ROWS
-        return max(PIECE_ROWS, PIECE // max(self._most_features, 1))
+        return max(PIECE_ROWS, PIECE // max(self.most_features, 1))
 
     @property
-    def _most_features(self) -> int:
+    def most_features(self) -> int:
+        """Primal features, or dual ones if these are more."""
         return max(self.num_features, 0 if self.dual is None else self.dual.size)
 
     def rows(self, repeat: int = 0) -> Iterator[FeatureRows]:
@@ -328,7 +329,7 @@ class Prepared:
         """The same in chunks that stay in the cache."""
         tile, rows = self._tile, max(1, len(block))
         if not isinstance(self.map, OneHot):  # rows of sparse features stay together
-            rows = tile * max(1, CHUNK // (tile * max(self._most_features, 1)))
+            rows = tile * max(1, CHUNK // (tile * max(self.most_features, 1)))
         if self._held is None:
             return self._chunks(block, repeat, piece, rows, tile)
         place = (*block.key, repeat, piece)
@@ -336,12 +337,14 @@ class Prepared:
             self._held[place] = list(self._chunks(block, repeat, piece, rows, tile))
         return iter(self._held[place])
 
-    def encoded_rows(self, block: Block | FeatureBlock, piece: int = 0) -> EncodedRows:
-        """The same before features are made; ready ones are as they are."""
+    def encoded_rows(self, block: Block | FeatureBlock) -> EncodedRows:
+        """A whole block before its features are made; ready ones are as they are. Draws of `a'` are those of its pieces."""
         if isinstance(block, FeatureBlock):
             here, there = ReadyPairs(block.x), ReadyPairs(block.x_next)
             return EncodedRows(here, block.rewards, there, None, block.weights, self._tile)
-        x, x_next, v = self.encoded(block, 0, piece)
+        parts = self.pieces(block) if self.draws_are_used else [block]
+        actions = NextActions.joined([self._next_actions(part, 0, number) for number, part in enumerate(parts)])
+        x, x_next, v = self._pairs(block, actions)
         return EncodedRows(x, block.rewards, x_next, v, block.weights, self._tile)
 
     @property
@@ -349,7 +352,7 @@ class Prepared:
         """Rows whose features are computed together; those of sparse ones are never more than a block has."""
         if isinstance(self.map, OneHot):
             return blocks.BLOCK_ROWS
-        return max(TILE_ROWS, TILE // max(self._most_features, 1))
+        return max(TILE_ROWS, TILE // max(self.most_features, 1))
 
     def _chunks(
         self, block: Block | FeatureBlock, repeat: int, piece: int, rows: int, tile: int
@@ -369,6 +372,10 @@ class Prepared:
 
     def encoded(self, block: Block, repeat: int = 0, piece: int = 0) -> tuple[Pairs, Pairs, Pairs | None]:
         """A piece on the way to `x`, `x̄'` and dual features, if these are others; the policy is asked here."""
+        return self._pairs(block, self._next_actions(block, repeat, piece))
+
+    def _next_actions(self, block: Block, repeat: int, piece: int) -> NextActions:
+        """What the policy does next in a piece of a block."""
         assert self.map is not None
         assert self.policy is not None
         rng = (
@@ -381,7 +388,10 @@ class Prepared:
             exact = self.policy.probabilities(plain)
             chosen = self.policy.sample(plain, rng) if exact is None else exact
             self.policy.check_available(chosen, block.available, plain)
-        actions = self.map.actions(block.next_observations, self.policy, rng, self.draws)
+        return self.map.actions(block.next_observations, self.policy, rng, self.draws)
+
+    def _pairs(self, block: Block, actions: NextActions) -> tuple[Pairs, Pairs, Pairs | None]:
+        assert self.map is not None
         there = self.map.encoded_next(block.next_observations, actions)
         here = self.map.encoded(block.observations, block.actions)
         return here, there, None if self.dual is None else self.dual.encoded(block.observations, block.actions)

@@ -36,6 +36,8 @@ from cesaro.progress import row_progress
 FREED = 2**25 - 2**16
 # Blocks that are read ahead of those at work, and pieces per thread that are at work or wait for it.
 AHEAD, WAITING = 2, 8
+# Blocks that are sent to a device, computed there or fetched at the same time, whatever the cores: they bound its memory.
+AT_DEVICE = 8
 
 P = TypeVar("P", bound="Partial", covariant=True)
 T = TypeVar("T")
@@ -58,6 +60,11 @@ class Work(Protocol[P]):
 
     @property
     def label(self) -> str: ...
+
+    @property
+    def whole_blocks(self) -> bool:
+        """Whether it takes blocks whole, to compute them elsewhere, and not in pieces that suit a core's cache."""
+        ...
 
     def zero(self) -> P: ...
 
@@ -176,16 +183,20 @@ def _blocks(work: Work[Any], prepared: Prepared, stretches: list[Stretch], worke
         return _Step((stretch.number, block.key[1] + 1 - _first(stretch)), future.result(), len(block))
 
     np.empty(FREED, np.uint8)  # never touched, and freed at once
-    is_alone = workers == 1 or prepared.num_rows <= prepared.piece_rows
+    whole = work.whole_blocks
+    if whole:  # threads wait for the device most of the time
+        workers = AT_DEVICE
+    is_alone = workers == 1 or prepared.num_rows <= (blocks.BLOCK_ROWS if whole else prepared.piece_rows)
+    most = 1 if is_alone else workers + AHEAD if whole else WAITING * workers
     with ONE_THREAD, _Here() if is_alone else ThreadPoolExecutor(workers) as pool:
         try:
             for stretch, block in _ahead(prepared, stretches):
                 if block is None:
                     pieces.append((stretch, None, True, None))
                     continue
-                parts = prepared.pieces(block)
+                parts = [block] if whole else prepared.pieces(block)
                 for number, piece in enumerate(parts):
-                    while len(pieces) >= (1 if is_alone else WAITING * workers):
+                    while len(pieces) >= most:
                         collect()
                     future = pool.submit(work.of_piece, prepared, piece, number)
                     pieces.append((stretch, block, number == len(parts) - 1, future))

@@ -161,9 +161,19 @@ def test_a_next_state_is_hashed_alike_wherever_it_lies_in_memory() -> None:
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
 
 
-def test_whether_rows_repeat_at_all_does_not_change_what_is_counted() -> None:
-    """Equal pairs a short way apart, by a plain count, of numbers with repeats and without."""
+@pytest.mark.parametrize("length", [1, 4])
+@pytest.mark.parametrize("borders", [[], [1], [90, 250, 255, 399]])
+def test_pairs_are_counted_as_by_a_plain_loop(borders: list[int], length: int) -> None:
+    """Runs a short way apart and in one trajectory, and the equal ones among them, of numbers with repeats and without."""
+    group = np.searchsorted(borders, np.arange(400 + length - 1), side="right").astype(np.int64)
     for numbers in (np.arange(400), np.arange(400) % 40, np.arange(400) % 53):
-        steps = [step for step in repeats.APART if step < 400]
-        plain = sum(int(numbers[i] == numbers[i + step]) for step in steps for i in range(400 - step))
-        assert repeats._equal(numbers, np.zeros(400, np.int64), 1) == (sum(400 - step for step in steps), plain)
+        pairs = [
+            (i, i + step)
+            for step in repeats.APART.tolist()
+            for i in range(400 - step)
+            if group[i] == group[i + step + length - 1]
+        ]
+        equal = sum(int(numbers[i] == numbers[j]) for i, j in pairs)
+        found = repeats._equal(numbers, group, np.array(borders, np.int64), length)
+        assert found == (len(pairs), equal)
+        assert repeats._equal(numbers, group, np.array(borders, np.int64), length, look=False) == (len(pairs), 0)

@@ -149,7 +149,7 @@ def _columns(values: Values) -> list[NDArray[Any]]:
 # Rows of the runs that are looked at, each twice the one before.
 RUNS = tuple(2**power for power in range(9))
 # How far apart rows are compared that are no copies; nearer ones may be the same row, written twice.
-APART = tuple(int(step) for step in np.unique(np.geomspace(8, 256, 32).round()))
+APART = np.unique(np.geomspace(8, 256, 32).round()).astype(np.int64)
 # Rows of a block that are compared so, for runs of several rows.
 COMPARED = 8_192
 # Trajectories that are compared with those after them: many start alike.
@@ -184,25 +184,26 @@ class Repeats:
         limit = None if rows <= MOST else np.uint64(MOST / rows * 2.0**64)
         group = np.zeros(size, dtype=np.int64) if block.trajectory is None else block.trajectory
         runs = _hashed_once(block)
-        is_one, some_equal = group[0] == group[-1], True
+        borders = np.flatnonzero(group[1:] != group[:-1]) + 1
+        some_equal = True
         for level, length in enumerate(RUNS):
             if length > size:
                 break
             if level:
                 runs = mix_runs(runs, length // 2)
             mine = np.ones(len(runs), np.bool_) if limit is None else runs < limit
-            if not is_one:
+            if len(borders):
                 mine &= group[: len(runs)] == group[length - 1 :]
             found.kept[level] = runs[mine]
             # Where no runs of half the length are equal, none of these are.
             found.compared[level], found.equal[level] = _equal(
-                runs[:COMPARED] if level else runs, group, length, some_equal
+                runs[:COMPARED] if level else runs, group, borders, length, some_equal
             )
             some_equal = found.equal[level] > 0
             if not level:
-                found.alike = _alike(block.part(slice(0, COMPARED)), runs[:COMPARED], group, some_equal)
-            if not is_one:
-                found.equal[level] += _equal_starts(runs, group, length)
+                found.alike = _alike(block.part(slice(0, COMPARED)), runs[:COMPARED], group, borders, some_equal)
+            if len(borders):
+                found.equal[level] += _equal_starts(runs, borders, length)
         return found
 
     def add(self, other: "Repeats") -> None:
@@ -233,20 +234,24 @@ class Repeats:
         return 1 - len(distinct(kept)) / len(kept) if len(kept) else 0.0
 
 
-def _equal(runs: NDArray[Any], group: NDArray[np.int64], length: int, look: bool = True) -> tuple[int, int]:
+def _equal(
+    runs: NDArray[Any], group: NDArray[np.int64], borders: NDArray[np.int64], length: int, look: bool = True
+) -> tuple[int, int]:
     """Pairs of runs of one trajectory a short way apart, and how many are equal; none, if it is known and there is no `look`."""
-    steps = [step for step in APART if step < len(runs)]
-    if group[0] == group[len(runs) + length - 2]:
-        # One sort tells sooner than all comparisons whether there is anything to count.
-        equal = _count_equal(runs, steps) if look and _has_repeats(runs) else 0
-        return sum(len(runs) - step for step in steps), equal
-    compared = equal = 0
+    size = len(runs)
+    steps, rows = APART[size > APART], size + length - 1
+    edges = np.concatenate([[0], borders[borders < rows], [rows]])
+    compared = int(np.maximum((edges[1:] - edges[:-1])[:, None] - (length - 1) - steps, 0).sum())
+    # One sort tells sooner than all comparisons whether there is anything to count.
+    if not look or not _has_repeats(runs):
+        return compared, 0
+    if len(edges) == 2:
+        return compared, _count_equal(runs, steps)
+    equal = 0
     for step in steps:
-        pairs = len(runs) - step
+        pairs = size - step
         inside = group[:pairs] == group[step + length - 1 : step + length - 1 + pairs]
-        compared += int(np.count_nonzero(inside))
-        if look:
-            equal += int(np.count_nonzero(inside & (runs[:pairs] == runs[step:])))
+        equal += int(np.count_nonzero(inside & (runs[:pairs] == runs[step:])))
     return compared, equal
 
 
@@ -256,7 +261,7 @@ def _has_repeats(numbers: NDArray[Any]) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
-def _count_equal(numbers: NDArray[Any], steps: list[int]) -> int:
+def _count_equal(numbers: NDArray[Any], steps: NDArray[np.int64]) -> int:
     """The equal ones among all pairs of numbers that are one of the steps apart, counted at once."""
     equal = np.zeros((len(steps), len(numbers)), np.bool_)
     for row, step in zip(equal, steps):
@@ -264,24 +269,24 @@ def _count_equal(numbers: NDArray[Any], steps: list[int]) -> int:
     return int(np.count_nonzero(equal))
 
 
-def _alike(rows: Block, hashes: Hashes, group: NDArray[np.int64], some_equal: bool) -> NDArray[np.int64]:
+def _alike(
+    rows: Block, hashes: Hashes, group: NDArray[np.int64], borders: NDArray[np.int64], some_equal: bool
+) -> NDArray[np.int64]:
     """Of pairs of rows a short way apart, how many are equal; have equal rewards; are equal but for rewards.
 
     `some_equal`: whether any rows are equal. Rows that differ in their first column are not hashed again, without rewards.
     """
-    same_column = _equal(_columns(rows.observations)[0], group, 1)[1] > 0
-    return np.array(
-        [
-            _equal(hashes, group, 1, some_equal)[1],
-            _equal(rows.rewards, group, 1)[1],
-            _equal(hashed(rows, rewards=False), group, 1)[1] if same_column else 0,
-        ]
-    )
+
+    def equal(numbers: NDArray[Any], look: bool = True) -> int:
+        return _equal(numbers, group, borders, 1, look)[1]
+
+    some_alike = equal(_columns(rows.observations)[0]) > 0
+    others = equal(hashed(rows, rewards=False)) if some_alike else 0
+    return np.array([equal(hashes, some_equal), equal(rows.rewards), others])
 
 
-def _equal_starts(runs: Hashes, group: NDArray[np.int64], length: int) -> int:
-    """Neighboring trajectories that start alike and do not end alike, and so are no copies of each other."""
-    borders = np.flatnonzero(np.diff(group)) + 1
+def _equal_starts(runs: Hashes, borders: NDArray[np.int64], length: int) -> int:
+    """Neighboring trajectories that start alike and do not end alike, and so are no copies; `borders`: where they start."""
     long = np.diff(borders) >= length
     starts, last = borders[:-1][long], borders[1:][long] - length
     found = 0

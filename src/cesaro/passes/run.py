@@ -37,7 +37,7 @@ FREED = 2**25 - 2**16
 # Blocks that are read ahead of those at work, and pieces per thread that are at work or wait for it.
 AHEAD, WAITING = 2, 8
 # Blocks that are sent to a device, computed there or fetched at the same time, whatever the cores: they bound its memory.
-AT_DEVICE = 8
+AT_DEVICE = 4
 
 P = TypeVar("P", bound="Partial", covariant=True)
 T = TypeVar("T")

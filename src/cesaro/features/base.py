@@ -106,17 +106,29 @@ class Polynomial:
         self.description = f"polynomials of degree {degree} in {count} standardized input{'' if count == 1 else 's'}"
 
     def __call__(self, inputs: Float32) -> Float32:
-        result = np.ones((len(inputs), self.size), np.float32)
+        columns, first = np.ascontiguousarray(inputs.T), 1
+        result = np.empty(
+            (self.size, len(inputs)), np.float32
+        )  # few steps, since threads wait for the interpreter in each
+        result[0] = 1.0
         with np.errstate(over="ignore", invalid="ignore"):
-            for column, term in enumerate(self.terms):
-                for factor in term:
-                    result[:, column] *= inputs[:, factor]
+            for before, factor in product_steps(tuple(self.terms)):
+                np.multiply(result.take(before, 0), columns.take(factor, 0), out=result[first : first + len(before)])
+                first += len(before)
         if not np.isfinite(result).all():
             raise InputError(
                 f"The {self.description} overflow: an input is {np.abs(inputs).max():.3g} standard deviations from its mean; "
                 "take a lower degree, or correct or leave out that row."
             )
-        return result
+        return np.ascontiguousarray(result.T)
+
+
+@lru_cache(100)
+def product_steps(terms: tuple[tuple[int, ...], ...]) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """How products of inputs are made degree by degree, from a one: of which of those before each is, times which input."""
+    places = {term: place for place, term in enumerate(terms)}
+    degrees = ([term for term in terms if len(term) == degree] for degree in range(1, len(terms[-1]) + 1))
+    return [(np.array([places[term[:-1]] for term in own]), np.array([term[-1] for term in own])) for own in degrees]
 
 
 class Splines:
@@ -135,38 +147,40 @@ class Splines:
         self.description = f"cubic splines of {count} input{'' if count == 1 else 's'}"
 
     def __call__(self, inputs: Float32) -> Float32:
-        each, rows = len(self.knots) + 1, np.arange(len(inputs))
-        result = np.empty((len(inputs), self.size), np.float32)
-        for place, column in enumerate(self.inputs):
-            lefts, cubics = spline_pieces(self.knots[:, place].tobytes())
-            own = inputs[:, column].astype(np.float64)
-            piece = np.searchsorted(lefts[1:], own, side="right")
-            beyond = own - lefts[piece]
-            powers = np.zeros((len(own), 4, len(lefts)))
-            powers[rows, 0, piece] = 1.0
-            powers[rows, 1, piece] = beyond
-            powers[rows, 2, piece] = beyond * beyond
-            powers[rows, 3, piece] = beyond * beyond * beyond
-            result[:, place * each : (place + 1) * each] = powers.reshape(len(own), -1) @ cubics
-        return result
+        lefts, cubics = spline_pieces(self.knots.tobytes(), self.knots.shape[1])
+        own = inputs.T[self.inputs].astype(np.float64)
+        piece = (own[:, None] >= lefts[:, 1:, None]).sum(axis=1)
+        beyond = own - np.take_along_axis(lefts, piece, axis=1)
+        places, rows = np.indices(own.shape, sparse=True)
+        powers = np.zeros((*own.shape, 4, lefts.shape[1]))
+        powers[places, rows, 0, piece] = 1.0
+        powers[places, rows, 1, piece] = beyond
+        powers[places, rows, 2, piece] = beyond * beyond
+        powers[places, rows, 3, piece] = beyond * beyond * beyond
+        found = powers.reshape(*own.shape, -1) @ cubics
+        return found.transpose(1, 0, 2).astype(np.float32).reshape(len(inputs), self.size)
 
 
-@lru_cache(1_000)
-def spline_pieces(knots: bytes) -> tuple[checks.Array, checks.Array]:
-    """The pieces of scikit-learn's splines at these knots: where each begins, and its powers of the distance from there.
+@lru_cache(100)
+def spline_pieces(knots: bytes, curves: int) -> tuple[checks.Array, checks.Array]:
+    """Pieces of scikit-learn's splines at knots `[knots, curves]`: where each begins, and its powers of the distance from there.
 
-    `[pieces]` and `[4 · pieces, splines]`; the first piece, which ends where the second begins, and the last one are lines.
-    The transformer itself checks its input once for each spline, and takes four times as long.
+    `[curves, pieces]` and `[curves, 4 · pieces, splines]`; the first piece, which ends where the second begins, and the last one
+    are lines. The transformer itself checks its input once for each spline, and takes four times as long.
     """
     from sklearn.preprocessing import SplineTransformer
 
-    levels = np.frombuffer(knots, np.float64)
-    made = SplineTransformer(degree=3, knots=levels[:, None], extrapolation="linear", include_bias=False)
-    spline = made.fit(levels[:, None]).bsplines_[0]
-    lefts = np.concatenate([levels[:1], levels])
-    powers = np.stack([spline(lefts, nu=power)[:, :-1] / math.factorial(power) for power in range(4)])
-    powers[2:, [0, -1]] = 0.0
-    return lefts, powers.reshape(4 * len(lefts), -1)
+    lefts, cubics = [], []
+    for levels in np.frombuffer(knots, np.float64).reshape(-1, curves).T:
+        column = np.ascontiguousarray(levels)[:, None]
+        made = SplineTransformer(degree=3, knots=column, extrapolation="linear", include_bias=False)
+        spline = made.fit(column).bsplines_[0]
+        left = np.concatenate([levels[:1], levels])
+        powers = np.stack([spline(left, nu=power)[:, :-1] / math.factorial(power) for power in range(4)])
+        powers[2:, [0, -1]] = 0.0
+        lefts.append(left)
+        cubics.append(powers.reshape(4 * len(left), -1))
+    return np.stack(lefts), np.stack(cubics)
 
 
 class Smooth:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.features.base import Base, Fourier, Linear, Polynomial, Smooth, Splines, spline_pieces
+from cesaro.features.base import Base, Fourier, Linear, Polynomial, Smooth, Splines, product_steps, spline_pieces
 from cesaro.features.maps import ActionPairs, BasePairs, Pairs
 
 _matmul = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
@@ -22,22 +22,19 @@ _matmul = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 class Products(NamedTuple):
     """`Polynomial`, of which `Linear` is a case: each product of a degree is one of the degree before, times an input."""
 
-    before: tuple[Any, ...]  # from degree 1 on, [products] each
-    factor: tuple[Any, ...]
+    steps: tuple[tuple[Any, Any], ...]  # those before and inputs, [products] each, from degree 1 on
 
     @staticmethod
     def of(terms: list[tuple[int, ...]]) -> "Products":
         """From the inputs in each product, ordered by degree."""
-        degrees = [[term for term in terms if len(term) == degree] for degree in range(1 + len(terms[-1]))]
-        places = [{term: place for place, term in enumerate(own)} for own in degrees]
-        before = (np.array([place[term[:-1]] for term in own], np.int32) for place, own in zip(places, degrees[1:]))
-        return Products(tuple(before), tuple(np.array([term[-1] for term in own], np.int32) for own in degrees[1:]))
+        steps = product_steps(tuple(terms))
+        return Products(tuple((before.astype(np.int32), factor.astype(np.int32)) for before, factor in steps))
 
     def __call__(self, inputs: Any) -> Any:
-        found = [jnp.ones_like(inputs[:1])]
-        for before, factor in zip(self.before, self.factor):
-            found.append(found[-1][before] * inputs[factor])
-        return jnp.concatenate(found)
+        found = jnp.ones_like(inputs[:1])
+        for before, factor in self.steps:
+            found = jnp.concatenate([found, found[before] * inputs[factor]])
+        return found
 
 
 class Curves(NamedTuple):
@@ -49,9 +46,8 @@ class Curves(NamedTuple):
 
     @staticmethod
     def of(base: Splines) -> "Curves":
-        made = [spline_pieces(base.knots[:, place].tobytes()) for place in range(len(base.inputs))]
-        lefts = np.stack([own for own, _ in made])
-        tables = np.stack([table.reshape(4, lefts.shape[1], -1) for _, table in made])
+        lefts, cubics = spline_pieces(base.knots.tobytes(), len(base.inputs))
+        tables = cubics.reshape(len(lefts), 4, lefts.shape[1], -1)
         return Curves(base.inputs.astype(np.int32), lefts, tables.transpose(1, 0, 3, 2))
 
     def __call__(self, inputs: Any) -> Any:
@@ -107,7 +103,7 @@ class Formula(NamedTuple):
     @property
     def degree(self) -> int:
         """Inputs in a product, at most."""
-        return max(len(part.factor) if isinstance(part, Products) else 0 for part in self.core)
+        return max(len(part.steps) if isinstance(part, Products) else 0 for part in self.core)
 
     def functions(self, inputs: Any) -> Any:
         """`[core + waves, n]`, of `[inputs, n]`."""

@@ -16,7 +16,7 @@ from sklearn.preprocessing import SplineTransformer, StandardScaler
 
 import cesaro as cs
 from cesaro.data import blocks
-from cesaro.devices import accelerator
+from cesaro.devices import accelerator, device_words
 from cesaro.errors import InputError
 from cesaro.features.base import Base, Fourier, Linear, Polynomial, Smooth, Splines
 from cesaro.features.formulas import Formula, base_of, features, sendable
@@ -28,6 +28,14 @@ from cesaro.passes.prepare import Prepared
 
 ROWS = 6_000
 ON_JAX = "jax:cpu"  # JAX on the processor, which nobody asks for
+
+
+@pytest.fixture(params=[ON_JAX, "gpu"])
+def device(request: pytest.FixtureRequest) -> str:
+    """Where passes run: the same tests tell a GPU, where there is one, as tell the processor."""
+    if request.param == "gpu" and accelerator("auto") is None:
+        pytest.skip("JAX sees no GPU here")
+    return str(request.param)
 
 
 def table(rows: int = ROWS) -> dict[str, Any]:
@@ -149,8 +157,10 @@ def fitted(name: str, stream: bool, file: Path, device: str) -> cs.DiffLSTD:
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_the_answer_is_that_of_numpy(name: str, stream: bool, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    there, most = fitted(name, stream, file, ON_JAX), CASES[name][-1]
+def test_the_answer_is_that_of_numpy(
+    name: str, stream: bool, device: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, most = fitted(name, stream, file, device), CASES[name][-1]
     if most == ROUNDED and not stream:
         here = fitted(name, stream, file, "cpu")
         assert abs(there.reward_rate_ - here.reward_rate_) < most * here.standard_error_
@@ -166,7 +176,7 @@ def test_the_answer_is_that_of_numpy(name: str, stream: bool, file: Path, monkey
         np.testing.assert_allclose(there.influence_, here.influence_, rtol=0, atol=1e-8 * np.abs(here.influence_).max())
     assert_judged_alike(there, here)
     assert "device" not in here.summary_()
-    assert there.summary_()["device"] == "cpu, double precision"
+    assert there.summary_()["device"] == device_words(accelerator(device))
 
 
 def assert_judged_alike(there: cs.DiffLSTD, here: cs.DiffLSTD) -> None:
@@ -293,18 +303,16 @@ def test_inputs_are_sent_and_programs_compiled_once(file: Path) -> None:
     assert sum(array.nbytes for array in jax.tree.leaves(rows)) == 6_016 * (2 * 3 * 4 + 2 * 8)
 
 
-def test_several_blocks_and_a_last_piece_that_is_shorter() -> None:
+def test_several_blocks_and_a_last_piece_that_is_shorter(device: str) -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(size=(150_000, 5))
     data = cs.FeatureTransitions(x, x[:, 0] + rng.normal(size=len(x)), 0.5 * x + rng.normal(size=x.shape))
-    here, there = (
-        cs.DiffLSTD(standard_errors="long-run", quiet=True, device=device).fit(data) for device in ("cpu", ON_JAX)
-    )
+    here, there = (cs.DiffLSTD(standard_errors="long-run", quiet=True, device=one).fit(data) for one in ("cpu", device))
     assert abs(there.reward_rate_ - here.reward_rate_) < 1e-9 * here.standard_error_
     assert there.standard_error_ == pytest.approx(here.standard_error_, rel=1e-9)
 
 
-def test_several_blocks_in_features_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_blocks_in_features_of_the_device(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 256)
     monkeypatch.setattr(prepare, "PIECE", 64)
     monkeypatch.setattr(prepare, "PIECE_ROWS", 100)
@@ -313,8 +321,8 @@ def test_several_blocks_in_features_of_the_device(monkeypatch: pytest.MonkeyPatc
     states, actions = rng.normal(size=(2_901, 3)), rng.normal(size=2_900)
     log = cs.Transitions(states[:-1], actions, np.tanh(states[1:, 0]) + 0.1 * actions, states[1:])
     here, there = (
-        cs.DiffLSTD("smooth:10", standard_errors="independent", quiet=True, device=device).fit(log, half)
-        for device in ("cpu", ON_JAX)
+        cs.DiffLSTD("smooth:10", standard_errors="independent", quiet=True, device=one).fit(log, half)
+        for one in ("cpu", device)
     )
     assert abs(there.reward_rate_ - here.reward_rate_) < SAME * here.standard_error_
     assert there.standard_error_ == pytest.approx(here.standard_error_, rel=1e-9)
@@ -326,11 +334,19 @@ def test_one_hot_features_stay_with_numpy(file: Path) -> None:
     assert "device" not in fitted.summary_()
 
 
+@pytest.fixture
+def no_gpu() -> None:
+    if accelerator("auto") is not None:
+        pytest.skip("JAX sees a GPU here")
+
+
+@pytest.mark.usefixtures("no_gpu")
 def test_auto_takes_the_processor_where_there_is_no_gpu() -> None:
     assert accelerator("cpu") is None
     assert accelerator("auto") is None
 
 
+@pytest.mark.usefixtures("no_gpu")
 def test_a_gpu_that_is_not_there() -> None:
     with pytest.raises(
         InputError, match=r"device=.gpu. needs a GPU that JAX sees, and it sees none; install .* device=.cpu."

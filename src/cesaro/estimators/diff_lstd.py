@@ -30,8 +30,9 @@ from cesaro.passes.support import not_identified, remedy
 from cesaro.progress import stage
 from cesaro.text import Sentence, argument
 
-# Rows of a log from which on a GPU is taken where nobody asks for it: a guess, since compiling takes seconds.
-WORTH = 100_000
+# Rows of a log from which on a GPU is taken where nobody asks for it. An immediate answer from so many, of four columns, took an
+# H200 1.7 s and 16 cores 2.6 s, and with compilation, as the first of its kind, 5.5 and 3.1 s.
+WORTH = 200_000
 
 
 class DiffLSTD(Estimator):

@@ -107,11 +107,9 @@ class Polynomial:
 
     def __call__(self, inputs: Float32) -> Float32:
         columns, first = np.ascontiguousarray(inputs.T), 1
-        result = np.empty(
-            (self.size, len(inputs)), np.float32
-        )  # few steps, since threads wait for the interpreter in each
+        result = np.empty((self.size, len(inputs)), np.float32)
         result[0] = 1.0
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # few steps: threads wait for the interpreter in each
             for before, factor in product_steps(tuple(self.terms)):
                 np.multiply(result.take(before, 0), columns.take(factor, 0), out=result[first : first + len(before)])
                 first += len(before)
@@ -151,7 +149,7 @@ class Splines:
         own = inputs.T[self.inputs].astype(np.float64)
         piece = (own[:, None] >= lefts[:, 1:, None]).sum(axis=1)
         beyond = own - np.take_along_axis(lefts, piece, axis=1)
-        places, rows = np.indices(own.shape, sparse=True)
+        places, rows = np.arange(len(own))[:, None], np.arange(len(inputs))
         powers = np.zeros((*own.shape, 4, lefts.shape[1]))
         powers[places, rows, 0, piece] = 1.0
         powers[places, rows, 1, piece] = beyond

@@ -116,6 +116,13 @@ class Formula(NamedTuple):
         core = functions[: len(functions) - len(self.waves.phases)]
         return jnp.concatenate([core, _matmul(self.loadings.T, functions)])
 
+    def on_functions(self, vectors: Any) -> Any:
+        """What gives of the functions what these vectors `[m, size]` give of the features."""
+        if self.waves is None:
+            return vectors
+        core = vectors.shape[1] - self.loadings.shape[1]
+        return _matmul(vectors[:, core:], self.loadings.T).at[:, :core].add(vectors[:, :core])
+
 
 class Table(NamedTuple):
     """Features that the host made."""
@@ -171,10 +178,14 @@ class Blocks(NamedTuple):
         actions = jnp.broadcast_to(self.actions, (count, *self.actions.shape))
         return Blocks(self.states.tiles(count), actions, _tiles(self.codes, count, 0), _tiles(self.chances, count, 0))
 
+    def chances_of_actions(self) -> Any:
+        """`[A, n]`."""
+        chances = self.codes[None] == self.actions[:, None] if self.chances is None else self.chances.T
+        return chances.astype(jnp.float64)
+
     def spread(self, states: Any) -> Any:
         """`[A · size, n]`, of `[size, n]`."""
-        chances = self.codes[None] == self.actions[:, None] if self.chances is None else self.chances.T
-        return (chances.astype(jnp.float64)[:, None] * states[None]).reshape(-1, states.shape[1])
+        return (self.chances_of_actions()[:, None] * states[None]).reshape(-1, states.shape[1])
 
 
 Sendable = Table | Inputs | Blocks
@@ -189,18 +200,37 @@ def _tiles(array: Any, count: int, axis: int) -> Any:
 
 
 def features(formula: Formula | None, *pairs: Any) -> list[Any]:
-    """`[size, n]` of each of some pairs of one map, in double precision: where one evaluation does for all, there is one."""
+    """`[size, n]` of each of some pairs of one map, in double precision."""
     first = pairs[0]
     if isinstance(first, Blocks):
         return [one.spread(made) for one, made in zip(pairs, features(formula, *(one.states for one in pairs)))]
     if isinstance(first, Table):
         return [one.table.T.astype(jnp.float64) for one in pairs]
     assert formula is not None
+    return jnp.split(formula.features(_functions(formula, *pairs)), len(pairs), axis=1)
+
+
+def products(formula: Formula | None, vectors: Any, *pairs: Any) -> list[Any]:
+    """`[m, n]`: features of each of some pairs of one map times vectors `[m, size]`, without the features."""
+    first, count = pairs[0], len(vectors)
+    if isinstance(first, Blocks):
+        of_actions = vectors.reshape(count * len(first.actions), -1)
+        made = products(formula, of_actions, *(one.states for one in pairs))
+        return [
+            jnp.sum(part.reshape(count, len(first.actions), -1) * one.chances_of_actions()[None], axis=1)
+            for one, part in zip(pairs, made)
+        ]
+    if isinstance(first, Table):
+        return [_matmul(vectors, one.table.T.astype(jnp.float64)) for one in pairs]
+    assert formula is not None
+    return jnp.split(_matmul(formula.on_functions(vectors), _functions(formula, *pairs)), len(pairs), axis=1)
+
+
+def _functions(formula: Formula, *pairs: Inputs) -> Any:
+    """Functions of all pairs beside each other: where one evaluation does for all, there is one."""
     if all(one.actions is None for one in pairs):
-        functions = Inputs(jnp.concatenate([one.states for one in pairs], axis=1)).functions(formula)
-    else:
-        functions = jnp.concatenate([one.functions(formula) for one in pairs], axis=1)
-    return jnp.split(formula.features(functions), len(pairs), axis=1)
+        return Inputs(jnp.concatenate([one.states for one in pairs], axis=1)).functions(formula)
+    return jnp.concatenate([one.functions(formula) for one in pairs], axis=1)
 
 
 # What the host does.

@@ -21,7 +21,7 @@ import numpy as np
 
 from cesaro.data import blocks
 from cesaro.features.base import Base
-from cesaro.features.formulas import Formula, base_of, features, padded, precision, sendable
+from cesaro.features.formulas import Formula, base_of, features, padded, precision, products, sendable
 from cesaro.features.maps import Pairs
 from cesaro.passes.influence import ClosedForm, Influence, Series
 from cesaro.passes.moments import Moments
@@ -51,6 +51,14 @@ class SentRows(NamedTuple):
         """`x`, `x̄'` and `v` or None, `[n, size]` each."""
         x, x_next = features(formulas.primal, self.x, self.x_next)
         return x.T, x_next.T, None if self.v is None else features(formulas.dual, self.v)[0].T
+
+    def products(self, formulas: Formulas, on_primal: Any, on_dual: Any) -> tuple[Any, Any, Any]:
+        """What vectors `[m, size]` give of `x`, of `x̄'`, and others of the dual features, `[m, n]` each."""
+        if self.v is None:  # one product for all
+            here, there = products(formulas.primal, jnp.concatenate([on_primal, on_dual]), self.x, self.x_next)
+            return here[: len(on_primal)], there[: len(on_primal)], here[len(on_primal) :]
+        here, there = products(formulas.primal, on_primal, self.x, self.x_next)
+        return here, there, products(formulas.dual, on_dual, self.v)[0]
 
     def tiles(self, count: int) -> "SentRows":
         """So many parts of equal length, one after the other along a first axis of every array."""
@@ -169,15 +177,13 @@ def _sums(formulas: Formulas, sent: SentRows, tiles: int) -> dict[str, Any]:
 def _influence(formulas: Formulas, sent: SentRows, constants: tuple[Any, ...], tiles: int) -> tuple[Any, ...]:
     """As `influence.influence_of`; a residual of zero takes nothing away."""
     rate, values, residual, dual, primal, shift, per_weight = constants
+    on_primal, on_dual = jnp.stack([values, primal[1:]]), jnp.stack([dual[1:], residual[1:]])
 
     def of(rows: SentRows) -> tuple[Any, ...]:
-        here, there, v = rows.features(formulas)
-        tests = here if v is None else v
-        level = _matmul(here, values)
-        errors = rows.rewards - rate + (_matmul(there, values) - level)
-        ratio = _matmul(tests, dual[1:]) + dual[0]
-        left = _matmul(tests, residual[1:]) + residual[0]
-        found = ratio * errors - (ratio + _matmul(there - here, primal[1:]) - primal[0]) * left - shift
+        (level, gain), (later, later_gain), (ratio, left) = rows.products(formulas, on_primal, on_dual)
+        errors = rows.rewards - rate + (later - level)
+        ratio, left = ratio + dual[0], left + residual[0]
+        found = ratio * errors - (ratio + (later_gain - gain) - primal[0]) * left - shift
         return found * (rows.weights * per_weight), ratio, errors, _matmul(ratio * rows.weights, level)
 
     *series, levels = jax.lax.map(of, sent.tiles(tiles))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cesaro.data.values import Categories, Column, Index, Values
+from cesaro.data.values import Categories, Column, Index, Values, rows_of
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -63,7 +63,7 @@ def taken(column: Any, rows: Index) -> Any:
     """Rows of an array or of `Values`; None stays None."""
     if column is None:
         return None
-    return column.take(rows) if isinstance(column, Values) else column[rows]
+    return column.take(rows) if isinstance(column, Values) else rows_of(column, rows)
 
 
 def joined(blocks: Sequence[Block]) -> Block:
@@ -265,17 +265,17 @@ class AssembledRows:
             before + int(index[0]),
             self.observations.take(rows),
             self.actions.take(rows),
-            self.rewards[rows],
+            rows_of(self.rewards, rows),
             self.next_observations(rows),
             taken(self.weights, rows),
             self.codes(rows),
-            self.follows[narrowed(index)],
+            rows_of(self.follows, narrowed(index)),
             taken(self.available, rows),
         )
 
     def codes(self, rows: Index) -> NDArray[np.int64] | None:
         """The trajectories of some rows."""
-        return None if self.trajectory is None else self.trajectory[rows].astype(np.int64)
+        return None if self.trajectory is None else rows_of(self.trajectory, rows).astype(np.int64)
 
 
 def narrowed(rows: Integers) -> Index:

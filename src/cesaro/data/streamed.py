@@ -34,12 +34,15 @@ from cesaro.data.sources.base import ChangedError
 from cesaro.data.sources.files import FilesSource
 from cesaro.data.transitions import Transitions, loaded
 from cesaro.data.windows import ColumnDigests, Window, Windows
+from cesaro.engines.local import cores, read_ahead
 from cesaro.errors import InputError
 from cesaro.progress import row_progress
 from cesaro.text import GIVE, Sentence, Wording, switch
 
 APART, LINKED, COMPARED = 0, 1, 2  # the first row of a block goes on from the row before: never, always, if they match
 LevelsOfRoles = dict[str, dict[str, NDArray[Any]]]
+# Cores from which on files are decoded by another thread than the one that assembles their rows: others wait for both.
+MANY_CORES, WINDOWS_AHEAD = 4, 2
 _SEEN = 1 << 20  # times that are remembered, to see one of them again
 _CHECKED = 1 << 16  # ids that are gathered before they are compared
 
@@ -121,7 +124,8 @@ class Streamed(OpenedLog):
             start, skipped = start - 1, 1
         goes_on = link == LINKED
         columns = (roles if index.usual is not None else replace(roles, time=None)).columns()
-        for window in self._windows.read(columns, start, stop, wrapped=self._first, below=self._looks_below):
+        windows = self._windows.read(columns, start, stop, wrapped=self._first, below=self._looks_below)
+        for window in read_ahead(windows, WINDOWS_AHEAD) if cores() >= MANY_CORES else windows:
             rows = WindowAssembly(self._outline, window, self._known)
             found = rows.structure(int(index.codes[window.block]))
             assembled, goes_on = rows.assembled(found.successors(self._outline, index.usual), found.codes, goes_on)

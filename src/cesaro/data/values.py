@@ -49,7 +49,7 @@ class Values:
 
     def take(self, index: Index) -> "Values":
         """The rows of `index`; a slice copies nothing."""
-        return self._with([_array(column)[index] for column in self.columns])
+        return self._with([rows_of(_array(column), index) for column in self.columns])
 
     def replaced(self, at: NDArray[np.int64], rows: "Values") -> "Values":
         """A copy with other rows, of the same code space, in some places."""
@@ -112,6 +112,15 @@ class Values:
         levels = np.empty(len(used[0]), dtype=object)
         levels[:] = list(zip(*(column.levels[part].tolist() for column, part in zip(columns, used))))
         return Categories(codes.astype(np.int64, copy=False), levels)
+
+
+def rows_of(array: NDArray[Any], index: Index) -> NDArray[Any]:
+    """Rows of an array `[n]` or `[n, d]`, which stay columns in memory where they were: a slice copies nothing."""
+    if isinstance(index, slice) or index.dtype == np.bool_:
+        return array[index]
+    if array.ndim == 2 and array.strides[0] < array.strides[1]:
+        return array.T.take(index, axis=1).T
+    return array.take(index, axis=0)  # several times as fast as `array[index]`
 
 
 def _are_one(column: Column, other: Column) -> bool:

@@ -6,8 +6,6 @@ processes or machines did the work, nor on whether it was interrupted.
 """
 
 import copy
-import queue
-import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,7 +23,7 @@ from cesaro.data import Block, Stretch, blocks
 from cesaro.data.streamed import Streamed
 from cesaro.data.windows import ColumnDigests
 from cesaro.engines import map_ordered
-from cesaro.engines.local import ONE_THREAD, Threads, cores
+from cesaro.engines.local import ONE_THREAD, Threads, cores, read_ahead
 from cesaro.errors import ClusterError
 from cesaro.passes.checkpoint import PassCheckpoint
 from cesaro.passes.prepare import FeatureBlock, FeatureRows, Prepared
@@ -245,40 +243,7 @@ def _ahead(prepared: Prepared, stretches: list[Stretch]) -> Iterator[tuple[Stret
                 yield left[0], block
             yield from ((stretch, None) for stretch in left)
 
-    if not prepared.data.is_streamed:
-        yield from every()
-        return
-    blocks_read: queue.Queue[Any] = queue.Queue(AHEAD)
-    stop = threading.Event()
-
-    def put(item: Any) -> bool:
-        while not stop.is_set():
-            try:
-                blocks_read.put(item, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def read() -> None:
-        try:
-            for item in every():
-                if not put(item):
-                    return
-            put(None)
-        except BaseException as error:
-            put(error)
-
-    reader = threading.Thread(target=read, name="reader", daemon=True)
-    reader.start()
-    try:
-        while (item := blocks_read.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-    finally:
-        stop.set()
-        reader.join()
+    return read_ahead(every(), AHEAD) if prepared.data.is_streamed else every()
 
 
 def map_pieces(prepared: Prepared, function: Callable[[Any, int], T]) -> list[T]:

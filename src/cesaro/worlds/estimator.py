@@ -1,6 +1,7 @@
 """`WorldRate`: the rate of a policy in the world that was learned from the log."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ from cesaro.checks import Array
 from cesaro.data import Log
 from cesaro.diagnostics import Subject
 from cesaro.diagnostics.worlds import Residual, WorldFacts
+from cesaro.engines import map_ordered
 from cesaro.errors import InputError
 from cesaro.estimators.base import Estimator
 from cesaro.estimators.registry import Kind
@@ -61,16 +63,23 @@ def ask_world(world: World, target: Attached, seed: int, *, quiet: bool) -> Worl
         InputError: the target varies an action that the log does not, or its rate depends on the start.
     """
     _check_actions(world.log_, target)
-    with stage("running the policy in the learned process", quiet=quiet):
-        rates = world.rate(target)
-    with stage("running the log's own behavior in the learned process", quiet=quiet):
-        control = _control(world)
     process: Any = world.process_
     is_table = isinstance(process, TabularWorld)
-    found: Residual | None = None
-    if not is_table:
+
+    def of_target() -> tuple[Rates, Residual | None]:
+        with stage("running the policy in the learned process", quiet=quiet):
+            rates = world.rate(target)
+        if is_table:
+            return rates, None
         with stage("comparing the learned process with held-out rows", quiet=quiet):
-            found = residual(world, target, seed)
+            return rates, residual(world, target, seed)
+
+    def of_log() -> Rates | None:
+        with stage("running the log's own behavior in the learned process", quiet=quiet):
+            return _control(world)
+
+    works: list[Callable[[], Any]] = [of_target, of_log]  # beside each other, since the steps of rollouts are short
+    (rates, found), control = map_ordered(lambda work: work(), works, workers=len(works))
     facts = WorldFacts(
         control=None if control is None else control.rate,
         control_error=0.0 if control is None else float(np.hypot(control.spread, control.error)),

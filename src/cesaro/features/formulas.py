@@ -269,8 +269,12 @@ def sendable(pairs: Pairs, formula: Formula | None, rows: int, tile: int, length
 
 def padded(array: Any, length: int, axis: int = 0) -> NDArray[Any]:
     """The array with zeros behind it, so long."""
-    missing = length - array.shape[axis]
-    return np.pad(array, [(0, missing * (axis == other)) for other in range(array.ndim)]) if missing else array
+    rows = array.shape[axis]
+    if rows == length:
+        return np.asarray(array)
+    found = np.zeros((*array.shape[:axis], length, *array.shape[axis + 1 :]), array.dtype)
+    found[(*(slice(None),) * axis, slice(0, rows))] = array
+    return found
 
 
 def _check_products(pairs: BasePairs, degree: int, rows: int) -> None:

@@ -19,7 +19,7 @@ from cesaro.data import blocks
 from cesaro.devices import accelerator, device_words
 from cesaro.errors import InputError
 from cesaro.features.base import Base, Fourier, Linear, Polynomial, Smooth, Splines
-from cesaro.features.formulas import Formula, base_of, features, sendable
+from cesaro.features.formulas import Formula, base_of, features, products, sendable
 from cesaro.features.maps import ActionPairs, BasePairs, Pairs, ReadyPairs
 from cesaro.features.networks import HiddenLayer
 from cesaro.passes import prepare
@@ -250,6 +250,20 @@ def test_features_are_those_of_numpy_in_double_precision(kind: str, action: str,
         rounded = one.features(slice(0, 500))
         assert by_units(found, rounded if kind == "transformer" else mean_in_double(one)) < 1e-12
         assert by_units(found, rounded) < 1e-5  # the host's single precision
+
+
+@pytest.mark.parametrize(("kind", "action"), EVERY)
+def test_products_with_vectors_are_those_of_the_features(kind: str, action: str, file: Path) -> None:
+    pairs = pairs_of(kind, action, file)
+    base = base_of(pairs[0])
+    formula = None if base is None else Formula.of(base)
+    here = on_device(*pairs)
+    vectors = np.random.default_rng(4).normal(size=(3, here[0].shape[1]))
+    with jax.enable_x64(True):
+        sent = [sendable(one, formula, 500, 128, 512) for one in pairs]
+        found = [np.asarray(one).T[:500] for one in jax.jit(products)(formula, vectors, *sent)]
+    for one, expected in zip(found, (made @ vectors.T for made in here)):
+        assert by_units(one, expected) < 1e-12
 
 
 def test_an_hour_and_labels_are_among_the_inputs(file: Path) -> None:

@@ -372,6 +372,11 @@ def test_a_device_of_another_name() -> None:
     data = cs.FeatureTransitions(np.ones((9, 1)), np.ones(9), np.ones((9, 1)))
     with pytest.raises(InputError, match=r"device must be one of auto, cpu, gpu. Got 'tpu'."):
         cs.DiffLSTD(quiet=True, device="tpu").fit(data)
+
+
+def test_workers_of_a_cluster_have_no_device() -> None:
+    pytest.importorskip("ray")
+    data = cs.FeatureTransitions(np.ones((9, 1)), np.ones(9), np.ones((9, 1)))
     with pytest.raises(InputError, match=r"device=.gpu. needs engine=.local.: workers of a cluster compute with NumPy"):
         cs.DiffLSTD(quiet=True, device="gpu", engine="ray").fit(data)
 

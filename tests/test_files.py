@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from cesaro import files
+from cesaro.engines import map_ordered
 from cesaro.errors import InputError
 
 
@@ -65,6 +66,14 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
     )
     assert names(tmp_path) == ["a.npz"]
     hold(file)  # it is free again
+
+
+def test_pieces_of_work_go_on_with_what_their_caller_holds(tmp_path: Path) -> None:
+    """As a panel does that trains networks beside rollouts, with the files of their progress."""
+    file = tmp_path / "a.npz"
+    with files.holding(file):
+        list(map_ordered(hold, [file, file], workers=2))
+    assert names(tmp_path) == []
 
 
 def hold(file: Path) -> None:

@@ -4,12 +4,15 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from threadpoolctl import threadpool_info
 
 import cesaro as cs
 from cesaro.engines import check_engine, map_completed, map_ordered
+from cesaro.engines.local import Threads, check_wanted
+from cesaro.progress import _PART, part
 
 
 def test_results_come_in_order_or_as_they_end() -> None:
@@ -100,3 +103,48 @@ def test_ray_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(cs.InputError, match=r"pip install 'cesaro\[ray\]'"):
         check_engine("ray", None)
+
+
+def test_pieces_see_the_context_of_their_caller() -> None:
+    with part("policy 2 of 3"):
+        assert list(map_ordered(lambda _: _PART.get(), range(3), workers=2)) == ["policy 2 of 3: "] * 3
+
+
+@pytest.mark.parametrize("error", [cs.InputError("no"), KeyboardInterrupt()])
+def test_pieces_end_that_nobody_waits_for(error: BaseException) -> None:
+    """Also those that pieces have started, and none of other work."""
+    begun, ended, others = threading.Event(), threading.Event(), threading.Event()
+
+    def loop(_: int) -> None:
+        begun.set()
+        try:
+            while True:
+                check_wanted()
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    def piece(item: int) -> None:
+        if item == 0:
+            list(map_ordered(loop, range(1), workers=1))
+        assert begun.wait(30)
+        raise cs.InputError("no")
+
+    def other(_: int) -> None:
+        assert ended.wait(30)
+        check_wanted()
+        others.set()
+
+    beside = threading.Thread(target=lambda: list(map_ordered(other, range(1), workers=1)))
+    beside.start()
+    if isinstance(error, KeyboardInterrupt):
+        with suppress(KeyboardInterrupt), Threads(loop, 1) as threads:
+            threads.start(0)
+            assert begun.wait(30)
+            raise error
+    else:
+        with pytest.raises(cs.InputError):
+            list(map_ordered(piece, range(2), workers=2))
+    assert ended.wait(30)
+    beside.join(30)
+    assert others.is_set()

@@ -10,8 +10,11 @@ import pytest
 from sklearn.preprocessing import SplineTransformer
 
 import cesaro as cs
+from cesaro.closed_forms import growth
 from cesaro.estimators import diff_lstd
 from cesaro.features.base import Smooth, Splines, _regressed
+from cesaro.passes import prepare
+from cesaro.passes.prepare import HELD
 from cesaro.passes.run import run_pass
 from cesaro.policies import Finite
 
@@ -68,6 +71,17 @@ def test_what_comes_before_components_is_regressed_on_as_lapack_does_it() -> Non
     np.testing.assert_allclose(along, core @ expected, atol=1e-12)
 
 
+def test_few_rows_of_many_columns_are_regressed_on() -> None:
+    rng = np.random.default_rng(0)
+    core, outputs = rng.normal(size=(20, 30)), rng.normal(size=(20, 5))
+    told, along = _regressed(core, outputs)
+    np.testing.assert_allclose(told, np.linalg.lstsq(core, outputs)[0], atol=1e-12)
+    np.testing.assert_allclose(along, outputs, atol=1e-12)
+    state, action = rng.normal(size=(41, 45)), rng.normal(size=40)
+    log = cs.Transitions(state[:-1], action, state[1:, 0], state[1:])
+    assert "40 rows" in str(cs.evaluate(log, lambda observations: observations[:, 0], effort="none", quiet=True))
+
+
 def test_fewer_components_are_the_beginning() -> None:
     sample = inputs()
     made = Smooth(sample, 40, 0, most=100)
@@ -120,6 +134,39 @@ def test_components_that_cannot_be_chosen_are_not_made(sure: bool, monkeypatch: 
     assert second == same == bounded.prepared_.map.components  # type: ignore[union-attr]
     assert abs(bounded.reward_rate_ - whole.reward_rate_) < 1e-5 * whole.standard_error_
     assert bounded.standard_error_ == pytest.approx(whole.standard_error_, rel=1e-4)
+
+
+@pytest.mark.parametrize("most", [HELD, 0])
+@pytest.mark.parametrize("policy", [target, lambda observations: observations @ TARGET])
+def test_both_passes_see_the_same_actions_and_make_features_once(
+    policy: Any, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 12,000 rows, which are five pieces in all features and fewer in those that are chosen."""
+    monkeypatch.setattr(prepare, "HELD", most)
+    log = cs.Transitions(*linear_gaussian(0, 12_000))
+    made, called = [0], Smooth.__call__
+
+    def counted(base: Smooth, inputs: Any) -> Any:
+        made[0] += len(inputs)
+        return called(base, inputs)
+
+    monkeypatch.setattr(Smooth, "__call__", counted)
+    found = cs.DiffLSTD("smooth:20", quiet=True).fit(log, policy)
+    assert abs(found.totals_.correction) < 1e-9 * found.standard_error_
+    assert found.prepared_._held is None  # they are let go
+    # Of x and of x' for each pass: a sample, from which the map is made, is not asked for features again.
+    assert made[0] == (2 if most else 4) * len(log)
+    passed: list[int] = []
+
+    def spied(work: Any, prepared: Any, running: Any) -> Any:
+        passed.append(prepared.map.components)
+        return run_pass(work, prepared, running)
+
+    monkeypatch.setattr(diff_lstd, "run_pass", spied)
+    monkeypatch.setattr(growth, "NOISE", 1.05)
+    grown = cs.DiffLSTD(quiet=True).fit(log, policy)
+    assert passed[0] > passed[1]
+    assert abs(grown.totals_.correction) < 1e-5 * grown.standard_error_  # features round by those beside them
 
 
 @pytest.mark.slow

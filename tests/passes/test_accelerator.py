@@ -19,7 +19,7 @@ from cesaro.data import blocks
 from cesaro.devices import accelerator, device_words
 from cesaro.errors import InputError
 from cesaro.features.base import Base, Fourier, Linear, Polynomial, Smooth, Splines
-from cesaro.features.formulas import Formula, base_of, features, products, sendable
+from cesaro.features.formulas import Formula, base_of_pairs, features, products, sendable
 from cesaro.features.maps import ActionPairs, BasePairs, Pairs, ReadyPairs
 from cesaro.features.networks import HiddenLayer
 from cesaro.passes import prepare
@@ -213,7 +213,7 @@ def farther(pairs: Any) -> Any:
 
 def on_device(*pairs: Pairs) -> list[Any]:
     """Features as the device makes them of rows with others behind them."""
-    base = base_of(pairs[0])
+    base = base_of_pairs(pairs[0])
     formula = None if base is None else Formula.of(base)
     with jax.enable_x64(True):
         sent = [sendable(one, formula, 500, 128, 512) for one in pairs]
@@ -255,7 +255,7 @@ def test_features_are_those_of_numpy_in_double_precision(kind: str, action: str,
 @pytest.mark.parametrize(("kind", "action"), EVERY)
 def test_products_with_vectors_are_those_of_the_features(kind: str, action: str, file: Path) -> None:
     pairs = pairs_of(kind, action, file)
-    base = base_of(pairs[0])
+    base = base_of_pairs(pairs[0])
     formula = None if base is None else Formula.of(base)
     here = on_device(*pairs)
     vectors = np.random.default_rng(4).normal(size=(3, here[0].shape[1]))

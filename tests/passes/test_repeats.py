@@ -177,3 +177,14 @@ def test_pairs_are_counted_as_by_a_plain_loop(borders: list[int], length: int) -
         found = repeats._equal(numbers, group, np.array(borders, np.int64), length)
         assert found == (len(pairs), equal)
         assert repeats._equal(numbers, group, np.array(borders, np.int64), length, look=False) == (len(pairs), 0)
+
+
+def test_hashes_do_not_depend_on_how_many_columns_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    state = rng.normal(size=(101, 7))
+    block = next(iter(cs.Transitions(state[:-1], rng.normal(size=(100, 3)), state[1:, 0], state[1:]).blocks()))
+    together = repeats._hashed_once(block)
+    assert len(np.unique(together)) == 100
+    for numbers in (1, 300):
+        monkeypatch.setattr(repeats, "TOGETHER", numbers)
+        np.testing.assert_array_equal(repeats._hashed_once(block), together)

@@ -297,7 +297,7 @@ def test_checkpoints_of_older_versions_and_broken_ones_are_refused(
         files.write_values(kept, pass_checkpoint.SCHEMA, {**whole, **wrong})
         with pytest.raises(cs.InputError, match="holds no progress of an evaluation; delete that file to start afresh"):
             fitted(folder, kept)
-    for older in ("cesaro-passes/1", "cesaro-passes/2", "cesaro-passes/3"):
+    for older in (f"cesaro-passes/{number}" for number in range(1, 5)):
         files.write_values(kept, older, {"identity": whole["identity"], "passes": whole["passes"]})
         with pytest.raises(cs.InputError, match="was made by an older version; delete that file to start afresh"):
             fitted(folder, kept)

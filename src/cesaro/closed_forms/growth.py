@@ -55,7 +55,7 @@ def grown(prepared: Prepared, moments: Moments, ridge: float) -> tuple[Prepared,
         spread = float(np.std(series.influence))
         if spread > NOISE * least:
             break
-        kept = prepared.with_map(smaller, prepared.dual), part, solution
+        kept = prepared if smaller.size == full.size else prepared.with_fewer(smaller), part, solution
         if solution.is_identified:
             least = min(least, spread)
     return kept

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import ContextVar, copy_context
 from functools import cache
 from multiprocessing import active_children
 from multiprocessing.process import BaseProcess
@@ -34,12 +35,34 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+# Set where nobody waits for the piece at work any more: one event of each caller, since pieces start others.
+_GIVEN_UP: ContextVar[tuple[threading.Event, ...]] = ContextVar("given up", default=())
+
+
+class GivenUp(Exception):
+    """Nobody waits for this piece of work any more."""
+
+
+def check_wanted() -> None:
+    """End a piece of work that nobody waits for any more; long loops in threads ask at every turn.
+
+    Raises:
+        GivenUp: who started it was interrupted, or another piece of the same work failed.
+    """
+    if any(event.is_set() for event in _GIVEN_UP.get()):
+        raise GivenUp
+
+
 class Threads:
-    """Runs pieces on `workers` threads; None: one per core that this process may use."""
+    """Runs pieces on `workers` threads; None: one per core that this process may use.
+
+    A piece sees the context of its caller: which files it holds, what progress is a part of.
+    """
 
     def __init__(self, function: Callable[[Any], Any], workers: int | None) -> None:
         self._function = function
         self._workers = workers or cores()
+        self._given_up = threading.Event()
 
     def __enter__(self) -> "Threads":
         ONE_THREAD.__enter__()
@@ -47,6 +70,8 @@ class Threads:
         return self
 
     def __exit__(self, *raised: object) -> None:
+        if raised[1] is not None:
+            self._given_up.set()
         # Who interrupts does not wait for what a policy still does.
         self._pool.shutdown(wait=not isinstance(raised[1], KeyboardInterrupt), cancel_futures=True)
         ONE_THREAD.__exit__()
@@ -55,7 +80,11 @@ class Threads:
         return AHEAD * self._workers
 
     def start(self, item: Any) -> Future[Any]:
-        return self._pool.submit(self._function, item)
+        return self._pool.submit(copy_context().run, self._run, item)
+
+    def _run(self, item: Any) -> Any:
+        _GIVEN_UP.set((*_GIVEN_UP.get(), self._given_up))
+        return self._function(item)
 
     def first_ended(self, handles: list[Future[Any]]) -> tuple[Future[Any], Any]:
         ended = wait(handles, return_when=FIRST_COMPLETED).done

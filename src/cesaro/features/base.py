@@ -221,6 +221,11 @@ class Smooth:
     def components(self) -> int:
         return int(self.loadings.shape[1])
 
+    @property
+    def functions(self) -> int:
+        """The number of functions that features are made of."""
+        return self.first + (0 if self.fourier is None or not self.components else self.fourier.size)
+
     def with_components(self, components: int) -> "Smooth":
         """The beginning of this map."""
         other = copy.copy(self)
@@ -253,7 +258,7 @@ class Smooth:
 def _regressed(inputs: checks.Array, outputs: checks.Array) -> tuple[checks.Array, checks.Array]:
     """Coefficients of outputs on inputs, of least norm, and what they give: least squares for many outputs, in products."""
     basis, triangle = np.linalg.qr(inputs)
-    left, values, right = np.linalg.svd(triangle)
+    left, values, right = np.linalg.svd(triangle, full_matrices=False)
     kept = values > SMALLEST_INPUT * values[0]
     basis = basis @ left[:, kept]
     along = basis.T @ outputs

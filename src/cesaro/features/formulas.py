@@ -236,7 +236,7 @@ def _functions(formula: Formula, *pairs: Inputs) -> Any:
 # What the host does.
 
 
-def base_of(pairs: Pairs) -> Base | None:
+def base_of_pairs(pairs: Pairs) -> Base | None:
     """What makes features of some pairs; None where they are ready."""
     states = pairs.states if isinstance(pairs, ActionPairs) else pairs
     return states.base if isinstance(states, BasePairs) else None

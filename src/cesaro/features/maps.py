@@ -361,10 +361,15 @@ class Joint(FeatureMap):
         return BasePairs(self._base, state.columns(observations), chosen, actions.chances)
 
 
+def base_of(features: FeatureMap | None) -> Base | None:
+    """What makes features of standardized inputs; None: they are made of something else."""
+    states = features.states if isinstance(features, PerAction) else features
+    return states._base if isinstance(states, EncodedStates | Joint) else None
+
+
 def kind_of(features: FeatureMap | None) -> str:
     """The name that asks for features of this kind, such as "polynomial:2"; empty for kinds that no remedy names."""
-    states = features.states if isinstance(features, PerAction) else features
-    base = states._base if isinstance(states, EncodedStates | Joint) else None
+    base = base_of(features)
     if isinstance(base, Polynomial):
         return f"polynomial:{len(base.terms[-1])}"
     return "linear" if isinstance(base, Linear) else "fourier" if isinstance(base, Fourier) else ""

@@ -21,6 +21,7 @@ from cesaro import checks
 from cesaro.algorithms.base import Algorithm, Batch, Hyper, Objective, State
 from cesaro.algorithms.saddle_point import Target
 from cesaro.approximators import Approximator
+from cesaro.engines.local import check_wanted
 from cesaro.learning.arguments import Method, Recorder, RunShape
 from cesaro.learning.source import SampleSource, draw, gather
 
@@ -227,6 +228,7 @@ def start(job: SweepJob, chunk: Chunk) -> Any:
 
 def advanced(job: SweepJob, origin: SampleSource, chunk: Chunk, carry: Any, drawn: Any) -> tuple[Any, Any]:
     """The chunk after the drawn rows, and its records."""
+    check_wanted()
     bound = np.asarray(job.bound, job.dtype)
     result = job.program.advance(origin, carry, drawn, settings_of(job, chunk), bound, job.shape)
     return jax.block_until_ready(result)

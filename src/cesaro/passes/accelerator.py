@@ -20,14 +20,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from cesaro.data import blocks
-from cesaro.features.base import Base
-from cesaro.features.formulas import Formula, base_of, features, padded, precision, products, sendable
-from cesaro.features.maps import Pairs
+from cesaro.features.base import Base, Smooth
+from cesaro.features.formulas import Formula, base_of_pairs, features, padded, precision, products, sendable
+from cesaro.features.maps import Pairs, base_of
 from cesaro.passes.influence import ClosedForm, Influence, Series
 from cesaro.passes.moments import Moments
 from cesaro.passes.prepare import EncodedRows, Prepared
 
-# Numbers of one array of features on the device at a time: 64 MiB.
+# Numbers of one array of features, or of the functions that they are made of, on the device at a time: 64 MiB.
 NUMBERS = 2**23
 
 
@@ -77,8 +77,9 @@ class Accelerator:
     def __init__(self, device: Any, prepared: Prepared) -> None:
         self.device = device
         rows = min(prepared.num_rows, blocks.BLOCK_ROWS)
+        made_of = (base.functions for base in map(base_of, (prepared.map, prepared.dual)) if isinstance(base, Smooth))
         # A power of two, as the rows of a block are, which then need no padding.
-        self._tiles = 2 ** max(0, math.ceil(math.log2(rows * prepared.most_features / NUMBERS)))
+        self._tiles = 2 ** max(0, math.ceil(math.log2(rows * max(prepared.most_features, *made_of, 1) / NUMBERS)))
         self._rows = -(-rows // self._tiles) * self._tiles
         # What is the same for all blocks is sent once, or twice where two threads come at the same time.
         self._formulas: dict[Base, Formula | None] = {}
@@ -119,7 +120,7 @@ class Accelerator:
         return Formulas(self._formula(rows.x), None if rows.v is None else self._formula(rows.v))
 
     def _formula(self, pairs: Pairs) -> Formula | None:
-        base = base_of(pairs)
+        base = base_of_pairs(pairs)
         if base is None:
             return None
         if base not in self._formulas:

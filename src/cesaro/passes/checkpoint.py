@@ -17,8 +17,8 @@ from cesaro.errors import InputError
 from cesaro.fingerprints import fingerprint
 from cesaro.passes.prepare import FeatureLog, Prepared
 
-SCHEMA = "cesaro-passes/4"
-_OLDER = ("cesaro-passes/1", "cesaro-passes/2", "cesaro-passes/3")
+SCHEMA = "cesaro-passes/5"
+_OLDER = tuple(f"cesaro-passes/{number}" for number in range(1, 5))
 # Between two writings of the file.
 SECONDS = 60.0
 # Rows whose features tell one fit from another where no source text does.

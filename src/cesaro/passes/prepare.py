@@ -272,9 +272,10 @@ class Prepared:
         return other
 
     def with_fewer(self, chosen: FeatureMap) -> "Prepared":
-        """The same rows in fewer features, cut into the same pieces: draws of `a'` depend on these, and so stay the same."""
+        """The same rows in fewer features, cut into the same pieces where actions are drawn, since draws depend on these."""
         other = self.with_map(chosen, self.dual)
-        other._pieces_of = self.piece_rows
+        if self.draws_are_used:
+            other._pieces_of = self.piece_rows
         return other
 
     def excerpt(self, rows: Block | FeatureBlock) -> "Prepared":

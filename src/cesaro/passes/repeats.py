@@ -28,6 +28,8 @@ FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 ROUNDS = ((FIRST, np.uint64(32)), (SECOND, np.uint64(29)))
 # Rows at a time: a column and what is mixed with it stay near the cache, and threads seldom wait for the interpreter.
 CHUNK = 65_536
+# Numbers of a table whose bits are looked at together: 8 MiB of them.
+TOGETHER = 2**20
 # Hashes that are kept of one log.
 MOST_HASHES = 1 << 20
 
@@ -81,16 +83,18 @@ def _hashed_once(rows: Block) -> Hashes:
 def _weighed(values: Values | NDArray[Any], place: int) -> Hashes:
     """The sum of the bits of each row's numbers, times factors that belong to a place.
 
-    All columns of a table at once: every step needs Python's interpreter for a moment, and other threads wait for it.
+    Many columns of a table at once: every step needs Python's interpreter for a moment, and other threads wait for it.
     """
     found: Hashes | None = None
     before = 0
     for table in _tables(values):
-        words = _bits(table)
-        words *= _factors(place, before + len(table))[before:, None]
-        before += len(table)
-        sums = words[0] if len(table) == 1 else np.add.reduce(words, axis=0)
-        found = sums if found is None else np.add(found, sums, out=found)
+        together = max(1, TOGETHER // max(1, table.shape[1]))
+        for first in range(0, len(table), together):
+            words = _bits(table[first : first + together])
+            words *= _factors(place, before + len(words))[before:, None]
+            before += len(words)
+            sums = words[0] if len(words) == 1 else np.add.reduce(words, axis=0)
+            found = sums if found is None else np.add(found, sums, out=found)
     assert found is not None
     return found
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from cesaro.checks import Array
 from cesaro.data.blocks import joined_values
 from cesaro.data.values import Values
+from cesaro.engines.local import check_wanted
 from cesaro.errors import StartError
 from cesaro.passes.standard_errors import MEDIAN, Estimate
 
@@ -88,6 +89,7 @@ class Rollout:
 
     def step(self) -> tuple[Values, NDArray[Any], WorldStep]:
         """Observations, actions, and what they did."""
+        check_wanted()
         seen = self.process.observe(self.state)
         actions = self.act(seen, self.rng)
         done = self.process.step(self.state, actions, self.rng)

@@ -109,13 +109,11 @@ def test_an_output_that_is_closed_full_or_broken(folder: Path) -> None:
 
 def stopped(folder: Path, line: Sequence[str], *signals: int, pause: float = 0.0) -> tuple[int, str, str]:
     """The exit code and the output of a program that gets signals while its policy is at work, under `nohup`, too."""
-
-    def hears() -> None:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-    process = subprocess.Popen(
-        line, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hears
-    )
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # programs start with what this one does about a signal
+    try:
+        process = subprocess.Popen(line, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGHUP, before)
     try:
         end = time.monotonic() + PATIENCE
         while not (folder / "waits").exists():

@@ -152,10 +152,12 @@ def test_both_passes_see_the_same_actions_and_make_features_once(
 
     monkeypatch.setattr(Smooth, "__call__", counted)
     found = cs.DiffLSTD("smooth:20", quiet=True).fit(log, policy)
-    assert abs(found.totals_.correction) < 1e-9 * found.standard_error_
+    # The second pass over a long log forms no components, so that it also sees how these were rounded; other actions would move
+    # the rate by some hundredths of a standard error.
+    assert abs(found.totals_.correction) < (1e-9 if most else 1e-6) * found.standard_error_
     assert found.prepared_._held is None  # they are let go
-    # Of x and of x' for each pass: a sample, from which the map is made, is not asked for features again.
-    assert made[0] == (2 if most else 4) * len(log)
+    # Of x and of x', once: a sample, from which the map is made, is not asked for features again.
+    assert made[0] == 2 * len(log)
     passed: list[int] = []
 
     def spied(work: Any, prepared: Any, running: Any) -> Any:

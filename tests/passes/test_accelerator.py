@@ -266,6 +266,32 @@ def test_products_with_vectors_are_those_of_the_features(kind: str, action: str,
         assert by_units(one, expected) < 1e-12
 
 
+@pytest.mark.parametrize(("kind", "action"), EVERY)
+def test_the_host_multiplies_features_that_are_not_formed(kind: str, action: str, file: Path) -> None:
+    """In tiles, the last of which is shorter; functions are in single precision, as features are."""
+    for one in pairs_of(kind, action, file):
+        exact, rows = mean_in_double(one), slice(100, 500)
+        vectors = np.random.default_rng(4).normal(size=(3, exact.shape[1]))
+        found = one.multiplier(vectors)(rows, 128)
+        assert found.shape == (3, 400)
+        assert by_units(found.T, exact[rows] @ vectors.T) < 1e-5
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_long_logs_form_no_components_in_the_second_pass(
+    name: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rates are those of a device, and of short logs, but for rounding, and no way of running changes a bit."""
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 2_500)
+    there, short = fitted(name, False, file, ON_JAX), fitted(name, False, file, "cpu")
+    monkeypatch.setattr(prepare, "HELD", 0)
+    long, streamed = (fitted(name, stream, file, "cpu") for stream in (False, True))
+    for one, most in ((there, ROUNDED), (short, 2 * ROUNDED)):
+        assert abs(long.reward_rate_ - one.reward_rate_) < most * one.standard_error_
+        assert long.standard_error_ == pytest.approx(one.standard_error_, rel=most)
+    assert (long.reward_rate_, long.standard_error_) == (streamed.reward_rate_, streamed.standard_error_)
+
+
 def test_an_hour_and_labels_are_among_the_inputs(file: Path) -> None:
     pairs: Any = pairs_of("smooth:15", "force", file)[0]
     assert len(pairs.states) == 2 + 2 + 3 + 1  # numbers, the sine and cosine of the hour, teams and the action
@@ -278,6 +304,9 @@ def test_finite_actions_of_a_log_with_continuous_ones(file: Path) -> None:
     chances = np.random.default_rng(3).dirichlet(np.ones(len(pairs.actions)), 500)
     (found,) = on_device(pairs._replace(chances=chances))
     assert by_units(found, mean_in_double(pairs._replace(chances=chances))) < 1e-12
+    vectors = np.random.default_rng(4).normal(size=(2, found.shape[1]))
+    of_host = pairs._replace(chances=chances).multiplier(vectors)(slice(0, 500), 128)
+    assert by_units(of_host.T, found @ vectors.T) < 1e-5
 
 
 def test_products_that_overflow_are_refused_there_too() -> None:

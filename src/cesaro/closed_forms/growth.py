@@ -50,7 +50,7 @@ def grown(prepared: Prepared, moments: Moments, ridge: float) -> tuple[Prepared,
         solution = dense.solve(part, ridge)
         x, x_next = (full.first(features, smaller.size) for features in (rows.x, rows.x_next))
         some = FeatureRows(x, rows.rewards, x_next, x if rows.v is rows.x else rows.v, rows.weights)
-        series = influence_of(some, solution, per_weight).series
+        series = influence_of(some.multiplied(*solution.vectors), solution, per_weight).series
         assert series is not None
         spread = float(np.std(series.influence))
         if spread > NOISE * least:

@@ -254,6 +254,24 @@ class Smooth:
         leading += core @ self.loadings[: self.first]
         return np.concatenate([core, leading], axis=1)
 
+    def on_functions(self, vectors: checks.Array) -> checks.Array:
+        """What gives of the functions what these vectors `[m, size]` give of the features, `[m, functions]`."""
+        found = vectors[:, self.first :] @ self.loadings.T.astype(np.float64)
+        found[:, : self.first] += vectors[:, : self.first]
+        return found
+
+    def products(self, inputs: Float32, on_functions: checks.Array) -> checks.Array:
+        """Functions times vectors, `[m, n]`: for few vectors far less work than the components."""
+        found = _times(self._core(inputs), on_functions[:, : self.first])
+        if self.fourier is not None:
+            found += _times(self.fourier(inputs), on_functions[:, self.first :])
+        return found
+
+
+def _times(functions: Float32, vectors: checks.Array) -> checks.Array:
+    matrix = functions.astype(np.float64)  # once for all of them; a product with a narrow matrix takes longer
+    return np.stack([np.dot(matrix, vector) for vector in vectors])
+
 
 def _regressed(inputs: checks.Array, outputs: checks.Array) -> tuple[checks.Array, checks.Array]:
     """Coefficients of outputs on inputs, of least norm, and what they give: least squares for many outputs, in products."""

@@ -6,6 +6,7 @@ actions: `φ(s, a)` of both together, averaged over draws of `a'`. Discrete stat
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -23,6 +24,8 @@ from cesaro.policies.observed import Observations
 from cesaro.text import Sentence, Wording, argument
 
 Features: TypeAlias = NDArray[np.floating] | sp.csr_array
+# What vectors give of the features of some rows, so many in a tile, `[m, rows]`.
+Multiplier: TypeAlias = Callable[[slice, int], checks.Array]
 
 
 class NextActions(NamedTuple):
@@ -53,6 +56,16 @@ class Pairs(Protocol):
         """`[rows, size]`, as a base makes them of `tile` rows at a time; None: of all of these."""
         ...
 
+    def multiplier(self, vectors: checks.Array) -> Multiplier:
+        """Gives features times vectors `[m, size]`, in double precision."""
+        ...
+
+
+def times(features: Features, vectors: checks.Array) -> checks.Array:
+    """Features times vectors `[m, size]`, one by one, `[m, n]`: a product with a narrow matrix takes longer."""
+    matrix = features if isinstance(features, sp.csr_array) else np.asarray(features, np.float64)
+    return np.stack([np.asarray(matrix @ vector) for vector in vectors])
+
 
 class ReadyPairs(NamedTuple):
     """Rows whose features were made at once."""
@@ -61,6 +74,9 @@ class ReadyPairs(NamedTuple):
 
     def features(self, rows: slice, tile: int | None = None) -> Features:
         return self.table if rows == slice(0, self.table.shape[0]) else self.table[rows]
+
+    def multiplier(self, vectors: checks.Array) -> Multiplier:
+        return lambda rows, _: times(self.features(rows), vectors)
 
 
 class BasePairs(NamedTuple):
@@ -86,6 +102,27 @@ class BasePairs(NamedTuple):
         for features in found:
             total += features
         return total if len(self.actions) == 1 else np.divide(total, len(self.actions), out=total)
+
+    def multiplier(self, vectors: checks.Array) -> Multiplier:
+        """Through the functions that smooth features are made of: no component is formed."""
+        if not isinstance(self.base, Smooth):
+            return lambda rows, tile: times(self.features(rows, tile), vectors)
+        return partial(self._of_functions, self.base, self.base.on_functions(vectors))
+
+    def _of_functions(self, base: Smooth, vectors: checks.Array, rows: slice, tile: int) -> checks.Array:
+        """The mean over actions of functions times vectors."""
+        parts = [slice(start, min(start + tile, rows.stop)) for start in range(rows.start, rows.stop, tile)]
+        return np.concatenate([self._mean_of_functions(base, vectors, part) for part in parts], axis=1)
+
+    def _mean_of_functions(self, base: Smooth, vectors: checks.Array, rows: slice) -> checks.Array:
+        states = self.states[:, rows]
+        if not self.actions:
+            return base.products(states.T, vectors)
+        total = np.zeros((len(vectors), states.shape[1]))
+        chances: Any = [1 / len(self.actions)] * len(self.actions) if self.chances is None else self.chances[rows].T
+        for chance, action in zip(chances, self.actions):
+            total += chance * base.products(np.concatenate([states, action[:, rows]]).T, vectors)
+        return total
 
     def _made(self, inputs: Float32, tile: int | None) -> Any:
         """The features of some rows, so many at a time."""
@@ -114,6 +151,19 @@ class ActionPairs(NamedTuple):
             found = np.zeros((count, self.num_actions, size), dtype=states.dtype)
             found[np.arange(count), self.codes[rows]] = states
         return np.asarray(found.reshape(count, self.num_actions * size))
+
+    def multiplier(self, vectors: checks.Array) -> Multiplier:
+        """Of states times the vectors of all actions, those of the actions that count."""
+        of_states = self.states.multiplier(vectors.reshape(len(vectors) * self.num_actions, -1))
+
+        def of_rows(rows: slice, tile: int) -> checks.Array:
+            each = of_states(rows, tile).reshape(len(vectors), self.num_actions, -1)
+            if self.codes is None:
+                assert self.chances is not None
+                return np.asarray((each * self.chances[rows].T).sum(axis=1))
+            return np.asarray(each[:, self.codes[rows], np.arange(each.shape[2])])
+
+        return of_rows
 
 
 class FeatureMap(ABC):

@@ -11,15 +11,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Block
 from cesaro.errors import InputError
-from cesaro.features import Features
 from cesaro.passes.moments import RowFacts
-from cesaro.passes.prepare import EncodedRows, FeatureBlock, FeatureRows, Prepared
+from cesaro.passes.prepare import EncodedRows, FeatureBlock, MultipliedRows, Prepared
 from cesaro.passes.run import map_pieces
 from cesaro.passes.standard_errors import Projection, Sampling, Spans, project
 
@@ -117,6 +115,14 @@ class ClosedForm:
     known: NDArray[np.bool_] | None = None
     is_identified: bool = True
     bare: "ClosedForm | InputError | None" = None
+
+    @cached_property
+    def vectors(self) -> tuple[Array, Array]:
+        """What the influence of rows multiplies primal and dual features with; one each where the equations hold exactly."""
+        (dual, primal), residual = self.rate_row, self.residual
+        if not residual.any():
+            return self.weights[None], dual[None, 1:]
+        return np.stack([self.weights, primal[1:]]), np.stack([dual[1:], residual[1:]])
 
 
 class Series(NamedTuple):
@@ -431,7 +437,8 @@ class InfluencePass:
         per_weight = self.plan.facts.rows / self.plan.facts.weight
         if self.elsewhere is not None:
             return [self.elsewhere(prepared.encoded_rows(part), self.solution, per_weight)]
-        return [influence_of(rows, self.solution, per_weight) for rows in prepared.chunks_of(part, piece=number)]
+        products = prepared.multiplied(part, *self.solution.vectors, piece=number)
+        return [influence_of(rows, self.solution, per_weight) for rows in products]
 
     def collect(self, so_far: list[Influence] | None, piece: list[Influence]) -> list[Influence]:
         """Pieces of a block, in order."""
@@ -446,30 +453,22 @@ def series_of(prepared: Prepared, solution: ClosedForm, per_weight: float) -> Se
     """The series of all rows of a log that is small."""
 
     def of_piece(piece: Any, number: int) -> Influence:
-        chunks = prepared.chunks_of(piece, piece=number)
-        return Influence.joined([influence_of(rows, solution, per_weight) for rows in chunks])
+        products = prepared.multiplied(piece, *solution.vectors, piece=number)
+        return Influence.joined([influence_of(rows, solution, per_weight) for rows in products])
 
     found = Influence.joined(map_pieces(prepared, of_piece)).series
     assert found is not None
     return found
 
 
-def influence_of(rows: FeatureRows, solution: ClosedForm, per_weight: float) -> Influence:
-    """The influence of some rows; `per_weight`: rows per unit of weight."""
+def influence_of(rows: MultipliedRows, solution: ClosedForm, per_weight: float) -> Influence:
+    """The influence of rows, by what `vectors` of the solution give of them; `per_weight`: rows per unit of weight."""
     (dual, primal), residual, weights = solution.rate_row, solution.residual, solution.weights
-    exact = not residual.any()
-    tests = [dual[1:]] if exact else [dual[1:], residual[1:]]
-    values = [weights] if exact else [weights, primal[1:]]
-    there = _times(rows.x_next, values)
-    if rows.v is rows.x:
-        both = _times(rows.x, tests + values)
-        on_dual, here = both[: len(tests)], both[len(tests) :]
-    else:
-        on_dual, here = _times(rows.v, tests), _times(rows.x, values)
+    here, there, on_dual = rows.here, rows.there, rows.dual
     errors = rows.rewards - solution.reward_rate + (there[0] - here[0])
     ratio = on_dual[0] + dual[0]
     found: Array = ratio * errors
-    if not exact:
+    if len(on_dual) > 1:
         left = on_dual[1] + residual[0]
         found -= (ratio + (there[1] - here[1]) - primal[0]) * left
     found -= solution.ridge * float(primal[1:] @ weights) + solution.jitter * float(dual[1:] @ residual[1:])
@@ -478,11 +477,3 @@ def influence_of(rows: FeatureRows, solution: ClosedForm, per_weight: float) -> 
         found *= rows.weights * per_weight
         weighted = ratio * rows.weights
     return Influence(Series(found, ratio, errors), _dot(weighted, here[0]))
-
-
-def _times(features: Features, vectors: list[Array]) -> list[Array]:
-    """The products of features with vectors, one by one: a product with a narrow matrix takes longer."""
-    matrix = (
-        features if isinstance(features, sp.csr_array) else np.asarray(features, np.float64)
-    )  # once for all of them
-    return [np.asarray(matrix @ vector) for vector in vectors]

@@ -21,7 +21,7 @@ from cesaro.data.values import Index
 from cesaro.data.windows import ColumnDigests, rows_digest
 from cesaro.errors import InputError
 from cesaro.features import FeatureMap, Features, OneHot, build
-from cesaro.features.maps import Joint, NextActions, Pairs, ReadyPairs
+from cesaro.features.maps import Joint, NextActions, Pairs, ReadyPairs, times
 from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, RULES, Rule, Sampling, Spans
 from cesaro.policies import Attached, attach
 from cesaro.text import Sentence, argument
@@ -133,6 +133,25 @@ class FeatureRows(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.rewards)
+
+    def multiplied(self, on_primal: Array, on_dual: Array) -> "MultipliedRows":
+        """What vectors `[m, size]` give of these features."""
+        there = times(self.x_next, on_primal)
+        if self.v is self.x:
+            dual, here = np.split(times(self.x, np.concatenate([on_dual, on_primal])), [len(on_dual)])
+        else:
+            dual, here = times(self.v, on_dual), times(self.x, on_primal)
+        return MultipliedRows(here, there, dual, self.rewards, self.weights)
+
+
+class MultipliedRows(NamedTuple):
+    """A block of transitions by what a few vectors give of their features."""
+
+    here: Array  # of x, [m, n]
+    there: Array  # of x̄', [m, n]
+    dual: Array  # of v, by others, [m, n]
+    rewards: Array  # [n]
+    weights: Array | None  # [n]
 
 
 class EncodedRows(NamedTuple):
@@ -286,11 +305,16 @@ class Prepared:
 
     def holding(self) -> "Prepared":
         """The same rows, whose features stay once they are made, until they are let go: of a short log, for a second pass."""
-        if self.log is None or isinstance(self.map, OneHot) or self.num_rows * self.most_features > HELD:
+        if self.log is None or isinstance(self.map, OneHot) or not self.is_short:
             return self
         other = copy.copy(self)
         other._held = {}
         return other
+
+    @property
+    def is_short(self) -> bool:
+        """Whether features of all rows may stay in memory."""
+        return self.num_rows * self.most_features <= HELD
 
     def let_go(self) -> None:
         """Make features anew from here on."""
@@ -323,20 +347,43 @@ class Prepared:
 
     def features_of(self, block: Block | FeatureBlock, repeat: int = 0, piece: int = 0) -> FeatureRows:
         """A piece of a block as features; draws of `a'` depend on the seed, block, piece and `repeat` alone."""
-        rows = max(1, len(block))
-        return next(self._chunks(block, repeat, piece, rows, rows))
+        return next(self._chunks(block, repeat, piece, [slice(0, len(block))], max(1, len(block))))
 
     def chunks_of(self, block: Block | FeatureBlock, repeat: int = 0, piece: int = 0) -> Iterator[FeatureRows]:
         """The same in chunks that stay in the cache."""
-        tile, rows = self._tile, max(1, len(block))
-        if not isinstance(self.map, OneHot):  # rows of sparse features stay together
-            rows = tile * max(1, CHUNK // (tile * max(self.most_features, 1)))
+        parts, tile = self._parts(block), self._tile
         if self._held is None:
-            return self._chunks(block, repeat, piece, rows, tile)
+            return self._chunks(block, repeat, piece, parts, tile)
         place = (*block.key, repeat, piece)
         if place not in self._held:
-            self._held[place] = list(self._chunks(block, repeat, piece, rows, tile))
+            self._held[place] = list(self._chunks(block, repeat, piece, parts, tile))
         return iter(self._held[place])
+
+    def multiplied(
+        self, block: Block | FeatureBlock, on_primal: Array, on_dual: Array, piece: int = 0
+    ) -> Iterator[MultipliedRows]:
+        """What vectors `[m, size]` give of a piece of a block, chunk by chunk; features of a long log need not be formed."""
+        if isinstance(block, FeatureBlock) or isinstance(self.map, OneHot) or self.is_short:
+            for rows in self.chunks_of(block, piece=piece):
+                yield rows.multiplied(on_primal, on_dual)
+            return
+        x, x_next, v = self.encoded(block, 0, piece)
+        of_x = x.multiplier(on_primal if v is not None else np.concatenate([on_dual, on_primal]))
+        of_next, of_v = x_next.multiplier(on_primal), None if v is None else v.multiplier(on_dual)
+        for part in self._parts(block):
+            here, there = of_x(part, self._tile), of_next(part, self._tile)
+            if of_v is None:
+                dual, here = np.split(here, [len(on_dual)])
+            else:
+                dual = of_v(part, self._tile)
+            yield MultipliedRows(here, there, dual, block.rewards[part], taken(block.weights, part))
+
+    def _parts(self, block: Block | FeatureBlock) -> list[slice]:
+        """The rows of the chunks of a piece: some tiles each; those of sparse features stay together."""
+        size = max(1, len(block))
+        if not isinstance(self.map, OneHot):
+            size = self._tile * max(1, CHUNK // (self._tile * max(self.most_features, 1)))
+        return [slice(start, min(start + size, len(block))) for start in range(0, len(block), size)]
 
     def encoded_rows(self, block: Block | FeatureBlock) -> EncodedRows:
         """A whole block before its features are made; ready ones are as they are. Draws of `a'` are those of its pieces."""
@@ -356,10 +403,9 @@ class Prepared:
         return max(TILE_ROWS, TILE // max(self.most_features, 1))
 
     def _chunks(
-        self, block: Block | FeatureBlock, repeat: int, piece: int, rows: int, tile: int
+        self, block: Block | FeatureBlock, repeat: int, piece: int, parts: list[slice], tile: int
     ) -> Iterator[FeatureRows]:
-        """So many rows at a time, whose features are computed in tiles."""
-        parts = [slice(start, start + rows) for start in range(0, len(block), rows)]
+        """Part by part, whose features are computed in tiles."""
         if isinstance(block, FeatureBlock):
             for part in parts:
                 some = block.part(part)

@@ -134,29 +134,22 @@ def _sums(rows: FeatureRows) -> dict[str, Any]:
         sums = {"v": v.T @ weights, "z": z.T @ weights, "vR": v.T @ (weights * rewards), "xx": (x * x).T @ weights}
         return result | products | sums
     # Features may be single precision; their products never are: in single precision, rounding moved rates by a standard error.
-    tests, after = np.asarray(v, np.float64), np.array(rows.x_next, np.float64)
-    # Differences of rows would be one more array; of sums they lose less than single precision has lost before.
-    is_of_sums = v is x and x.dtype == np.float32
-    if not is_of_sums:
-        after -= tests if v is x else x
+    tests, change = np.asarray(v, np.float64), np.array(rows.x_next, np.float64)
+    change -= tests if v is x else x
     root = weights
     if rows.weights is not None:
         root = np.sqrt(weights)
-        tests, after, rewards = root[:, None] * tests, root[:, None] * after, root * rewards
+        tests, change, rewards = root[:, None] * tests, root[:, None] * change, root * rewards
     square = tests.T @ tests  # of one array with itself, which halves its cost
     # A vector times a matrix is a `dot`: with `@` NumPy holds the interpreter meanwhile, and other threads would wait.
-    result |= {
+    return result | {
         "v": np.dot(root, tests),
         "vv": square,
-        "z": np.dot(root, after),
-        "vz": tests.T @ after,
+        "z": np.dot(root, change),
+        "vz": tests.T @ change,
         "vR": np.dot(rewards, tests),
         "xx": np.diag(square).copy() if v is x else np.dot(weights, np.square(x)),
     }
-    if is_of_sums:
-        result["z"] -= result["v"]
-        result["vz"] -= square
-    return result
 
 
 @dataclass

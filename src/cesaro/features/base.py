@@ -8,6 +8,7 @@ from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cesaro import checks, user_code
@@ -22,6 +23,8 @@ FOURIER_PER_COMPONENT, LEADING_ROWS = 2, 10_000
 SMALLEST_COMPONENT = 1e-8
 # The smallest singular value of what comes before the components, over the largest: directions below are rounding.
 SMALLEST_INPUT = 1e-7
+# Vectors that features are multiplied with one by one: a product with a narrow matrix takes longer.
+FEW = 5
 # Numbers that a step of NumPy adds in one loop.
 LOOP = 2**16
 
@@ -262,14 +265,19 @@ class Smooth:
 
     def products(self, inputs: Float32, on_functions: checks.Array) -> checks.Array:
         """Functions times vectors, `[m, n]`: for few vectors far less work than the components."""
-        found = _times(self._core(inputs), on_functions[:, : self.first])
+        found = times(self._core(inputs), on_functions[:, : self.first])
         if self.fourier is not None:
-            found += _times(self.fourier(inputs), on_functions[:, self.first :])
+            found += times(self.fourier(inputs), on_functions[:, self.first :])
         return found
 
 
-def _times(functions: Float32, vectors: checks.Array) -> checks.Array:
-    matrix = functions.astype(np.float64)  # once for all of them; a product with a narrow matrix takes longer
+def times(features: NDArray[np.floating] | sp.csr_array, vectors: checks.Array) -> checks.Array:
+    """Features times vectors `[m, size]`, computed in double precision, `[m, n]`."""
+    if isinstance(features, sp.csr_array):
+        return np.stack([np.asarray(features @ vector) for vector in vectors])
+    matrix = np.asarray(features, np.float64)
+    if len(vectors) > FEW:
+        return np.asarray(np.dot(vectors, matrix.T))
     return np.stack([np.dot(matrix, vector) for vector in vectors])
 
 

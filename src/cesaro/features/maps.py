@@ -17,7 +17,7 @@ from cesaro import checks, user_code
 from cesaro.data.log import state_codes, state_numbers, state_sizes
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
-from cesaro.features.base import Base, Float32, Fourier, Linear, Polynomial, Smooth
+from cesaro.features.base import Base, Float32, Fourier, Linear, Polynomial, Smooth, times
 from cesaro.features.encoder import MAX_DENSE, Encoder
 from cesaro.policies import Attached
 from cesaro.policies.observed import Observations
@@ -57,14 +57,8 @@ class Pairs(Protocol):
         ...
 
     def multiplier(self, vectors: checks.Array) -> Multiplier:
-        """Gives features times vectors `[m, size]`, in double precision."""
+        """Gives features times vectors `[m, size]`, multiplied in double precision."""
         ...
-
-
-def times(features: Features, vectors: checks.Array) -> checks.Array:
-    """Features times vectors `[m, size]`, one by one, `[m, n]`: a product with a narrow matrix takes longer."""
-    matrix = features if isinstance(features, sp.csr_array) else np.asarray(features, np.float64)
-    return np.stack([np.asarray(matrix @ vector) for vector in vectors])
 
 
 class ReadyPairs(NamedTuple):

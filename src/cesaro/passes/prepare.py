@@ -21,7 +21,8 @@ from cesaro.data.values import Index
 from cesaro.data.windows import ColumnDigests, rows_digest
 from cesaro.errors import InputError
 from cesaro.features import FeatureMap, Features, OneHot, build
-from cesaro.features.maps import Joint, NextActions, Pairs, ReadyPairs, times
+from cesaro.features.base import times
+from cesaro.features.maps import Joint, NextActions, Pairs, ReadyPairs
 from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, RULES, Rule, Sampling, Spans
 from cesaro.policies import Attached, attach
 from cesaro.text import Sentence, argument
@@ -116,7 +117,8 @@ TILE, TILE_ROWS = 2**16, 1_024
 # Numbers of a chunk, some tiles whose rows are features at the same time. In smaller ones threads would wait for the interpreter,
 # which every step of the work needs for a moment: of half the size, both passes over 64 features take a twentieth more.
 CHUNK = PIECE
-# Numbers of one array of features of a short log, at most: 32 MiB in single precision.
+# Numbers of one array of features of a short log, at most: 32 MiB in single precision. The second pass over a longer one does not
+# form components of smooth features.
 HELD = 2**23
 # A generator for policies that draw nothing: making one for each piece would keep all threads waiting for the interpreter.
 ANY = np.random.default_rng(0)
@@ -149,7 +151,7 @@ class MultipliedRows(NamedTuple):
 
     here: Array  # of x, [m, n]
     there: Array  # of x̄', [m, n]
-    dual: Array  # of v, by others, [m, n]
+    dual: Array  # of v, by the dual vectors, [m, n]
     rewards: Array  # [n]
     weights: Array | None  # [n]
 

@@ -257,7 +257,10 @@ def judge_rates(found: dict[str, Any]) -> None:
         )
         print(f"  {worked:.0%} of the latter by the seconds that cores worked for it: others may have kept them busy")
     shift = found["float32_shift"] = cases.shift_of_single_products()
-    print(f"  (products are float64: on a small log, float32 ones move the rate by {shift:.1f} standard errors)")
+    print(
+        f"  (products are float64; on a small log, float32 ones move the rate by {shift:.1g} standard errors, after the second "
+        "pass has corrected it)"
+    )
 
 
 def judge_ray(ray: list[dict[str, Any]]) -> None:

@@ -312,9 +312,10 @@ def test_the_second_pass_over_a_long_log_forms_no_components(
     monkeypatch.setattr(Plan, "of", planned)
     long = fitted(LONG[name], False, file, "cpu")
     assert formed[0] == 0
-    assert abs(long.reward_rate_ - short.reward_rate_) < 1e-4 * short.standard_error_
-    assert long.standard_error_ == pytest.approx(short.standard_error_, rel=1e-4)
-    np.testing.assert_allclose(long.influence_, short.influence_, rtol=0, atol=1e-4 * np.abs(short.influence_).max())
+    most = 2 * ROUNDED if name != "fourier" else 0  # without components there is nothing to round otherwise
+    assert abs(long.reward_rate_ - short.reward_rate_) <= most * short.standard_error_
+    assert long.standard_error_ == pytest.approx(short.standard_error_, rel=most, abs=0)
+    np.testing.assert_allclose(long.influence_, short.influence_, rtol=0, atol=most * np.abs(short.influence_).max())
     streamed = fitted(LONG[name], True, file, "cpu")
     assert (long.reward_rate_, long.standard_error_) == (streamed.reward_rate_, streamed.standard_error_)
 

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["JAX_PLATFORMS"] = os.environ.get("CESARO_TEST_PLATFORMS", "cpu")  # "cuda,cpu" tests passes on a GPU, too
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
 # Compiled programs and matplotlib's list of fonts are kept between runs, beside what is installed. Programs that a test

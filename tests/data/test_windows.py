@@ -72,17 +72,23 @@ def test_missing_entries_have_no_value() -> None:
 
 def test_readings_are_compared_and_copies_begin_anew() -> None:
     digests, numbers = Digests(3), pa.chunked_array([pa.array([1.0, 2.0])])
-    assert digests.agree("x", 1, numbers)
-    assert digests.agree("x", 1, numbers)
-    assert not digests.agree("x", 1, pa.chunked_array([pa.array([1.0, -2.0])]))
-    assert not digests.agree("x", 2, numbers.cast(pa.float32()))
+
+    def agrees(digests: Digests, block: int, values: pa.ChunkedArray, would_show: bool = True) -> bool:
+        return digests.agree("x", block, values.type, column_digest(values), would_show)
+
+    assert agrees(digests, 1, numbers, would_show=False)
+    assert not digests.is_known("x", 1)
+    assert agrees(digests, 1, numbers)
+    assert digests.is_known("x", 1)
+    assert not agrees(digests, 1, pa.chunked_array([pa.array([1.0, -2.0])]))
+    assert not agrees(digests, 2, numbers.cast(pa.float32()))
     other = pickle.loads(pickle.dumps(digests))
     assert other.found == {}
-    assert other.agree("x", 2, numbers)
+    assert agrees(other, 2, numbers)
     assert digests.merge(other.found) is None
     assert digests.unread("x", other.found["x"]).tolist() == []
     assert Digests(3).unread("x", digests.found["x"]).tolist() == [1, 2]
     third = Digests(3)
-    assert third.agree("x", 2, pa.chunked_array([pa.array([5.0])]))
+    assert agrees(third, 2, pa.chunked_array([pa.array([5.0])]))
     assert third.merge(digests.found) == ("x", 2)
     assert third.merge({"x": digests.found["x"][1:2]}, 1) is None

@@ -5,7 +5,7 @@ read for that, and what is kept grows with the number of blocks, trajectories an
 """
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -34,15 +34,15 @@ from cesaro.data.sources.base import ChangedError
 from cesaro.data.sources.files import FilesSource
 from cesaro.data.transitions import Transitions, loaded
 from cesaro.data.windows import ColumnDigests, Window, Windows
-from cesaro.engines.local import cores, read_ahead
+from cesaro.engines.local import MANY_CORES, cores, read_ahead
 from cesaro.errors import InputError
 from cesaro.progress import row_progress
 from cesaro.text import GIVE, Sentence, Wording, switch
 
 APART, LINKED, COMPARED = 0, 1, 2  # the first row of a block goes on from the row before: never, always, if they match
 LevelsOfRoles = dict[str, dict[str, NDArray[Any]]]
-# Cores from which on files are decoded by another thread than the one that assembles their rows: others wait for both.
-MANY_CORES, WINDOWS_AHEAD = 4, 2
+# Windows that are decoded, and blocks that are assembled, ahead of who takes them, by a thread each where there are many cores.
+WINDOWS_AHEAD = 2
 _SEEN = 1 << 20  # times that are remembered, to see one of them again
 _CHECKED = 1 << 16  # ids that are gathered before they are compared
 
@@ -117,6 +117,10 @@ class Streamed(OpenedLog):
 
     def _assembled_run(self, start: int, stop: int) -> Iterator[tuple[int, AssembledRows]]:
         """The rows of consecutive blocks, from `start` to before `stop`."""
+        found = self._assembled_here(start, stop)
+        return read_ahead(found, WINDOWS_AHEAD) if cores() >= MANY_CORES else found
+
+    def _assembled_here(self, start: int, stop: int) -> Generator[tuple[int, AssembledRows]]:
         index, roles = self._index, self._outline.origin.roles
         link = int(index.links[start])
         skipped = 0

@@ -5,6 +5,8 @@ A block that is not what it was when it was first read is an error: `Digests` re
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,13 +15,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cesaro.data.blocks import BlockLayout
-from cesaro.data.columns import is_list
+from cesaro.data.columns import is_list, is_number
 from cesaro.data.sources.base import ChangedError
 from cesaro.data.sources.files import FilesSource
+from cesaro.engines.local import MANY_CORES, cores
 from cesaro.fingerprints import fingerprint
 
 # Bytes of a digest. Of the hashes that release the interpreter's lock, SHA-256 is the fastest on processors that know it.
 SIZE = 16
+# Threads that take digests of the columns of a block, where there are many cores.
+DIGEST_THREADS = 4
 
 # By column the digests of its blocks, `[blocks, SIZE]`; zeros where a block has not been read.
 ColumnDigests = dict[str, NDArray[np.uint8]]
@@ -52,7 +57,7 @@ class Windows:
 
     def __init__(self, source: FilesSource, layout: BlockLayout) -> None:
         self._source, self._layout = source, layout
-        self._states = [file.state() for file in source.files]  # before any block was read
+        self._states = [file.state() for file in source.files]  # None: it has just changed, or is elsewhere
         self.digests = Digests(len(layout))
 
     def read(
@@ -80,7 +85,7 @@ class Windows:
                 after = next(tables)
             under = wrapped if is_last else after
             both = [table, under.select(columns).slice(0, 1)] if below and under is not None else [table]
-            yield Window(block, int(self._layout.starts[block]), len(table), is_last, pa.concat_tables(both))
+            yield Window(block, int(self._layout.starts[block]), len(table), is_last, _joined(both))
 
     def missing(self, column: str) -> int:
         """Missing entries of a column in the whole log."""
@@ -89,29 +94,48 @@ class Windows:
     def _tables(self, columns: Sequence[str], block: int) -> Iterator[pa.Table]:
         """The rows of this block and of those that follow."""
         layout = self._layout
-        while block < len(layout):
-            file, number = layout.key(block)
-            for table in self._source.batches(file, columns, number * layout.block_rows):
-                if layout.key(block)[0] != file or len(table) != layout.rows(block):
+        with ThreadPoolExecutor(DIGEST_THREADS) if cores() >= MANY_CORES else nullcontext() as pool:
+            apply = map if pool is None else pool.map
+            while block < len(layout):
+                file, number = layout.key(block)
+                state = self._state(file)
+                for table in self._source.batches(file, columns, number * layout.block_rows):
+                    if layout.key(block)[0] != file or len(table) != layout.rows(block):
+                        raise self.changed(file, "another number of rows")
+                    is_untouched = state is not None and state == self._source.files[file].state()
+                    new = [name for name in columns if not (is_untouched and self.digests.is_known(name, block))]
+                    values = [table[name] for name in new]
+                    for name, column, digest in zip(new, values, apply(column_digest, values)):
+                        if not self.digests.agree(name, block, column.type, digest, state is not None):
+                            raise self.changed(file, f'other entries of column "{name}"')
+                    yield table
+                    block += 1
+                    if block == len(layout):
+                        return
+                if block < len(layout) and layout.key(block)[0] == file:
                     raise self.changed(file, "another number of rows")
-                state = self._states[file]
-                is_untouched = state is not None and state == self._source.files[file].state()
-                for name in columns:
-                    if is_untouched and self.digests.is_known(name, block):
-                        continue
-                    if not self.digests.agree(name, block, table[name]):
-                        raise self.changed(file, f'other entries of column "{name}"')
-                yield table
-                block += 1
-                if block == len(layout):
-                    return
-            if block < len(layout) and layout.key(block)[0] == file:
-                raise self.changed(file, "another number of rows")
+
+    def _state(self, file: int) -> tuple[int, ...] | None:
+        """The state that a file must keep for its blocks to be taken as read before: taken before any of them counts as such."""
+        if self._states[file] is None:
+            self._states[file] = self._source.files[file].state()
+        return self._states[file]
 
     def changed(self, file: int, got: str) -> ChangedError:
         """The error of a file that is not what it was before."""
         name = self._source.files[file].name
         return ChangedError(self._source.name, f"{got} in {name} than before", name)
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """One table; columns of numbers are put together at once, not each by itself, for which threads would wait."""
+    table = pa.concat_tables(tables)
+    numbers = [field.name for field in table.schema if is_number(field.type)]
+    if len(tables) == 1 or not numbers:
+        return table
+    whole = table.select(numbers).combine_chunks()
+    names = table.column_names
+    return pa.table([whole[name] if name in numbers else table[name] for name in names], names=names)
 
 
 class Digests:
@@ -123,26 +147,32 @@ class Digests:
     def __init__(self, blocks: int) -> None:
         self._blocks = blocks
         self._types: dict[str, pa.DataType] = {}
-        self._own: dict[str, NDArray[np.bool_]] = {}  # blocks that were read here
+        self._own: dict[str, NDArray[np.bool_]] = {}  # blocks that were read here, of files that would show a change
         self.found: ColumnDigests = {}
 
     def __reduce__(self) -> Any:
         return Digests, (self._blocks,)
 
     def is_known(self, column: str, block: int) -> bool:
-        """Whether a block was read before, by this process."""
+        """Whether a block was read before, by this process, and a change since then would show."""
         return column in self._own and bool(self._own[column][block])
 
-    def agree(self, column: str, block: int, values: pa.ChunkedArray) -> bool:
-        """Whether a column holds what it held when this block was first read; the first time it is remembered."""
-        if self._types.setdefault(column, values.type) != values.type:
+    def agree(self, column: str, block: int, kind: pa.DataType, digest: bytes, would_show: bool) -> bool:
+        """Whether a column holds what it held when this block was first read; the first time it is remembered.
+
+        Args:
+            kind: of the column.
+            digest: of what was just read.
+            would_show: whether the state of the file, taken before it was read, tells of a change from now on.
+        """
+        if self._types.setdefault(column, kind) != kind:
             return False
         known = self._known(column)[block]
-        digest = np.frombuffer(column_digest(values), np.uint8)
         if not known.any():
-            known[:] = digest
-        self._own.setdefault(column, np.zeros(self._blocks, np.bool_))[block] = True
-        return bool((known == digest).all())
+            known[:] = np.frombuffer(digest, np.uint8)
+        if would_show:
+            self._own.setdefault(column, np.zeros(self._blocks, np.bool_))[block] = True
+        return known.tobytes() == digest
 
     def merge(self, others: Mapping[str, NDArray[np.uint8]], start: int = 0) -> tuple[str, int] | None:
         """Remember what another reading found from a block on; a column and a block where it differs, None: all agree."""
@@ -168,7 +198,7 @@ class Digests:
 def column_digest(column: pa.ChunkedArray) -> bytes:
     """The digest of rows of one type, however they are cut into chunks, and whatever their dictionary holds besides."""
     digest = hashlib.sha256()
-    for part in _bytes(column.combine_chunks()):
+    for part in _bytes(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()):
         digest.update(part)
     return digest.digest()[:SIZE]
 

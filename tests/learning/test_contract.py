@@ -199,6 +199,23 @@ def test_blocks_of_gathered_transitions_do_not_matter(monkeypatch: pytest.Monkey
         assert_same(run("diff-gq1", window=25), whole, tolerance=1e-11)
 
 
+def test_steps_of_a_turn_on_an_accelerator_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three steps a turn, which leave a rest of each block, in the program that a GPU gets."""
+    whole = run("diff-gq1", window=25)
+    scan, turns = jax.lax.scan, set()
+
+    def seen(*arguments: Any, **settings: Any) -> Any:
+        turns.add(settings.get("unroll", 1))
+        return scan(*arguments, **settings)
+
+    monkeypatch.setattr(jax.lax, "scan", seen)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(compiled, "UNROLLED", 3)
+    monkeypatch.setattr(engine, "_PROGRAMS", {})
+    assert_same(run("diff-gq1", window=25), whole, tolerance=1e-11)
+    assert turns == {1, 3}
+
+
 def tuples(problem: cs.LinearProblem) -> tuple[Array, Array, Array]:
     """`x, R, x'` of every row of the sample space, read off the problem."""
     space = problem.sample_space

@@ -261,14 +261,16 @@ def to_complete(count: int, is_droppable: bool) -> str:
 
 def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
     """The column as a NumPy array, without a copy where it is possible; missing floats become NaN."""
-    kind = column.type
-    if column.null_count or not column.num_chunks or (column.num_chunks > 1 and not pa.types.is_primitive(kind)):
+    if column.null_count or not column.num_chunks:
         return column.to_numpy()
+    if column.num_chunks == 1:
+        return column.chunk(0).to_numpy(zero_copy_only=False)
     # Arrow's own memory is there already; that of a conversion of several chunks is fresh, and takes seven times as long.
-    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    if len(array) and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        return np.from_dlpack(array)  # Arrow's conversion lets go of Python's interpreter four times, and waits for it
-    return array.to_numpy(zero_copy_only=False)
+    return (
+        column.combine_chunks().to_numpy(zero_copy_only=False)
+        if pa.types.is_primitive(column.type)
+        else column.to_numpy()
+    )
 
 
 def floats(column: pa.ChunkedArray, place: ColumnPlace, *, missing: bool = False, exact: bool = True) -> NDArray[Any]:

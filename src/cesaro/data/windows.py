@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cesaro.data.blocks import BlockLayout
-from cesaro.data.columns import is_list, is_number
+from cesaro.data.columns import is_list
 from cesaro.data.sources.base import ChangedError
 from cesaro.data.sources.files import FilesSource
 from cesaro.engines.local import MANY_CORES, cores
@@ -85,7 +85,7 @@ class Windows:
                 after = next(tables)
             under = wrapped if is_last else after
             both = [table, under.select(columns).slice(0, 1)] if below and under is not None else [table]
-            yield Window(block, int(self._layout.starts[block]), len(table), is_last, _joined(both))
+            yield Window(block, int(self._layout.starts[block]), len(table), is_last, pa.concat_tables(both))
 
     def missing(self, column: str) -> int:
         """Missing entries of a column in the whole log."""
@@ -125,17 +125,6 @@ class Windows:
         """The error of a file that is not what it was before."""
         name = self._source.files[file].name
         return ChangedError(self._source.name, f"{got} in {name} than before", name)
-
-
-def _joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """One table; columns of numbers are put together at once, not each by itself, for which threads would wait."""
-    table = pa.concat_tables(tables)
-    numbers = [field.name for field in table.schema if is_number(field.type)]
-    if len(tables) == 1 or not numbers:
-        return table
-    whole = table.select(numbers).combine_chunks()
-    names = table.column_names
-    return pa.table([whole[name] if name in numbers else table[name] for name in names], names=names)
 
 
 class Digests:
@@ -198,7 +187,7 @@ class Digests:
 def column_digest(column: pa.ChunkedArray) -> bytes:
     """The digest of rows of one type, however they are cut into chunks, and whatever their dictionary holds besides."""
     digest = hashlib.sha256()
-    for part in _bytes(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()):
+    for part in _bytes(column.combine_chunks()):
         digest.update(part)
     return digest.digest()[:SIZE]
 

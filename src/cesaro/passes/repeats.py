@@ -203,9 +203,6 @@ RUNS = tuple(2**power for power in range(9))
 APART = np.unique(np.geomspace(8, 256, 32).round()).astype(np.int64)
 # Rows of a block that are compared so, for runs of several rows.
 COMPARED = 8_192
-# So few numbers that return, each at so few places, are looked up: to compare all takes a hundred steps and more, each of which
-# needs Python's interpreter for a moment.
-FEW, FEW_EACH = 4_096, 8
 # Trajectories that are compared with those after them: many start alike.
 STARTS = 4
 # Hashes of runs that are kept, for each length.
@@ -240,13 +237,12 @@ class Repeats:
         runs = _hashed_once(block)
         borders = np.flatnonzero(group[1:] != group[:-1]) + 1
         some_equal = True
-        kept: list[tuple[NDArray[np.int64], Hashes]] = []
         for level, length in enumerate(RUNS):
             if length > size:
                 break
             if level:
                 runs = mix_runs(runs, length // 2)
-            kept.append(_below(runs, limit))
+            found.kept[level] = _kept(runs, limit, group if len(borders) else None, length)
             # Where no runs of half the length are equal, none of these are.
             found.compared[level], found.equal[level] = _equal(
                 runs[:COMPARED] if level else runs, group, borders, length, some_equal
@@ -256,7 +252,6 @@ class Repeats:
                 found.alike = _alike(block.part(slice(0, COMPARED)), runs[:COMPARED], group, borders, some_equal)
             if len(borders):
                 found.equal[level] += _equal_starts(runs, borders, length)
-        found.kept[: len(kept)] = _within(kept, group) if len(borders) else [hashes for _, hashes in kept]
         return found
 
     def add(self, other: "Repeats") -> None:
@@ -287,21 +282,12 @@ class Repeats:
         return 1 - len(distinct(kept)) / len(kept) if len(kept) else 0.0
 
 
-def _below(runs: Hashes, limit: np.uint64 | None) -> tuple[NDArray[np.int64], Hashes]:
-    """Where runs with hashes below a limit begin, or all runs where there is none, and a copy of their hashes."""
+def _kept(runs: Hashes, limit: np.uint64 | None, group: NDArray[np.int64] | None, length: int) -> Hashes:
+    """A copy of the hashes of runs that lie in one group each, if there are several, below a limit, if there is one."""
     if limit is None:
-        return np.arange(len(runs)), runs.copy()
+        return runs.copy() if group is None else runs[group[: len(runs)] == group[length - 1 :]]
     few = np.flatnonzero(runs < limit)
-    return few, runs.take(few)
-
-
-def _within(kept: Sequence[tuple[NDArray[np.int64], Hashes]], group: NDArray[np.int64]) -> list[Hashes]:
-    """The hashes of runs of each length that lie in one group each: looked up for all lengths at once."""
-    firsts, hashes = (np.concatenate(parts) for parts in zip(*kept))
-    counts = [len(first) for first, _ in kept]
-    lasts = firsts + np.repeat([length - 1 for length in RUNS[: len(kept)]], counts)
-    inside = np.flatnonzero(group.take(firsts) == group.take(lasts))
-    return np.split(hashes.take(inside), np.searchsorted(inside, np.cumsum(counts[:-1])))
+    return runs[few if group is None else few[group[few] == group[few + (length - 1)]]]
 
 
 def _equal(
@@ -312,15 +298,9 @@ def _equal(
     steps, rows = APART[size > APART], size + length - 1
     edges = np.concatenate([[0], borders[borders < rows], [rows]])
     compared = int(np.maximum((edges[1:] - edges[:-1])[:, None] - (length - 1) - steps, 0).sum())
-    # One sort tells sooner than all comparisons whether there is anything to count, and where, if it is little.
-    returning = _returning(runs) if look else runs[:0]
-    if not len(returning):
+    # One sort tells sooner than all comparisons whether there is anything to count.
+    if not look or not _has_repeats(runs):
         return compared, 0
-    if len(returning) <= FEW:
-        places, of = _places(runs, returning)
-        most = int(np.bincount(of).max())
-        if most <= FEW_EACH:
-            return compared, _count_pairs(places, of, most, group, length)
     if len(edges) == 2:
         return compared, _count_equal(runs, steps)
     equal = 0
@@ -331,31 +311,10 @@ def _equal(
     return compared, equal
 
 
-def _returning(numbers: NDArray[Any]) -> NDArray[Any]:
-    """The numbers that are there more than once, in order; those that are there thrice come twice, and so on."""
+def _has_repeats(numbers: NDArray[Any]) -> bool:
+    """Whether any two numbers are equal."""
     ordered = np.sort(numbers)
-    return ordered[1:][ordered[1:] == ordered[:-1]]
-
-
-def _places(numbers: NDArray[Any], some: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where those of some numbers in order stand, number by number; and which number stands there."""
-    found = np.minimum(np.searchsorted(some, numbers), len(some) - 1)
-    places = np.flatnonzero(some[found] == numbers)
-    of = found[places]
-    order = np.argsort(of, kind="stable")
-    return places[order], of[order]
-
-
-def _count_pairs(
-    places: NDArray[np.int64], of: NDArray[np.int64], most: int, group: NDArray[np.int64], length: int
-) -> int:
-    """Pairs of places of one number, of which there are at most so many, that are runs of one trajectory a short way apart."""
-    equal = 0
-    for later in range(1, most):
-        first, second = places[:-later], places[later:]
-        pairs = (of[:-later] == of[later:]) & (group[first] == group[second + (length - 1)])
-        equal += int(np.isin((second - first)[pairs], APART).sum())
-    return equal
+    return bool((ordered[1:] == ordered[:-1]).any())
 
 
 def _count_equal(numbers: NDArray[Any], steps: NDArray[np.int64]) -> int:

@@ -179,8 +179,8 @@ class FolderColumns:
 
     def completed(self, file: File, table: pa.Table, columns: Sequence[str]) -> pa.Table:
         """Rows of a file with these columns beside its own, and with wide codes."""
-        if any(wide(kind) != kind for kind in table.schema.types):
-            table = table.cast(_widened(table.schema))
+        if (schema := _widened(table.schema)) != table.schema:
+            table = table.cast(schema)
         for name in columns:
             if name in self.types:
                 table = table.append_column(name, self.column(name, file, len(table)))

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from cesaro.data import Block, Log, Values, gaps, read, reader, streamed, window
 from cesaro.data import blocks as block_module
 from cesaro.data.sources import places
 from cesaro.data.values import Categories
+from cesaro.engines.local import MANY_CORES
 from cesaro.errors import InputError
 
 BLOCK = 8  # instead of 65,536
@@ -479,8 +481,12 @@ def test_nothing_is_left_and_no_weight(tmp_path: Path) -> None:
         read(folder, weight="w", terminated=False, stream=True).opened()
 
 
-def test_a_log_must_not_change_while_it_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [1, MANY_CORES])
+def test_a_log_must_not_change_while_it_is_read(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readings are compared with each other, and those of a copy in another process with what opening the log told."""
+    for module in (streamed, windows):
+        monkeypatch.setattr(module, "cores", lambda: number)
+    before = set(threading.enumerate())
     table = plain(terminated=[False] * 60)
     log = read(split(table, tmp_path), stream=True).opened()
     copy = pickle.dumps(log)
@@ -503,6 +509,20 @@ def test_a_log_must_not_change_while_it_is_read(tmp_path: Path) -> None:
     refused(rf"{changed} other columns in a.parquet than before", log, pickle.loads(copy))
     split(table, tmp_path)
     assert len(list(log.blocks())) == len(list(pickle.loads(copy).blocks()))
+    next(log.blocks())
+    assert set(threading.enumerate()) == before
+
+
+def test_a_change_is_refused_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the file had just been written when it was opened, and has been left alone since it was changed."""
+    monkeypatch.setattr(places, "SETTLED", 10**18)
+    log = read(split(plain(), tmp_path), stream=True).opened()
+    assert sum(map(len, log.blocks())) == 59
+    pq.write_table(plain(reward=np.arange(60.0)).slice(27), tmp_path / "b.parquet")
+    monkeypatch.setattr(places, "SETTLED", 0)
+    for _ in range(20):  # more than the file has blocks
+        with pytest.raises(InputError, match=r'other entries of column "reward" in b.parquet'):
+            list(log.blocks())
 
 
 def test_a_block_is_hashed_once_where_its_file_is_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -520,6 +540,7 @@ def test_a_block_is_hashed_once_where_its_file_is_untouched(tmp_path: Path, monk
         assert sum(map(len, log.blocks())) == 59
         return len(hashed)
 
+    monkeypatch.setattr(places, "SETTLED", 10**18)
     fresh = read(folder, stream=True).opened()
     every = hashes(fresh)
     assert every == hashes(fresh) > 9

@@ -73,21 +73,24 @@ def test_missing_entries_have_no_value() -> None:
 def test_readings_are_compared_and_copies_begin_anew() -> None:
     digests, numbers = Digests(3), pa.chunked_array([pa.array([1.0, 2.0])])
 
-    def agrees(digests: Digests, block: int, values: pa.ChunkedArray, would_show: bool = True) -> bool:
-        return digests.agree("x", block, values.type, column_digest(values), would_show)
+    def agrees(digests: Digests, block: int, values: pa.ChunkedArray, is_untouched: bool = True) -> bool:
+        return digests.agree("x", block, values.type, column_digest(values), is_untouched)
 
-    assert agrees(digests, 1, numbers, would_show=False)
+    assert agrees(digests, 1, numbers, is_untouched=False)
     assert not digests.is_known("x", 1)
     assert agrees(digests, 1, numbers)
     assert digests.is_known("x", 1)
     assert not agrees(digests, 1, pa.chunked_array([pa.array([1.0, -2.0])]))
+    assert agrees(digests, 0, numbers, is_untouched=False)
+    assert not agrees(digests, 0, pa.chunked_array([pa.array([1.0, -2.0])]))
+    assert not digests.is_known("x", 0)
     assert not agrees(digests, 2, numbers.cast(pa.float32()))
     other = pickle.loads(pickle.dumps(digests))
     assert other.found == {}
     assert agrees(other, 2, numbers)
     assert digests.merge(other.found) is None
     assert digests.unread("x", other.found["x"]).tolist() == []
-    assert Digests(3).unread("x", digests.found["x"]).tolist() == [1, 2]
+    assert Digests(3).unread("x", digests.found["x"]).tolist() == [0, 1, 2]
     third = Digests(3)
     assert agrees(third, 2, pa.chunked_array([pa.array([5.0])]))
     assert third.merge(digests.found) == ("x", 2)

@@ -57,7 +57,9 @@ class Windows:
 
     def __init__(self, source: FilesSource, layout: BlockLayout) -> None:
         self._source, self._layout = source, layout
-        self._states = [file.state() for file in source.files]  # None: it has just changed, or is elsewhere
+        self._states: dict[
+            int, tuple[int, ...]
+        ] = {}  # of files that had not just changed; the first that was seen stays
         self.digests = Digests(len(layout))
 
     def read(
@@ -106,7 +108,7 @@ class Windows:
                     new = [name for name in columns if not (is_untouched and self.digests.is_known(name, block))]
                     values = [table[name] for name in new]
                     for name, column, digest in zip(new, values, apply(column_digest, values)):
-                        if not self.digests.agree(name, block, column.type, digest, state is not None):
+                        if not self.digests.agree(name, block, column.type, digest, is_untouched):
                             raise self.changed(file, f'other entries of column "{name}"')
                     yield table
                     block += 1
@@ -116,10 +118,9 @@ class Windows:
                     raise self.changed(file, "another number of rows")
 
     def _state(self, file: int) -> tuple[int, ...] | None:
-        """The state that a file must keep for its blocks to be taken as read before: taken before any of them counts as such."""
-        if self._states[file] is None:
-            self._states[file] = self._source.files[file].state()
-        return self._states[file]
+        """The state that a file must keep for its blocks to count as read before; None: it has just changed, or is elsewhere."""
+        found = self._states.get(file) or self._source.files[file].state()
+        return None if found is None else self._states.setdefault(file, found)
 
     def changed(self, file: int, got: str) -> ChangedError:
         """The error of a file that is not what it was before."""
@@ -146,22 +147,24 @@ class Digests:
         """Whether a block was read before, by this process, and a change since then would show."""
         return column in self._own and bool(self._own[column][block])
 
-    def agree(self, column: str, block: int, kind: pa.DataType, digest: bytes, would_show: bool) -> bool:
+    def agree(self, column: str, block: int, kind: pa.DataType, digest: bytes, is_untouched: bool) -> bool:
         """Whether a column holds what it held when this block was first read; the first time it is remembered.
 
         Args:
             kind: of the column.
             digest: of what was just read.
-            would_show: whether the state of the file, taken before it was read, tells of a change from now on.
+            is_untouched: whether the file still has the state that was taken before it was read, which another change would
+                show: only then the block counts as read, and never where it differs.
         """
         if self._types.setdefault(column, kind) != kind:
             return False
         known = self._known(column)[block]
         if not known.any():
             known[:] = np.frombuffer(digest, np.uint8)
-        if would_show:
+        is_same = known.tobytes() == digest
+        if is_same and is_untouched:
             self._own.setdefault(column, np.zeros(self._blocks, np.bool_))[block] = True
-        return known.tobytes() == digest
+        return is_same
 
     def merge(self, others: Mapping[str, NDArray[np.uint8]], start: int = 0) -> tuple[str, int] | None:
         """Remember what another reading found from a block on; a column and a block where it differs, None: all agree."""

@@ -285,7 +285,7 @@ def _distributed(work: Work[Any], prepared: Prepared, stretches: list[Stretch], 
 
 
 def of_stretch(work: Work[Any], prepared: Prepared, stretch: Stretch) -> tuple[dict[str, Any], int, ColumnDigests]:
-    """The sums of one stretch, as a state, its rows, and the digests of what was read: computed by one thread, as a worker does it."""
+    """The sums of one stretch, as a state, its rows, and the digests of what was read: one thread computes it all."""
     total, rows = work.zero(), 0
     for step in _blocks(work, prepared, [stretch], 1):
         if step.partial is not None:

@@ -16,7 +16,6 @@ from cesaro.data import Block, Log, Values, gaps, read, reader, streamed, window
 from cesaro.data import blocks as block_module
 from cesaro.data.sources import places
 from cesaro.data.values import Categories
-from cesaro.engines.local import MANY_CORES
 from cesaro.errors import InputError
 
 BLOCK = 8  # instead of 65,536
@@ -481,11 +480,10 @@ def test_nothing_is_left_and_no_weight(tmp_path: Path) -> None:
         read(folder, weight="w", terminated=False, stream=True).opened()
 
 
-@pytest.mark.parametrize("number", [1, MANY_CORES])
+@pytest.mark.parametrize("number", [1, streamed.MANY_CORES])
 def test_a_log_must_not_change_while_it_is_read(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readings are compared with each other, and those of a copy in another process with what opening the log told."""
-    for module in (streamed, windows):
-        monkeypatch.setattr(module, "cores", lambda: number)
+    monkeypatch.setattr(streamed, "cores", lambda: number)
     before = set(threading.enumerate())
     table = plain(terminated=[False] * 60)
     log = read(split(table, tmp_path), stream=True).opened()

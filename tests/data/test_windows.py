@@ -74,7 +74,7 @@ def test_readings_are_compared_and_copies_begin_anew() -> None:
     digests, numbers = Digests(3), pa.chunked_array([pa.array([1.0, 2.0])])
 
     def agrees(digests: Digests, block: int, values: pa.ChunkedArray, is_untouched: bool = True) -> bool:
-        return digests.agree("x", block, values.type, column_digest(values), is_untouched)
+        return digests.agree("x", block, values, is_untouched)
 
     assert agrees(digests, 1, numbers, is_untouched=False)
     assert not digests.is_known("x", 1)

@@ -16,7 +16,6 @@ import pytest
 import cesaro as cs
 from cesaro import files
 from cesaro.data import blocks, log, streamed, windows
-from cesaro.engines.local import MANY_CORES
 from cesaro.errors import ClusterError
 from cesaro.passes import checkpoint as pass_checkpoint
 from cesaro.passes import influence, moments, prepare, run
@@ -129,8 +128,7 @@ def test_streamed_answers_are_those_in_memory(case: str, tmp_path: Path, monkeyp
 
     def answer(stream: bool, cores: int) -> str:
         monkeypatch.setattr(run, "cores", lambda: cores)
-        for module in (streamed, windows):
-            monkeypatch.setattr(module, "cores", lambda: MANY_CORES + cores - 2)
+        monkeypatch.setattr(streamed, "cores", lambda: streamed.MANY_CORES + cores - 2)
         log = cs.read(folder, stream=stream, **roles)
         assert log.opened().is_streamed is stream
         return told(cs.evaluate(log, policy, name="target", quiet=True, **settings))

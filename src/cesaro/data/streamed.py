@@ -5,9 +5,9 @@ read for that, and what is kept grows with the number of blocks, trajectories an
 """
 
 import shlex
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,15 +34,17 @@ from cesaro.data.sources.base import ChangedError
 from cesaro.data.sources.files import FilesSource
 from cesaro.data.transitions import Transitions, loaded
 from cesaro.data.windows import ColumnDigests, Window, Windows
-from cesaro.engines.local import MANY_CORES, cores, read_ahead
+from cesaro.engines.local import cores, read_ahead
 from cesaro.errors import InputError
 from cesaro.progress import row_progress
 from cesaro.text import GIVE, Sentence, Wording, switch
 
 APART, LINKED, COMPARED = 0, 1, 2  # the first row of a block goes on from the row before: never, always, if they match
+T = TypeVar("T")
 LevelsOfRoles = dict[str, dict[str, NDArray[Any]]]
-# Windows that are decoded, and blocks that are assembled, ahead of who takes them, by a thread each where there are many cores.
-WINDOWS_AHEAD = 2
+# Cores from which on a thread decodes files, another one assembles their rows, and a third one cuts these into blocks, each so
+# many ahead: whoever works on blocks waits for all of that.
+MANY_CORES, STEPS_AHEAD = 4, 2
 _SEEN = 1 << 20  # times that are remembered, to see one of them again
 _CHECKED = 1 << 16  # ids that are gathered before they are compared
 
@@ -112,15 +114,11 @@ class Streamed(OpenedLog):
 
     def _assembled(self, blocks: Sequence[int]) -> Iterator[tuple[Sequence[int], int, AssembledRows]]:
         for first, last in _runs(blocks):
-            for block, rows in self._assembled_run(first, last + 1):
+            for block, rows in _ahead(self._assembled_run(first, last + 1)):
                 yield [block], int(self._before[block]), rows
 
     def _assembled_run(self, start: int, stop: int) -> Iterator[tuple[int, AssembledRows]]:
         """The rows of consecutive blocks, from `start` to before `stop`."""
-        found = self._assembled_here(start, stop)
-        return read_ahead(found, WINDOWS_AHEAD) if cores() >= MANY_CORES else found
-
-    def _assembled_here(self, start: int, stop: int) -> Generator[tuple[int, AssembledRows]]:
         index, roles = self._index, self._outline.origin.roles
         link = int(index.links[start])
         skipped = 0
@@ -129,7 +127,7 @@ class Streamed(OpenedLog):
         goes_on = link == LINKED
         columns = (roles if index.usual is not None else replace(roles, time=None)).columns()
         windows = self._windows.read(columns, start, stop, wrapped=self._first, below=self._looks_below)
-        for window in read_ahead(windows, WINDOWS_AHEAD) if cores() >= MANY_CORES else windows:
+        for window in _ahead(windows):
             rows = WindowAssembly(self._outline, window, self._known)
             found = rows.structure(int(index.codes[window.block]))
             assembled, goes_on = rows.assembled(found.successors(self._outline, index.usual), found.codes, goes_on)
@@ -196,6 +194,11 @@ def _reject_drops(log: str, settings: Settings) -> None:
                 what=what,
                 held=Wording("stream=False", "--no-stream"),
             )
+
+
+def _ahead(items: Iterator[T]) -> Iterator[T]:
+    """The same items, made by a thread of their own where there are many cores."""
+    return read_ahead(items, STEPS_AHEAD) if cores() >= MANY_CORES else items
 
 
 def _runs(blocks: Sequence[int]) -> list[tuple[int, int]]:

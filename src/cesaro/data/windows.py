@@ -5,8 +5,6 @@ A block that is not what it was when it was first read is an error: `Digests` re
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,13 +16,10 @@ from cesaro.data.blocks import BlockLayout
 from cesaro.data.columns import is_list
 from cesaro.data.sources.base import ChangedError
 from cesaro.data.sources.files import FilesSource
-from cesaro.engines.local import MANY_CORES, cores
 from cesaro.fingerprints import fingerprint
 
 # Bytes of a digest. Of the hashes that release the interpreter's lock, SHA-256 is the fastest on processors that know it.
 SIZE = 16
-# Threads that take digests of the columns of a block, where there are many cores.
-DIGEST_THREADS = 4
 
 # By column the digests of its blocks, `[blocks, SIZE]`; zeros where a block has not been read.
 ColumnDigests = dict[str, NDArray[np.uint8]]
@@ -57,9 +52,8 @@ class Windows:
 
     def __init__(self, source: FilesSource, layout: BlockLayout) -> None:
         self._source, self._layout = source, layout
-        self._states: dict[
-            int, tuple[int, ...]
-        ] = {}  # of files that had not just changed; the first that was seen stays
+        # Of files that had not just changed; the first that was seen stays.
+        self._states: dict[int, tuple[int, ...]] = {}
         self.digests = Digests(len(layout))
 
     def read(
@@ -96,26 +90,24 @@ class Windows:
     def _tables(self, columns: Sequence[str], block: int) -> Iterator[pa.Table]:
         """The rows of this block and of those that follow."""
         layout = self._layout
-        with ThreadPoolExecutor(DIGEST_THREADS) if cores() >= MANY_CORES else nullcontext() as pool:
-            apply = map if pool is None else pool.map
-            while block < len(layout):
-                file, number = layout.key(block)
-                state = self._state(file)
-                for table in self._source.batches(file, columns, number * layout.block_rows):
-                    if layout.key(block)[0] != file or len(table) != layout.rows(block):
-                        raise self.changed(file, "another number of rows")
-                    is_untouched = state is not None and state == self._source.files[file].state()
-                    new = [name for name in columns if not (is_untouched and self.digests.is_known(name, block))]
-                    values = [table[name] for name in new]
-                    for name, column, digest in zip(new, values, apply(column_digest, values)):
-                        if not self.digests.agree(name, block, column.type, digest, is_untouched):
-                            raise self.changed(file, f'other entries of column "{name}"')
-                    yield table
-                    block += 1
-                    if block == len(layout):
-                        return
-                if block < len(layout) and layout.key(block)[0] == file:
+        while block < len(layout):
+            file, number = layout.key(block)
+            state = self._state(file)
+            for table in self._source.batches(file, columns, number * layout.block_rows):
+                if layout.key(block)[0] != file or len(table) != layout.rows(block):
                     raise self.changed(file, "another number of rows")
+                is_untouched = state is not None and state == self._source.files[file].state()
+                for name in columns:
+                    if is_untouched and self.digests.is_known(name, block):
+                        continue
+                    if not self.digests.agree(name, block, table[name], is_untouched):
+                        raise self.changed(file, f'other entries of column "{name}"')
+                yield table
+                block += 1
+                if block == len(layout):
+                    return
+            if block < len(layout) and layout.key(block)[0] == file:
+                raise self.changed(file, "another number of rows")
 
     def _state(self, file: int) -> tuple[int, ...] | None:
         """The state that a file must keep for its blocks to count as read before; None: it has just changed, or is elsewhere."""
@@ -147,21 +139,20 @@ class Digests:
         """Whether a block was read before, by this process, and a change since then would show."""
         return column in self._own and bool(self._own[column][block])
 
-    def agree(self, column: str, block: int, kind: pa.DataType, digest: bytes, is_untouched: bool) -> bool:
+    def agree(self, column: str, block: int, values: pa.ChunkedArray, is_untouched: bool) -> bool:
         """Whether a column holds what it held when this block was first read; the first time it is remembered.
 
         Args:
-            kind: of the column.
-            digest: of what was just read.
             is_untouched: whether the file still has the state that was taken before it was read, which another change would
                 show: only then the block counts as read, and never where it differs.
         """
-        if self._types.setdefault(column, kind) != kind:
+        if self._types.setdefault(column, values.type) != values.type:
             return False
         known = self._known(column)[block]
+        digest = np.frombuffer(column_digest(values), np.uint8)
         if not known.any():
-            known[:] = np.frombuffer(digest, np.uint8)
-        is_same = known.tobytes() == digest
+            known[:] = digest
+        is_same = bool((known == digest).all())
         if is_same and is_untouched:
             self._own.setdefault(column, np.zeros(self._blocks, np.bool_))[block] = True
         return is_same

@@ -26,8 +26,6 @@ Result = TypeVar("Result")
 
 # Rows of a matrix that one thread decomposes within a second.
 MODERATE = 1_000
-# Cores from which on what prepares work is spread over threads of its own, beside those that do the work: others wait for both.
-MANY_CORES = 4
 # Pieces under way per worker: one that runs and one that is there when it ends.
 AHEAD = 2
 

@@ -4,7 +4,7 @@ Rows that come from no log, ready features and excerpts, take its form.
 """
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -21,7 +21,6 @@ from cesaro.data.values import Index
 from cesaro.data.windows import ColumnDigests, rows_digest
 from cesaro.errors import InputError
 from cesaro.features import FeatureMap, Features, OneHot, build
-from cesaro.features.base import times
 from cesaro.features.maps import Joint, NextActions, Pairs, ReadyPairs
 from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, RULES, Rule, Sampling, Spans
 from cesaro.policies import Attached, attach
@@ -138,12 +137,9 @@ class FeatureRows(NamedTuple):
 
     def multiplied(self, on_primal: Array, on_dual: Array) -> "MultipliedRows":
         """What vectors `[m, size]` give of these features."""
-        there = times(self.x_next, on_primal)
-        if self.v is self.x:
-            dual, here = np.split(times(self.x, np.concatenate([on_dual, on_primal])), [len(on_dual)])
-        else:
-            dual, here = times(self.v, on_dual), times(self.x, on_primal)
-        return MultipliedRows(here, there, dual, self.rewards, self.weights)
+        x, x_next = ReadyPairs(self.x), ReadyPairs(self.x_next)
+        of_rows = _multiplier(x, x_next, None if self.v is self.x else ReadyPairs(self.v), on_primal, on_dual)
+        return MultipliedRows(*of_rows(slice(0, len(self)), len(self)), self.rewards, self.weights)
 
 
 class MultipliedRows(NamedTuple):
@@ -154,6 +150,23 @@ class MultipliedRows(NamedTuple):
     dual: Array  # of v, by the dual vectors, [m, n]
     rewards: Array  # [n]
     weights: Array | None  # [n]
+
+
+def _multiplier(
+    x: Pairs, x_next: Pairs, v: Pairs | None, on_primal: Array, on_dual: Array
+) -> Callable[[slice, int], tuple[Array, Array, Array]]:
+    """Gives what vectors give of `x`, of `x̄'` and of dual features, of some rows, so many in a tile; no `v`: `x` is dual, too."""
+    of_next = x_next.multiplier(on_primal)
+    of_x = x.multiplier(on_primal if v is not None else np.concatenate([on_dual, on_primal]))
+    of_v = None if v is None else v.multiplier(on_dual)
+
+    def of_rows(rows: slice, tile: int) -> tuple[Array, Array, Array]:
+        here, there = of_x(rows, tile), of_next(rows, tile)
+        if of_v is not None:
+            return here, there, of_v(rows, tile)
+        return here[len(on_dual) :], there, here[: len(on_dual)]
+
+    return of_rows
 
 
 class EncodedRows(NamedTuple):
@@ -369,16 +382,9 @@ class Prepared:
             for rows in self.chunks_of(block, piece=piece):
                 yield rows.multiplied(on_primal, on_dual)
             return
-        x, x_next, v = self.encoded(block, 0, piece)
-        of_x = x.multiplier(on_primal if v is not None else np.concatenate([on_dual, on_primal]))
-        of_next, of_v = x_next.multiplier(on_primal), None if v is None else v.multiplier(on_dual)
+        of_rows = _multiplier(*self.encoded(block, 0, piece), on_primal, on_dual)
         for part in self._parts(block):
-            here, there = of_x(part, self._tile), of_next(part, self._tile)
-            if of_v is None:
-                dual, here = np.split(here, [len(on_dual)])
-            else:
-                dual = of_v(part, self._tile)
-            yield MultipliedRows(here, there, dual, block.rewards[part], taken(block.weights, part))
+            yield MultipliedRows(*of_rows(part, self._tile), block.rewards[part], taken(block.weights, part))
 
     def _parts(self, block: Block | FeatureBlock) -> list[slice]:
         """The rows of the chunks of a piece: some tiles each; those of sparse features stay together."""

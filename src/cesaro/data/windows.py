@@ -111,7 +111,7 @@ class Windows:
 
     def _state(self, file: int) -> tuple[int, ...] | None:
         """The state that a file must keep for its blocks to count as read before; None: it has just changed, or is elsewhere."""
-        found = self._states.get(file) or self._source.files[file].state()
+        found = self._source.files[file].state()
         return None if found is None else self._states.setdefault(file, found)
 
     def changed(self, file: int, got: str) -> ChangedError:

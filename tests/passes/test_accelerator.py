@@ -199,8 +199,8 @@ def pairs_of(kind: str, action: str, file: Path) -> tuple[Pairs, Pairs]:
     log = cs.read(file, observation=["place", "speed", "hour", "team"], action=action, reward="gain")
     policy, features = SIDES if action == "side" else drawn, BY_THE_HOST.get(kind, kind)
     prepared = Prepared(log, policy, features=features, dual_features="same", draws=3, random_state=0)
-    here, there, _ = prepared.encoded(next(iter(prepared.data.blocks())).part(slice(0, 500)))
-    return farther(here), farther(there)
+    rows = prepared.encoded_block(next(iter(prepared.data.blocks())).part(slice(0, 500)))
+    return farther(rows.x), farther(rows.x_next)
 
 
 def farther(pairs: Any) -> Any:
@@ -369,7 +369,7 @@ def test_inputs_are_sent_and_programs_compiled_once(file: Path) -> None:
     prepared = fits[0].prepared_
     place = Accelerator(accelerator(ON_JAX), prepared)
     with jax.enable_x64(True):
-        rows = place.sent(prepared.encoded_rows(next(iter(prepared.data.blocks())).part(slice(0, 900))))
+        rows = place.sent(prepared.encoded_block(next(iter(prepared.data.blocks())).part(slice(0, 900))))
     # 64 tiles of 94 rows.
     assert sum(array.nbytes for array in jax.tree.leaves(rows)) == 6_016 * (2 * 3 * 4 + 2 * 8)
 

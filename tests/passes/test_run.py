@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 import cesaro as cs
 from cesaro import files
 from cesaro.data import blocks, log, streamed, windows
-from cesaro.errors import ClusterError
+from cesaro.errors import ClusterError, InputError
 from cesaro.passes import checkpoint as pass_checkpoint
 from cesaro.passes import influence, moments, prepare, run
 from cesaro.passes.standard_errors import Projection, Spans, project
@@ -128,12 +129,67 @@ def test_streamed_answers_are_those_in_memory(case: str, tmp_path: Path, monkeyp
 
     def answer(stream: bool, cores: int) -> str:
         monkeypatch.setattr(run, "cores", lambda: cores)
-        monkeypatch.setattr(streamed, "cores", lambda: streamed.MANY_CORES + cores - 2)
+        monkeypatch.setattr(streamed, "has_many_cores", lambda: cores > 1)
         log = cs.read(folder, stream=stream, **roles)
         assert log.opened().is_streamed is stream
         return told(cs.evaluate(log, policy, name="target", quiet=True, **settings))
 
     assert answer(False, 1) == answer(True, 3)
+
+
+LONG: dict[str, tuple[Policy | str, dict[str, Any]]] = {
+    "draws": (drawn, {"features": "fourier:12", "draws": 3}),
+    "certain": (lambda observations: 0.3 * observations[:, :1], {"features": "linear", "dual_features": "fourier:9"}),
+    "labels": ("uniform", {"features": "polynomial:2"}),
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+@pytest.mark.parametrize("cores", [1, 3])
+def test_blocks_of_long_logs_are_encoded_whole(
+    case: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the answer of the same rows as a short log, whose pieces are encoded one by one."""
+    table = continuous(1500, ids=True, weights=True)
+    if case == "labels":
+        sides = pa.array(np.where(np.asarray(table["action"]) > 0, "left", "right"))
+        table = table.set_column(table.column_names.index("action"), "action", sides)
+    log = cs.read(write(table, tmp_path / "log"))
+    policy, settings = LONG[case]
+    asked: list[int] = []
+    encoded = prepare.Prepared.encoded_block
+
+    def counted(prepared: Any, block: Any) -> Any:
+        asked.append(len(block))
+        return encoded(prepared, block)
+
+    monkeypatch.setattr(prepare.Prepared, "encoded_block", counted)
+    monkeypatch.setattr(run, "cores", lambda: cores)
+    short = cs.DiffLSTD(quiet=True, **settings).fit(log, policy)
+    assert not asked
+    monkeypatch.setattr(prepare, "HELD", 0)
+    long = cs.DiffLSTD(quiet=True, **settings).fit(log, policy)
+    assert sorted(asked) == sorted([len(block) for block in log.opened().blocks()] * 2)
+    assert abs(long.reward_rate_ - short.reward_rate_) < 1e-9 * short.standard_error_
+    assert long.standard_error_ == pytest.approx(short.standard_error_, rel=1e-9)
+
+
+def test_policies_that_fail_while_a_block_is_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their sentence is that of any other call, and no thread is left."""
+    monkeypatch.setattr(prepare, "HELD", 0)
+    calls: list[int] = []
+
+    def failing(observations: Any) -> Any:
+        calls.append(len(observations))
+        if len(calls) == 8:
+            raise ValueError("no more")
+        return observations[:, :1]
+
+    log = cs.read(write(continuous(3000), tmp_path / "log"), stream=True)
+    before = set(threading.enumerate())
+    with pytest.raises(InputError, match=r"failed with ValueError.*no more"):
+        cs.DiffLSTD(features="fourier:12", quiet=True).fit(log, failing)
+    assert set(threading.enumerate()) <= before
 
 
 def fitted(folder: Path, checkpoint: Path | None = None, policy: Policy = drawn, **settings: Any) -> cs.DiffLSTD:

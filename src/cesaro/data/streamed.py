@@ -34,7 +34,7 @@ from cesaro.data.sources.base import ChangedError
 from cesaro.data.sources.files import FilesSource
 from cesaro.data.transitions import Transitions, loaded
 from cesaro.data.windows import ColumnDigests, Window, Windows
-from cesaro.engines.local import cores, read_ahead
+from cesaro.engines.local import has_many_cores, read_ahead
 from cesaro.errors import InputError
 from cesaro.progress import row_progress
 from cesaro.text import GIVE, Sentence, Wording, switch
@@ -42,9 +42,9 @@ from cesaro.text import GIVE, Sentence, Wording, switch
 APART, LINKED, COMPARED = 0, 1, 2  # the first row of a block goes on from the row before: never, always, if they match
 T = TypeVar("T")
 LevelsOfRoles = dict[str, dict[str, NDArray[Any]]]
-# Cores from which on a thread decodes files, another one assembles their rows, and a third one cuts these into blocks, each so
-# many ahead: whoever works on blocks waits for all of that.
-MANY_CORES, STEPS_AHEAD = 4, 2
+# Where there are many cores a thread decodes files, another one assembles their rows, and a third one cuts these into blocks,
+# each so many ahead: whoever works on blocks waits for all of that.
+STEPS_AHEAD = 2
 _SEEN = 1 << 20  # times that are remembered, to see one of them again
 _CHECKED = 1 << 16  # ids that are gathered before they are compared
 
@@ -198,7 +198,7 @@ def _reject_drops(log: str, settings: Settings) -> None:
 
 def _ahead(items: Iterator[T]) -> Iterator[T]:
     """The same items, made by a thread of their own where there are many cores."""
-    return read_ahead(items, STEPS_AHEAD) if cores() >= MANY_CORES else items
+    return read_ahead(items, STEPS_AHEAD) if has_many_cores() else items
 
 
 def _runs(blocks: Sequence[int]) -> list[tuple[int, int]]:

@@ -28,11 +28,18 @@ Result = TypeVar("Result")
 MODERATE = 1_000
 # Pieces under way per worker: one that runs and one that is there when it ends.
 AHEAD = 2
+# Cores from which on several threads read.
+MANY_CORES = 4
 
 
 def cores() -> int:
     """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def has_many_cores() -> bool:
+    """Whether threads that read ahead help: with fewer cores they would take time from those that compute."""
+    return cores() >= MANY_CORES
 
 
 # Set where nobody waits for the piece at work any more: one event of each caller, since pieces start others.

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cesaro import checks, user_code
+from cesaro.data.blocks import taken
 from cesaro.data.log import state_codes, state_numbers, state_sizes
 from cesaro.data.values import Categories, Values
 from cesaro.errors import InputError
@@ -60,6 +61,10 @@ class Pairs(Protocol):
         """Gives features times vectors `[m, size]`, multiplied in double precision."""
         ...
 
+    def part(self, rows: slice) -> "Pairs":
+        """Some of them, in the same memory."""
+        ...
+
 
 class ReadyPairs(NamedTuple):
     """Rows whose features were made at once."""
@@ -71,6 +76,9 @@ class ReadyPairs(NamedTuple):
 
     def multiplier(self, vectors: checks.Array) -> Multiplier:
         return lambda rows, _: times(self.features(rows), vectors)
+
+    def part(self, rows: slice) -> "ReadyPairs":
+        return ReadyPairs(self.table[rows])
 
 
 class BasePairs(NamedTuple):
@@ -102,6 +110,10 @@ class BasePairs(NamedTuple):
         if not isinstance(self.base, Smooth):
             return lambda rows, tile: times(self.features(rows, tile), vectors)
         return partial(self._of_functions, self.base, self.base.on_functions(vectors))
+
+    def part(self, rows: slice) -> "BasePairs":
+        actions = tuple(action[:, rows] for action in self.actions)
+        return BasePairs(self.base, self.states[:, rows], actions, taken(self.chances, rows))
 
     def _of_functions(self, base: Smooth, vectors: checks.Array, rows: slice, tile: int) -> checks.Array:
         """The mean over actions of functions times vectors."""
@@ -158,6 +170,10 @@ class ActionPairs(NamedTuple):
             return np.asarray(each[:, self.codes[rows], np.arange(each.shape[2])])
 
         return of_rows
+
+    def part(self, rows: slice) -> "ActionPairs":
+        codes, chances = taken(self.codes, rows), taken(self.chances, rows)
+        return ActionPairs(self.states.part(rows), self.num_actions, codes, chances)
 
 
 class FeatureMap(ABC):

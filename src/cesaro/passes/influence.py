@@ -8,7 +8,7 @@ kept. Everything there is a sum, a maximum or a few sampled rows: blocks are mer
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from cesaro.checks import Array
 from cesaro.data import Block
 from cesaro.errors import InputError
 from cesaro.passes.moments import RowFacts
-from cesaro.passes.prepare import EncodedRows, FeatureBlock, MultipliedRows, Prepared
+from cesaro.passes.prepare import EncodedRows, FeatureBlock, MultipliedRows, Prepared, Rows
 from cesaro.passes.run import map_pieces
 from cesaro.passes.standard_errors import Projection, Sampling, Spans, project
 
@@ -160,6 +160,10 @@ class Influence(NamedTuple):
         """One after the other."""
         found = [part.series for part in parts if part.series is not None]
         return Influence(Series.joined(found) if found else None, sum(part.level for part in parts))
+
+
+# Of some rows: their influence, or what it is computed from.
+Parts: TypeAlias = Influence | MultipliedRows
 
 
 @dataclass
@@ -430,33 +434,43 @@ class InfluencePass:
     def restored(self, state: dict[str, Any]) -> Totals:
         return Totals.of_state(self.plan, state)
 
-    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> list[Influence]:
-        """The influence of a piece's rows, chunk by chunk, in a thread of its own."""
+    @property
+    def _per_weight(self) -> float:
+        """Rows per unit of weight."""
+        return self.plan.facts.rows / self.plan.facts.weight
+
+    def of_piece(self, prepared: Prepared, part: Rows, number: int) -> list[Parts]:
+        """The influence of a piece's rows, or what it is made of chunk by chunk, in a thread of its own."""
         if self.solution is None:
             return [Influence(None, 0.0)]
-        per_weight = self.plan.facts.rows / self.plan.facts.weight
         if self.elsewhere is not None:
-            return [self.elsewhere(prepared.encoded_rows(part), self.solution, per_weight)]
-        products = prepared.multiplied(part, *self.solution.vectors, piece=number)
-        return [influence_of(rows, self.solution, per_weight) for rows in products]
+            assert not isinstance(part, EncodedRows)
+            return [self.elsewhere(prepared.encoded_block(part), self.solution, self._per_weight)]
+        return list(prepared.multiplied(part, *self.solution.vectors, piece=number))
 
-    def collect(self, so_far: list[Influence] | None, piece: list[Influence]) -> list[Influence]:
+    def collect(self, so_far: list[Parts] | None, piece: list[Parts]) -> list[Parts]:
         """Pieces of a block, in order."""
         return piece if so_far is None else [*so_far, *piece]
 
-    def of_block(self, prepared: Prepared, block: Block | FeatureBlock, pieces: list[Influence]) -> Totals:
-        found = Influence.joined(pieces)
+    def of_block(self, prepared: Prepared, block: Block | FeatureBlock, pieces: list[Parts]) -> Totals:
+        """All rows of a block at once: in short steps, threads would wait for the interpreter."""
+        made_of = [part for part in pieces if isinstance(part, MultipliedRows)]
+        if made_of:
+            assert self.solution is not None
+            found = influence_of(MultipliedRows.joined(made_of), self.solution, self._per_weight)
+        else:
+            found = Influence.joined([part for part in pieces if isinstance(part, Influence)])
         return Totals.of(self.plan, block, found.series, found.level)
 
 
 def series_of(prepared: Prepared, solution: ClosedForm, per_weight: float) -> Series:
     """The series of all rows of a log that is small."""
 
-    def of_piece(piece: Any, number: int) -> Influence:
-        products = prepared.multiplied(piece, *solution.vectors, piece=number)
-        return Influence.joined([influence_of(rows, solution, per_weight) for rows in products])
+    def of_piece(piece: Any, number: int) -> list[MultipliedRows]:
+        return list(prepared.multiplied(piece, *solution.vectors, piece=number))
 
-    found = Influence.joined(map_pieces(prepared, of_piece)).series
+    rows = MultipliedRows.joined([part for parts in map_pieces(prepared, of_piece) for part in parts])
+    found = influence_of(rows, solution, per_weight).series
     assert found is not None
     return found
 

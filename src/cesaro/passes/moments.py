@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.data import Block
-from cesaro.passes.prepare import EncodedRows, FeatureBlock, FeatureRows, Prepared
+from cesaro.passes.prepare import EncodedRows, FeatureBlock, FeatureRows, Prepared, Rows
 from cesaro.passes.repeats import Repeats
 
 
@@ -274,10 +274,11 @@ class MomentsPass:
     def restored(self, state: dict[str, Any]) -> FirstPassSums:
         return FirstPassSums(Moments.of_state(state["moments"]), RowFacts.of_state(state["facts"]))
 
-    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> Moments:
+    def of_piece(self, prepared: Prepared, part: Rows, number: int) -> Moments:
         """The moments of a piece, in a thread of its own."""
         if self.elsewhere is not None:
-            return self.elsewhere(prepared.encoded_rows(part))
+            assert not isinstance(part, EncodedRows)
+            return self.elsewhere(prepared.encoded_block(part))
         moments = Moments()
         if self.has_features:
             for rows in prepared.chunks_of(part, piece=number):

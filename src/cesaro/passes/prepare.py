@@ -4,11 +4,11 @@ Rows that come from no log, ready features and excerpts, take its form.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from cesaro.data.values import Index
 from cesaro.data.windows import ColumnDigests, rows_digest
 from cesaro.errors import InputError
 from cesaro.features import FeatureMap, Features, OneHot, build
-from cesaro.features.maps import Joint, NextActions, Pairs, ReadyPairs
+from cesaro.features.maps import Joint, NextActions, Pairs, ReadyPairs, base_of
 from cesaro.passes.standard_errors import ENOUGH_CLUSTERS, RULES, Rule, Sampling, Spans
 from cesaro.policies import Attached, attach
 from cesaro.text import Sentence, argument
@@ -113,9 +113,10 @@ CHAINED = 0.99
 PIECE, PIECE_ROWS = 2**19, 2_048
 # The same of a tile, whose features are computed together, which decides how they round.
 TILE, TILE_ROWS = 2**16, 1_024
-# Numbers of a chunk, some tiles whose rows are features at the same time. In smaller ones threads would wait for the interpreter,
-# which every step of the work needs for a moment: of half the size, both passes over 64 features take a twentieth more.
-CHUNK = PIECE
+# Numbers of a chunk, some tiles whose rows are features at the same time: where products are taken of them, which are of twice
+# the size in double precision, and where few vectors are multiplied with them. In smaller ones threads would wait for the
+# interpreter, which every step of the work needs for a moment.
+PRODUCTS, VECTORS = 2**18, 2**19
 # Numbers of one array of features of a short log, at most: 32 MiB in single precision. The second pass over a longer one does not
 # form components of smooth features.
 HELD = 2**23
@@ -151,6 +152,16 @@ class MultipliedRows(NamedTuple):
     rewards: Array  # [n]
     weights: Array | None  # [n]
 
+    @staticmethod
+    def joined(parts: "Sequence[MultipliedRows]") -> "MultipliedRows":
+        """One after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        here, there, dual, rewards, weights = zip(*parts)
+        x, x_next, v = (np.concatenate(each, axis=1) for each in (here, there, dual))
+        weight = None if weights[0] is None else np.concatenate(weights)
+        return MultipliedRows(x, x_next, v, np.concatenate(rewards), weight)
+
 
 def _multiplier(
     x: Pairs, x_next: Pairs, v: Pairs | None, on_primal: Array, on_dual: Array
@@ -170,7 +181,7 @@ def _multiplier(
 
 
 class EncodedRows(NamedTuple):
-    """A block whose features are made elsewhere; no `v` where the dual features are the primal ones."""
+    """Rows on the way to features; no `v` where the dual features are the primal ones."""
 
     x: Pairs
     rewards: Array  # [n]
@@ -181,6 +192,15 @@ class EncodedRows(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.rewards)
+
+    def part(self, rows: slice) -> "EncodedRows":
+        """Some of them."""
+        v = None if self.v is None else self.v.part(rows)
+        weights = None if self.weights is None else self.weights[rows]
+        return EncodedRows(self.x.part(rows), self.rewards[rows], self.x_next.part(rows), v, weights, self.tile)
+
+
+Rows: TypeAlias = Block | FeatureBlock | EncodedRows
 
 
 class Prepared:
@@ -335,7 +355,7 @@ class Prepared:
         """Make features anew from here on."""
         self._held = None
 
-    def pieces(self, block: Block | FeatureBlock) -> list[Any]:
+    def pieces(self, block: Rows) -> list[Any]:
         """The block in cache-sized pieces; rows of sparse features stay together."""
         size = self.piece_rows
         return [block.part(slice(start, start + size)) for start in range(0, len(block), size)]
@@ -360,48 +380,51 @@ class Prepared:
             for number, piece in enumerate(self.pieces(block)):
                 yield self.features_of(piece, repeat, number)
 
-    def features_of(self, block: Block | FeatureBlock, repeat: int = 0, piece: int = 0) -> FeatureRows:
+    def features_of(self, block: Rows, repeat: int = 0, piece: int = 0) -> FeatureRows:
         """A piece of a block as features; draws of `a'` depend on the seed, block, piece and `repeat` alone."""
         return next(self._chunks(block, repeat, piece, [slice(0, len(block))], max(1, len(block))))
 
-    def chunks_of(self, block: Block | FeatureBlock, repeat: int = 0, piece: int = 0) -> Iterator[FeatureRows]:
-        """The same in chunks that stay in the cache."""
-        parts, tile = self._parts(block), self._tile
-        if self._held is None:
+    def chunks_of(self, block: Rows, repeat: int = 0, piece: int = 0) -> Iterator[FeatureRows]:
+        """The same in chunks that stay in the cache; of rows that are encoded, too."""
+        parts, tile = self._parts(len(block), PRODUCTS), self._tile
+        if self._held is None or isinstance(block, EncodedRows):
             return self._chunks(block, repeat, piece, parts, tile)
         place = (*block.key, repeat, piece)
         if place not in self._held:
             self._held[place] = list(self._chunks(block, repeat, piece, parts, tile))
         return iter(self._held[place])
 
-    def multiplied(
-        self, block: Block | FeatureBlock, on_primal: Array, on_dual: Array, piece: int = 0
-    ) -> Iterator[MultipliedRows]:
+    def multiplied(self, block: Rows, on_primal: Array, on_dual: Array, piece: int = 0) -> Iterator[MultipliedRows]:
         """What vectors `[m, size]` give of a piece of a block, chunk by chunk; features of a long log need not be formed."""
-        if isinstance(block, FeatureBlock) or isinstance(self.map, OneHot) or self.is_short:
+        if self.is_short:
             for rows in self.chunks_of(block, piece=piece):
                 yield rows.multiplied(on_primal, on_dual)
             return
-        of_rows = _multiplier(*self.encoded(block, 0, piece), on_primal, on_dual)
-        for part in self._parts(block):
-            yield MultipliedRows(*of_rows(part, self._tile), block.rewards[part], taken(block.weights, part))
+        one = self._encoded(block, 0, piece)
+        of_rows = _multiplier(one.x, one.x_next, one.v, on_primal, on_dual)
+        for part in self._parts(len(block), VECTORS):
+            yield MultipliedRows(*of_rows(part, one.tile), one.rewards[part], taken(one.weights, part))
 
-    def _parts(self, block: Block | FeatureBlock) -> list[slice]:
-        """The rows of the chunks of a piece: some tiles each; those of sparse features stay together."""
-        size = max(1, len(block))
+    def _parts(self, rows: int, numbers: int) -> list[slice]:
+        """The rows of the chunks of a piece: some tiles each, of so many numbers; those of sparse features stay together."""
+        size = max(1, rows)
         if not isinstance(self.map, OneHot):
-            size = self._tile * max(1, CHUNK // (self._tile * max(self.most_features, 1)))
-        return [slice(start, min(start + size, len(block))) for start in range(0, len(block), size)]
+            size = self._tile * max(1, numbers // (self._tile * max(self.most_features, 1)))
+        return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
-    def encoded_rows(self, block: Block | FeatureBlock) -> EncodedRows:
-        """A whole block before its features are made; ready ones are as they are. Draws of `a'` are those of its pieces."""
+    @property
+    def encodes_blocks(self) -> bool:
+        """Whether blocks are best encoded whole, in few long steps: those of a long log, unless features are made on the way."""
+        maps = (self.map,) if self.dual is None else (self.map, self.dual)
+        return not self.is_short and all(base_of(one) is not None for one in maps)
+
+    def encoded_block(self, block: Block | FeatureBlock) -> EncodedRows:
+        """A whole block on the way to features. Draws of `a'` are those of its pieces."""
         if isinstance(block, FeatureBlock):
-            here, there = ReadyPairs(block.x), ReadyPairs(block.x_next)
-            return EncodedRows(here, block.rewards, there, None, block.weights, self._tile)
+            return self._encoded(block, 0, 0)
         parts = self.pieces(block) if self.draws_are_used else [block]
         actions = NextActions.joined([self._next_actions(part, 0, number) for number, part in enumerate(parts)])
-        x, x_next, v = self._pairs(block, actions)
-        return EncodedRows(x, block.rewards, x_next, v, block.weights, self._tile)
+        return self._with_actions(block, actions)
 
     @property
     def _tile(self) -> int:
@@ -410,24 +433,22 @@ class Prepared:
             return blocks.BLOCK_ROWS
         return max(TILE_ROWS, TILE // max(self.most_features, 1))
 
-    def _chunks(
-        self, block: Block | FeatureBlock, repeat: int, piece: int, parts: list[slice], tile: int
-    ) -> Iterator[FeatureRows]:
+    def _chunks(self, block: Rows, repeat: int, piece: int, parts: list[slice], tile: int) -> Iterator[FeatureRows]:
         """Part by part, whose features are computed in tiles."""
-        if isinstance(block, FeatureBlock):
-            for part in parts:
-                some = block.part(part)
-                yield FeatureRows(some.x, some.rewards, some.x_next, some.x, some.weights)
-            return
-        here, there, dual = self.encoded(block, repeat, piece)
+        one = self._encoded(block, repeat, piece)
         for part in parts:
-            x = here.features(part, tile)
-            v = x if dual is None else dual.features(part, tile)
-            yield FeatureRows(x, block.rewards[part], there.features(part, tile), v, taken(block.weights, part))
+            x = one.x.features(part, tile)
+            v = x if one.v is None else one.v.features(part, tile)
+            yield FeatureRows(x, one.rewards[part], one.x_next.features(part, tile), v, taken(one.weights, part))
 
-    def encoded(self, block: Block, repeat: int = 0, piece: int = 0) -> tuple[Pairs, Pairs, Pairs | None]:
-        """A piece on the way to `x`, `x̄'` and dual features, if these are others; the policy is asked here."""
-        return self._pairs(block, self._next_actions(block, repeat, piece))
+    def _encoded(self, block: Rows, repeat: int, piece: int) -> EncodedRows:
+        """A piece on the way to features; the policy is asked here."""
+        if isinstance(block, EncodedRows):
+            return block
+        if isinstance(block, FeatureBlock):
+            here, there = ReadyPairs(block.x), ReadyPairs(block.x_next)
+            return EncodedRows(here, block.rewards, there, None, block.weights, self._tile)
+        return self._with_actions(block, self._next_actions(block, repeat, piece))
 
     def _next_actions(self, block: Block, repeat: int, piece: int) -> NextActions:
         """What the policy does next in a piece of a block."""
@@ -445,11 +466,13 @@ class Prepared:
             self.policy.check_available(chosen, block.available, plain)
         return self.map.actions(block.next_observations, self.policy, rng, self.draws)
 
-    def _pairs(self, block: Block, actions: NextActions) -> tuple[Pairs, Pairs, Pairs | None]:
+    def _with_actions(self, block: Block, actions: NextActions) -> EncodedRows:
+        """The rows, given what the policy does next."""
         assert self.map is not None
         there = self.map.encoded_next(block.next_observations, actions)
         here = self.map.encoded(block.observations, block.actions)
-        return here, there, None if self.dual is None else self.dual.encoded(block.observations, block.actions)
+        dual = None if self.dual is None else self.dual.encoded(block.observations, block.actions)
+        return EncodedRows(here, block.rewards, there, dual, block.weights, self._tile)
 
     def sampling(self, wanted: str, chained: float) -> Sampling:
         """Which formula for standard errors, and why; `chained`: the share of rows whose next state is that of the row below."""

@@ -26,7 +26,7 @@ from cesaro.engines import map_ordered
 from cesaro.engines.local import ONE_THREAD, Threads, cores, read_ahead
 from cesaro.errors import ClusterError
 from cesaro.passes.checkpoint import PassCheckpoint
-from cesaro.passes.prepare import FeatureBlock, FeatureRows, Prepared
+from cesaro.passes.prepare import EncodedRows, FeatureBlock, FeatureRows, Prepared
 from cesaro.progress import row_progress
 
 # Bytes: once so many were freed together, glibc keeps smaller pieces for itself instead of giving each back; it is the most that
@@ -180,6 +180,19 @@ def _blocks(work: Work[Any], prepared: Prepared, stretches: list[Stretch], worke
             return _Step((stretch.number + 1, 0), None, 0)
         return _Step((stretch.number, block.key[1] + 1 - _first(stretch)), future.result(), len(block))
 
+    def encoding() -> Iterator[tuple[Stretch, Any, Future[EncodedRows] | None]]:
+        """Blocks, each once the one after it is on the way to being encoded, so that nobody waits for that."""
+        before = None
+        for stretch, block in _ahead(prepared, stretches):
+            encoded = None
+            if block is not None and prepared.encodes_blocks and not whole:
+                encoded = pool.submit(prepared.encoded_block, block)
+            if before is not None:
+                yield before
+            before = stretch, block, encoded
+        if before is not None:
+            yield before
+
     np.empty(FREED, np.uint8)  # never touched, and freed at once
     whole = work.whole_blocks
     if whole:  # threads wait for the device most of the time
@@ -188,11 +201,11 @@ def _blocks(work: Work[Any], prepared: Prepared, stretches: list[Stretch], worke
     most = 1 if is_alone else workers + AHEAD if whole else WAITING * workers
     with ONE_THREAD, _Here() if is_alone else ThreadPoolExecutor(workers) as pool:
         try:
-            for stretch, block in _ahead(prepared, stretches):
+            for stretch, block, encoded in encoding():
                 if block is None:
                     pieces.append((stretch, None, True, None))
                     continue
-                parts = [block] if whole else prepared.pieces(block)
+                parts = [block] if whole else prepared.pieces(block if encoded is None else encoded.result())
                 for number, piece in enumerate(parts):
                     while len(pieces) >= most:
                         collect()

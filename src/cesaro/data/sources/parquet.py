@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from cesaro.data.blocks import BLOCK_ROWS
 from cesaro.data.sources.files import FilesSource, Header
 from cesaro.data.sources.places import File
+from cesaro.engines.local import has_many_cores
 
 # Files here are read through a small buffer, so that memory does not grow with the row groups; elsewhere a request costs
 # more than bytes, and the columns of a row group come in few large ones, if they are not huge.
@@ -43,7 +44,9 @@ class ParquetSource(FilesSource):
                 if start >= rows:
                     start -= rows
                     continue
-                for batch in opened.iter_batches(BLOCK_ROWS, row_groups=[group], columns=columns):
+                for batch in opened.iter_batches(
+                    BLOCK_ROWS, row_groups=[group], columns=columns, use_threads=has_many_cores()
+                ):
                     cut = min(start, len(batch))
                     start -= cut
                     if cut < len(batch):

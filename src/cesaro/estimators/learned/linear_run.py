@@ -13,7 +13,7 @@ from cesaro import checks
 from cesaro.algorithms.dynamics import NoDynamicsError
 from cesaro.checks import Array
 from cesaro.closed_forms.plug_in import PlugIn, plug_in, problem_of
-from cesaro.data import Block, FeatureTransitions
+from cesaro.data import FeatureTransitions
 from cesaro.diagnostics.subject import Runs
 from cesaro.errors import EvaluationWarning, InputError
 from cesaro.estimators.learned.base import (
@@ -42,9 +42,9 @@ from cesaro.linear.methods import ALWAYS_CONVERGE, AffineForm, LimitPoint
 from cesaro.linear.methods.base import MeanUpdate
 from cesaro.linear.stability import limit_point
 from cesaro.linear.system import LinearSystem
-from cesaro.passes.influence import Influence, InfluencePass, Plan, Series
+from cesaro.passes.influence import Influence, InfluencePass, Parts, Plan, Series
 from cesaro.passes.moments import Moments, MomentsPass
-from cesaro.passes.prepare import FeatureBlock, FeatureRows, Prepared
+from cesaro.passes.prepare import FeatureRows, Prepared, Rows
 from cesaro.passes.run import Running, run_pass
 from cesaro.passes.standard_errors import Estimate
 
@@ -162,10 +162,9 @@ class MethodPass(InfluencePass):
 
     solution: Any  # a MethodLimit
 
-    def of_piece(self, prepared: Prepared, part: Block | FeatureBlock, number: int) -> list[Influence]:
+    def of_piece(self, prepared: Prepared, part: Rows, number: int) -> list[Parts]:
         rows = prepared.features_of(part, piece=number)
-        found = self.solution.series(rows, self.plan.facts.rows / self.plan.facts.weight)
-        return [Influence(found, 0.0)]
+        return [Influence(self.solution.series(rows, self._per_weight), 0.0)]
 
 
 @dataclass(frozen=True)

@@ -184,6 +184,9 @@ class Successors:
 def find_successors(found: Structure, cut: Mask, has_next: bool, settings: Settings) -> Successors:
     """Keep, drop or restart: what the settings make of every row; `cut`: those before a gap in time."""
     ends = found.ends_steps | cut
+    if not ends.any():  # most blocks of a long log: nothing happens in them
+        every, nowhere = np.ones(len(ends), dtype=np.bool_), np.empty(0, dtype=np.int64)
+        return Successors(every, nowhere, every.copy(), nowhere, cut, {})
     dropped: dict[str, Mask] = {}
     restarted = np.zeros(len(ends), dtype=np.bool_)
     broken = found.lost & ~found.ends_episode

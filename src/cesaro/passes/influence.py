@@ -180,7 +180,8 @@ class Threefold:
 
     @staticmethod
     def of(sampling: Sampling, start: int, series: Array) -> "Threefold":
-        return Threefold(*(project(spans, start, series) for spans in _spans(sampling)))
+        squares = series * series
+        return Threefold(*(project(spans, start, series, squares) for spans in _spans(sampling)))
 
     def add(self, other: "Threefold") -> None:
         for mine, theirs in zip(vars(self).values(), vars(other).values()):

@@ -212,7 +212,7 @@ class RowFacts:
     @staticmethod
     def of_state(state: dict[str, Any]) -> "RowFacts":
         """The facts whose `state` this is."""
-        return RowFacts(**{**state, "repeats": Repeats(**state["repeats"])})
+        return RowFacts(**{**state, "repeats": Repeats.of_state(state["repeats"])})
 
     @property
     def chained(self) -> float:

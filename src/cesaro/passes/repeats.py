@@ -209,6 +209,8 @@ STARTS = 4
 MOST = 1 << 17
 # Rows that repeat where rows a short way apart do not, although chance treats all alike: as often as this once in 3,000 logs.
 UNLIKELY = 8.0
+# So few repeated numbers are compared where they are; of more, all numbers are.
+FEW = 32
 # Rewards tell a row: of pairs with equal rewards so many are equal rows, and of pairs that are alike otherwise so few.
 TELLING, OTHERWISE = 0.95, 0.05
 
@@ -220,13 +222,13 @@ class Repeats:
     Attributes:
         compared, equal: pairs of runs a short way apart, and how many of them are equal, `[lengths]`.
         alike: of pairs of rows a short way apart, how many are equal; have equal rewards; are equal but for rewards.
-        kept: hashes of runs, for each length; of a long log the smallest, so that copies are kept together.
+        kept: hashes of runs, for each length, block by block; of a long log the smallest, so that copies are kept together.
     """
 
     compared: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(RUNS), dtype=np.int64))
     equal: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(RUNS), dtype=np.int64))
     alike: NDArray[np.int64] = field(default_factory=lambda: np.zeros(3, dtype=np.int64))
-    kept: list[Hashes] = field(default_factory=lambda: [np.zeros(0, np.uint64)] * len(RUNS))
+    kept: list[list[Hashes]] = field(default_factory=lambda: [[np.zeros(0, np.uint64)] for _ in RUNS])
 
     @staticmethod
     def of(block: Block, rows: int) -> "Repeats":
@@ -242,7 +244,7 @@ class Repeats:
                 break
             if level:
                 runs = mix_runs(runs, length // 2)
-            found.kept[level] = _kept(runs, limit, group if len(borders) else None, length)
+            found.kept[level] = [_kept(runs, limit, group if len(borders) else None, length)]
             # Where no runs of half the length are equal, none of these are.
             found.compared[level], found.equal[level] = _equal(
                 runs[:COMPARED] if level else runs, group, borders, length, some_equal
@@ -258,11 +260,17 @@ class Repeats:
         """Count in the rows that follow."""
         self.compared, self.equal = self.compared + other.compared, self.equal + other.equal
         self.alike = self.alike + other.alike
-        self.kept = [np.concatenate(both) for both in zip(self.kept, other.kept)]
+        for mine, theirs in zip(self.kept, other.kept):
+            mine.extend(theirs)
 
     def state(self) -> dict[str, Any]:
         """Plain numbers and arrays, for a checkpoint."""
-        return vars(self)
+        return vars(self) | {"kept": [np.concatenate(parts) for parts in self.kept]}
+
+    @staticmethod
+    def of_state(state: dict[str, Any]) -> "Repeats":
+        """The counts whose `state` this is."""
+        return Repeats(**state | {"kept": [[part] for part in state["kept"]]})
 
     @property
     def share(self) -> float:
@@ -272,13 +280,13 @@ class Repeats:
         found = self._share(level) if level < len(RUNS) else 0.0
         alone, looked = self._share(0), int(self.compared[0])
         rows, rewards, others = self.alike
-        never = not len(by_chance) and 2 * alone * looked >= UNLIKELY * max(1, len(self.kept[0]))
+        never = not len(by_chance) and 2 * alone * looked >= UNLIKELY * max(1, sum(map(len, self.kept[0])))
         if never or (rows > 0 and rows >= TELLING * rewards and rows <= OTHERWISE * others):
             found = max(found, alone)
         return found
 
     def _share(self, level: int) -> float:
-        kept = np.sort(self.kept[level])
+        kept = np.sort(np.concatenate(self.kept[level]))
         return 1 - len(distinct(kept)) / len(kept) if len(kept) else 0.0
 
 
@@ -299,10 +307,11 @@ def _equal(
     edges = np.concatenate([[0], borders[borders < rows], [rows]])
     compared = int(np.maximum((edges[1:] - edges[:-1])[:, None] - (length - 1) - steps, 0).sum())
     # One sort tells sooner than all comparisons whether there is anything to count.
-    if not look or not _has_repeats(runs):
+    repeated = _repeated(runs) if look else runs[:0]
+    if not len(repeated):
         return compared, 0
     if len(edges) == 2:
-        return compared, _count_equal(runs, steps)
+        return compared, _count_equal(runs, steps, repeated)
     equal = 0
     for step in steps:
         pairs = size - step
@@ -311,14 +320,19 @@ def _equal(
     return compared, equal
 
 
-def _has_repeats(numbers: NDArray[Any]) -> bool:
-    """Whether any two numbers are equal."""
+def _repeated(numbers: NDArray[Any]) -> NDArray[Any]:
+    """The numbers that stand there more than once, sorted."""
     ordered = np.sort(numbers)
-    return bool((ordered[1:] == ordered[:-1]).any())
+    return ordered[1:][ordered[1:] == ordered[:-1]]
 
 
-def _count_equal(numbers: NDArray[Any], steps: NDArray[np.int64]) -> int:
-    """The equal ones among all pairs of numbers that are one of the steps apart, counted at once."""
+def _count_equal(numbers: NDArray[Any], steps: NDArray[np.int64], repeated: NDArray[Any]) -> int:
+    """The equal ones among all pairs of numbers that are one of the steps apart; `repeated`: those that stand there again."""
+    if len(repeated) <= FEW:
+        nearest = repeated[np.minimum(np.searchsorted(repeated, numbers), len(repeated) - 1)]
+        at = np.flatnonzero(nearest == numbers)
+        apart = at[:, None] - at
+        return int(np.count_nonzero((numbers[at][:, None] == numbers[at]) & np.isin(apart, steps)))
     equal = np.zeros((len(steps), len(numbers)), np.bool_)
     for row, step in zip(equal, steps):
         np.equal(numbers[:-step], numbers[step:], out=row[step:])

@@ -4,6 +4,7 @@ A series enters through its sums over trajectories and its first cosine transfor
 of rows add up, and the difference of two series has the difference of their projections.
 """
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Literal, TypeAlias
@@ -133,25 +134,27 @@ class Projection:
         return Projection(self.spans, 0, self.sums - level * lengths, squares, self.cosines, self.signs)
 
 
-def project(spans: Spans, start: int, series: Array) -> Projection:
-    """Project rows `start`, `start + 1`, … of a series on several spans of its rows."""
+def project(spans: Spans, start: int, series: Array, squares: Array | None = None) -> Projection:
+    """Project rows `start`, `start + 1`, … of a series on several spans of its rows; `squares`: the series times itself."""
     stop = start + len(series)
-    first, last = np.searchsorted(spans.stops, start, side="right"), np.searchsorted(spans.starts, stop)
+    # NumPy's search would let go of the interpreter, for which other threads wait.
+    first, last = bisect_right(spans.stops, start), bisect_left(spans.starts, stop)
     low = np.maximum(spans.starts[first:last] - start, 0)
     high = np.minimum(spans.stops[first:last] - start, len(series))
     if first >= last:
-        return Projection(spans, int(first), np.zeros(0), np.zeros(0))
+        return Projection(spans, first, np.zeros(0), np.zeros(0))
     bounds = np.stack([low, high], axis=1).ravel()  # sums between pieces are computed too, and dropped
-    sums, squares = (np.add.reduceat(np.append(part, 0.0), bounds)[::2] for part in (series, series * series))
+    if bounds[-1] == len(series):
+        bounds = bounds[:-1]
+    squares = series * series if squares is None else squares
+    sums, squares = (np.add.reduceat(part, bounds)[::2] for part in (series, squares))
     cosines = {}
     for j in range(first, last) if last - first < len(spans.cosines) else spans.cosines:
         if first <= j < last and j in spans.cosines:
             piece = series[low[j - first] : high[j - first]]
             at = start + int(low[j - first]) - int(spans.starts[j])
-            cosines[int(j)] = _cosines(piece, at, int(spans.lengths[j]), spans.cosines[j])
-    return Projection(
-        spans, int(first), sums, squares, cosines, np.zeros(0) if spans.in_order else _signs(start, series)
-    )
+            cosines[j] = _cosines(piece, at, int(spans.lengths[j]), spans.cosines[j])
+    return Projection(spans, first, sums, squares, cosines, np.zeros(0) if spans.in_order else _signs(start, series))
 
 
 def _signs(start: int, series: Array) -> Array:

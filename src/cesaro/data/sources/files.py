@@ -9,7 +9,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import ClassVar, NamedTuple, TypeVar
 from urllib.parse import unquote
 
@@ -432,6 +432,7 @@ def named(names: Sequence[str]) -> str:
     return ", ".join(map(visible, names[:_NAMED])) + more
 
 
+@lru_cache(64)
 def _widened(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_type(wide(field.type)) for field in schema], schema.metadata)
 

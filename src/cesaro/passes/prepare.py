@@ -113,10 +113,9 @@ CHAINED = 0.99
 PIECE, PIECE_ROWS = 2**19, 2_048
 # The same of a tile, whose features are computed together, which decides how they round.
 TILE, TILE_ROWS = 2**16, 1_024
-# Numbers of a chunk, some tiles whose rows are features at the same time: where products are taken of them, which are of twice
-# the size in double precision, and where few vectors are multiplied with them. In smaller ones threads would wait for the
-# interpreter, which every step of the work needs for a moment.
-PRODUCTS, VECTORS = 2**18, 2**19
+# Numbers of a chunk, some tiles whose rows are features at the same time; half as many where products are taken of a long log,
+# which are in double precision. In smaller ones threads would wait for the interpreter, which every step needs for a moment.
+CHUNK = 2**19
 # Numbers of one array of features of a short log, at most: 32 MiB in single precision. The second pass over a longer one does not
 # form components of smooth features.
 HELD = 2**23
@@ -386,7 +385,7 @@ class Prepared:
 
     def chunks_of(self, block: Rows, repeat: int = 0, piece: int = 0) -> Iterator[FeatureRows]:
         """The same in chunks that stay in the cache; of rows that are encoded, too."""
-        parts, tile = self._parts(len(block), PRODUCTS), self._tile
+        parts, tile = self._parts(len(block), CHUNK if self.is_short else CHUNK // 2), self._tile
         if self._held is None or isinstance(block, EncodedRows):
             return self._chunks(block, repeat, piece, parts, tile)
         place = (*block.key, repeat, piece)
@@ -402,7 +401,7 @@ class Prepared:
             return
         one = self._encoded(block, 0, piece)
         of_rows = _multiplier(one.x, one.x_next, one.v, on_primal, on_dual)
-        for part in self._parts(len(block), VECTORS):
+        for part in self._parts(len(block), CHUNK):
             yield MultipliedRows(*of_rows(part, one.tile), one.rewards[part], taken(one.weights, part))
 
     def _parts(self, rows: int, numbers: int) -> list[slice]:

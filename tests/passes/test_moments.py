@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cesaro.passes.moments import Moments
-from cesaro.passes.prepare import FeatureRows
+from cesaro.features.maps import ActionPairs, ReadyPairs
+from cesaro.passes.moments import Moments, MomentsPass
+from cesaro.passes.prepare import EncodedRows, FeatureRows
 
 
 def some_rows(rng: np.random.Generator, n: int, *, dual: bool, weighted: bool, dtype: str) -> FeatureRows:
@@ -36,6 +37,25 @@ def test_moments_are_the_plain_means(dual: bool, weighted: bool, dtype: str) -> 
     assert moments.rows == 3000
     assert moments.weight == pytest.approx(total, rel=1e-14)
     assert moments.same is not dual
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_moments_by_action_are_those_of_all_features(weighted: bool, dtype: str) -> None:
+    """Of five actions, one of which never occurs and one once; the same features, so that nothing but sums rounds otherwise."""
+    rng, n = np.random.default_rng(2), 2000
+    states, after = (ReadyPairs(rng.normal(size=(n, 3)).astype(dtype)) for _ in range(2))
+    codes, chances = rng.choice(np.array([0, 2, 4]), n), rng.dirichlet(np.ones(5), n)
+    codes[700] = 1
+    x, x_next = ActionPairs(states, 5, codes, None), ActionPairs(after, 5, None, chances)
+    weights, rewards = rng.uniform(size=n) if weighted else None, rng.normal(size=n)
+    found = MomentsPass().of_piece(None, EncodedRows(x, rewards, x_next, None, weights, 64), 0)  # type: ignore[arg-type]
+    dense, every = Moments(), x.features(slice(0, n))
+    dense.add(FeatureRows(every, rewards, x_next.features(slice(0, n)), every, weights))
+    for name in ("R", "v", "z", "vz", "vv", "vR", "xx"):
+        np.testing.assert_allclose(found.mean(name), dense.mean(name), atol=1e-13)
+    assert found.weight == pytest.approx(dense.weight, rel=1e-14)
+    assert (found.rows, found.same, found.precision) == (dense.rows, dense.same, dense.precision)
 
 
 @pytest.mark.parametrize("size", [5, 700])

@@ -8,14 +8,17 @@ block in the order of the log, so that every way of running gives the same bits.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from cesaro.checks import Array
 from cesaro.data import Block
+from cesaro.features.maps import ActionPairs
 from cesaro.passes.prepare import EncodedRows, FeatureBlock, FeatureRows, Prepared, Rows
 from cesaro.passes.repeats import Repeats
 
@@ -152,6 +155,50 @@ def _sums(rows: FeatureRows) -> dict[str, Any]:
     }
 
 
+def _moments_by_action(rows: EncodedRows, here: ActionPairs, there: ActionPairs) -> Moments:
+    """The moments of rows with finite actions, whose features are zero but for the action that was taken.
+
+    Products are taken of the rows of each action with its own state features alone, so that of `A` actions some `A` times fewer
+    products are needed than of features.
+    """
+    every, codes, chances = slice(0, len(rows)), here.codes, there.chances
+    assert codes is not None
+    assert chances is not None
+    states, after = here.states.features(every, rows.tile), there.states.features(every, rows.tile)
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(here.num_actions + 1))
+    tests, after, chances = states[order].astype(np.float64), after[order], chances[order].astype(after.dtype)
+    rewards = rows.rewards[order]
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights[order]
+    root = weights if rows.weights is None else np.sqrt(weights)
+    if rows.weights is not None:
+        tests, rewards = root[:, None] * tests, root * rewards
+    size, count = tests.shape[1], here.num_actions
+    v, vR, squares, products = (np.zeros((count, size, *more)) for more in ((), (), (size,), (count * size,)))
+    following = np.zeros(count * size)
+    for action, (start, stop) in enumerate(pairwise(ends.tolist())):
+        own = slice(start, stop)
+        test, expected = tests[own], chances[own][:, :, None] * after[own][:, None, :]
+        expected = expected.reshape(-1, count * size).astype(np.float64)
+        if rows.weights is not None:
+            expected *= root[own, None]
+        v[action], vR[action] = np.dot(root[own], test), np.dot(rewards[own], test)
+        following += np.dot(root[own], expected)
+        squares[action], products[action] = test.T @ test, test.T @ expected
+    square = block_diag(*squares)
+    sums = {
+        "w": weights.sum(),
+        "R": np.dot(root, rewards),
+        "v": v.ravel(),
+        "vv": square,
+        "z": following - v.ravel(),
+        "vz": products.reshape(count * size, -1) - square,
+        "vR": vR.ravel(),
+        "xx": np.diag(square).copy(),
+    }
+    return Moments.of(len(rows), float(np.finfo(states.dtype).eps), True, sums)
+
+
 @dataclass
 class RowFacts:
     """Counts, sums and bounds of the rows so far.
@@ -279,6 +326,10 @@ class MomentsPass:
         if self.elsewhere is not None:
             assert not isinstance(part, EncodedRows)
             return self.elsewhere(prepared.encoded_block(part))
+        if isinstance(part, EncodedRows) and part.v is None:
+            here, there = part.x, part.x_next
+            if isinstance(here, ActionPairs) and isinstance(there, ActionPairs):
+                return _moments_by_action(part, here, there)
         moments = Moments()
         if self.has_features:
             for rows in prepared.chunks_of(part, piece=number):

@@ -10,8 +10,9 @@ import cesaro as cs
 from cesaro.checks import Array
 from cesaro.data.values import Categories, Values
 from cesaro.features import FeatureMap, build, sample_rows
+from cesaro.features.base import Polynomial
 from cesaro.features.encoder import Encoder
-from cesaro.features.maps import fewer, other_kinds
+from cesaro.features.maps import BasePairs, features_along, fewer, other_kinds
 from cesaro.policies import Attached, Finite, attach
 
 
@@ -213,3 +214,22 @@ def test_the_sample_is_the_same_every_time() -> None:
     np.testing.assert_array_equal(rows, sample_rows(300_000, 3))
     assert len(rows) == len(np.unique(rows)) == 100_000
     assert not np.array_equal(rows, sample_rows(300_000, 4))
+
+
+def test_features_of_the_row_below_are_not_made_again() -> None:
+    """Only those of rows that nothing follows, here the ends of three trajectories and of all rows."""
+    rng, made = np.random.default_rng(0), [0]
+
+    class Counted(Polynomial):
+        def __call__(self, inputs: Any) -> Any:
+            made[0] += len(inputs)
+            return super().__call__(inputs)
+
+    inputs = rng.normal(size=(2, 1001)).astype(np.float32)
+    base = Counted(inputs.T, 2)
+    here, there = BasePairs(base, inputs[:, :-1]), BasePairs(base, inputs[:, 1:].copy())
+    there.states[:, [99, 500, 501]] += 1
+    found = features_along(here, there, 64)
+    assert made[0] == 1000 + 4
+    for pairs, features in zip((here, there), found):
+        np.testing.assert_allclose(features, pairs.features(slice(0, 1000), 64), rtol=1e-6, atol=1e-6)

@@ -18,7 +18,7 @@ from scipy.linalg import block_diag
 
 from cesaro.checks import Array
 from cesaro.data import Block
-from cesaro.features.maps import ActionPairs
+from cesaro.features.maps import ActionPairs, features_along
 from cesaro.passes.prepare import EncodedRows, FeatureBlock, FeatureRows, Prepared, Rows
 from cesaro.passes.repeats import Repeats
 
@@ -161,10 +161,10 @@ def _moments_by_action(rows: EncodedRows, here: ActionPairs, there: ActionPairs)
     Products are taken of the rows of each action with its own state features alone, so that of `A` actions some `A` times fewer
     products are needed than of features.
     """
-    every, codes, chances = slice(0, len(rows)), here.codes, there.chances
+    codes, chances = here.codes, there.chances
     assert codes is not None
     assert chances is not None
-    states, after = here.states.features(every, rows.tile), there.states.features(every, rows.tile)
+    states, after = features_along(here.states, there.states, rows.tile)
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], np.arange(here.num_actions + 1))
     tests, after, chances = states[order].astype(np.float64), after[order], chances[order].astype(after.dtype)

@@ -1,10 +1,12 @@
 """The accumulator against plain sums, and the order of merging."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cesaro.features.maps import ActionPairs, ReadyPairs
+from cesaro.features.maps import ActionPairs, BasePairs
 from cesaro.passes.moments import Moments, MomentsPass
 from cesaro.passes.prepare import EncodedRows, FeatureRows
 
@@ -39,12 +41,21 @@ def test_moments_are_the_plain_means(dual: bool, weighted: bool, dtype: str) -> 
     assert moments.same is not dual
 
 
+class Inputs:
+    """A base whose features are its inputs."""
+
+    size, description = 3, "inputs"
+
+    def __call__(self, inputs: Any) -> Any:
+        return np.ascontiguousarray(inputs)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_moments_by_action_are_those_of_all_features(weighted: bool, dtype: str) -> None:
     """Of five actions, one of which never occurs and one once; the same features, so that nothing but sums rounds otherwise."""
     rng, n = np.random.default_rng(2), 2000
-    states, after = (ReadyPairs(rng.normal(size=(n, 3)).astype(dtype)) for _ in range(2))
+    states, after = (BasePairs(Inputs(), rng.normal(size=(3, n)).astype(dtype)) for _ in range(2))
     codes, chances = rng.choice(np.array([0, 2, 4]), n), rng.dirichlet(np.ones(5), n)
     codes[700] = 1
     x, x_next = ActionPairs(states, 5, codes, None), ActionPairs(after, 5, None, chances)

@@ -17,9 +17,14 @@ import pytest
 import cesaro as cs
 from cesaro import files
 from cesaro.data import blocks, log, streamed, windows
+from cesaro.engines.local import GivenUp
 from cesaro.errors import ClusterError, InputError
 from cesaro.passes import checkpoint as pass_checkpoint
 from cesaro.passes import influence, moments, prepare, run
+from cesaro.passes.influence import InfluencePass, Plan
+from cesaro.passes.moments import MomentsPass
+from cesaro.passes.prepare import Prepared
+from cesaro.passes.run import run_pass
 from cesaro.passes.standard_errors import Projection, Spans, project
 
 Policy = Callable[..., Any]
@@ -49,6 +54,13 @@ def continuous(rows: int, *, ids: bool = False, weights: bool = False, after: bo
     if weights:
         columns["weight"] = rng.uniform(0.5, 2.0, rows)
     return pa.table(columns)
+
+
+def sided(rows: int) -> pa.Table:
+    """Two labels for actions, trajectories and weights."""
+    table = continuous(rows, ids=True, weights=True)
+    sides = pa.array(np.where(np.asarray(table["action"]) > 0, "left", "right"))
+    return table.set_column(table.column_names.index("action"), "action", sides)
 
 
 def single_rows() -> pa.Table:
@@ -108,9 +120,13 @@ CASES: dict[str, tuple[Callable[[], pa.Table], Any, dict[str, Any], dict[str, An
         {},
         {"observation": ["state", "weekday"], "kinds": {"state": "category"}},
     ),
+    "finite actions": (lambda: sided(2500), "uniform", {"features": "polynomial:2"}, {"weight": "weight"}),
     "logged": (lambda: continuous(2500, ids=True), "logged", {}, {}),
     "stretches without transitions": (single_rows, "constant:0.3", {"features": "linear"}, {}),
 }
+
+# Those that are treated otherwise where they are long.
+LONG_CASES = ("one trajectory", "clusters", "weights and next columns", "independent", "finite actions")
 
 
 def told(answer: cs.Evaluation) -> str:
@@ -122,9 +138,14 @@ def told(answer: cs.Evaluation) -> str:
 
 
 @pytest.mark.filterwarnings("ignore::cesaro.errors.EvaluationWarning")
-@pytest.mark.parametrize("case", CASES)
-def test_streamed_answers_are_those_in_memory(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("case", "held"), [*((case, prepare.HELD) for case in CASES), *((case, 0) for case in LONG_CASES)]
+)
+def test_streamed_answers_are_those_in_memory(
+    case: str, held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make, policy, settings, roles = CASES[case]
+    monkeypatch.setattr(prepare, "HELD", held)
     folder = write(make(), tmp_path / "log")
 
     def answer(stream: bool, cores: int) -> str:
@@ -150,18 +171,15 @@ def test_blocks_of_long_logs_are_encoded_whole(
     case: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the answer of the same rows as a short log, whose pieces are encoded one by one."""
-    table = continuous(1500, ids=True, weights=True)
-    if case == "labels":
-        sides = pa.array(np.where(np.asarray(table["action"]) > 0, "left", "right"))
-        table = table.set_column(table.column_names.index("action"), "action", sides)
+    table = sided(1500) if case == "labels" else continuous(1500, ids=True, weights=True)
     log = cs.read(write(table, tmp_path / "log"))
     policy, settings = LONG[case]
     asked: list[int] = []
     encoded = prepare.Prepared.encoded_block
 
-    def counted(prepared: Any, block: Any) -> Any:
+    def counted(prepared: Any, block: Any, *others: Any) -> Any:
         asked.append(len(block))
-        return encoded(prepared, block)
+        return encoded(prepared, block, *others)
 
     monkeypatch.setattr(prepare.Prepared, "encoded_block", counted)
     monkeypatch.setattr(run, "cores", lambda: cores)
@@ -190,6 +208,61 @@ def test_policies_that_fail_while_a_block_is_encoded(tmp_path: Path, monkeypatch
     with pytest.raises(InputError, match=r"failed with ValueError.*no more"):
         cs.DiffLSTD(features="fourier:12", quiet=True).fit(log, failing)
     assert set(threading.enumerate()) <= before
+
+
+def test_passes_that_need_no_features_make_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do they ask the policy."""
+    monkeypatch.setattr(prepare, "HELD", 0)
+    log = cs.read(write(continuous(3000), tmp_path / "log"))
+
+    def policy(observations: Any) -> Any:
+        assert len(observations) < 100, "asked about rows, and not only tried out"
+        return observations[:, :1]
+
+    prepared = Prepared(log, policy, features="fourier:12", dual_features="same", draws=1, random_state=0)
+    running = run.Running(quiet=True)
+    facts = run_pass(MomentsPass(has_features=False), prepared, running)
+    assert (facts.moments.rows, facts.facts.rows) == (0, len(log))
+    plan = Plan.of(prepared, prepared.sampling("auto", facts.facts.chained), facts.facts)
+    totals = run_pass(InfluencePass(plan, None), prepared, running)
+    assert totals.target is None
+    assert totals.behavior.whole.mean == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_an_interruption_waits_for_one_answer_of_the_policy(
+    cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not for whole blocks that are being encoded."""
+    monkeypatch.setattr(prepare, "HELD", 0)
+    log = cs.read(write(continuous(3000), tmp_path / "log"))
+    given_up: list[threading.Event] = []
+    encoded, asked = Prepared.encoded_block, [0]
+
+    def noted(prepared: Any, block: Any, rows: int, event: threading.Event) -> Any:
+        given_up.append(event)
+        return encoded(prepared, block, rows, event)
+
+    def policy(observations: Any) -> Any:
+        asked[0] += 1
+        event.set()
+        return observations[:, :1]
+
+    event = threading.Event()
+    prepared = Prepared(log, policy, features="fourier:12", dual_features="same", draws=1, random_state=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(Prepared, "encoded_block", noted)
+        steps = run._blocks(MomentsPass(), prepared, list(prepared.data.stretches), cores)
+        next(steps)
+        assert not any(one.is_set() for one in given_up)
+        steps.close()
+    assert given_up
+    assert all(one.is_set() for one in given_up)
+    event.clear()
+    asked[0] = 0
+    with pytest.raises(GivenUp):
+        prepared.encoded_block(next(iter(prepared.data.blocks())), 64, event)
+    assert asked[0] == 1
 
 
 def fitted(folder: Path, checkpoint: Path | None = None, policy: Policy = drawn, **settings: Any) -> cs.DiffLSTD:

@@ -139,12 +139,10 @@ class BasePairs(NamedTuple):
         return np.concatenate([self.base(inputs[start : start + tile]) for start in range(0, len(inputs), tile)])
 
 
-def features_along(here: ReadyPairs | BasePairs, there: ReadyPairs | BasePairs, tile: int) -> tuple[Any, Any]:
-    """The features of all rows and of what follows each, which are made once where that is the row below."""
+def features_along(here: BasePairs, there: BasePairs, tile: int) -> tuple[Any, Any]:
+    """The features of all rows and of what follows each, of one base, which are made once where that is the row below."""
     every = slice(None)
     found = here.features(every, tile)
-    if isinstance(here, ReadyPairs) or isinstance(there, ReadyPairs) or here.base is not there.base:
-        return found, there.features(every, tile)
     is_below = (here.states[:, 1:] == there.states[:, :-1]).all(axis=0)
     others = np.append(np.flatnonzero(~is_below), len(is_below))
     following = np.empty_like(found)

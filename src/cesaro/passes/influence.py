@@ -429,6 +429,10 @@ class InfluencePass:
     def whole_blocks(self) -> bool:
         return self.elsewhere is not None
 
+    @property
+    def has_features(self) -> bool:
+        return self.solution is not None
+
     def zero(self) -> Totals:
         return Totals.zero(self.plan, self.solution is not None)
 
@@ -445,7 +449,6 @@ class InfluencePass:
         if self.solution is None:
             return [Influence(None, 0.0)]
         if self.elsewhere is not None:
-            assert not isinstance(part, EncodedRows)
             return [self.elsewhere(prepared.encoded_block(part), self.solution, self._per_weight)]
         return list(prepared.multiplied(part, *self.solution.vectors, piece=number))
 

@@ -18,7 +18,7 @@ from scipy.linalg import block_diag
 
 from cesaro.checks import Array
 from cesaro.data import Block
-from cesaro.features.maps import ActionPairs, features_along
+from cesaro.features.maps import ActionPairs, BasePairs, features_along
 from cesaro.passes.prepare import EncodedRows, FeatureBlock, FeatureRows, Prepared, Rows
 from cesaro.passes.repeats import Repeats
 
@@ -155,15 +155,20 @@ def _sums(rows: FeatureRows) -> dict[str, Any]:
     }
 
 
-def _moments_by_action(rows: EncodedRows, here: ActionPairs, there: ActionPairs) -> Moments:
+def _moments_by_action(rows: EncodedRows) -> Moments:
     """The moments of rows with finite actions, whose features are zero but for the action that was taken.
 
     Products are taken of the rows of each action with its own state features alone, so that of `A` actions some `A` times fewer
     products are needed than of features.
     """
+    here, there = rows.x, rows.x_next
+    assert isinstance(here, ActionPairs)
+    assert isinstance(there, ActionPairs)
     codes, chances = here.codes, there.chances
     assert codes is not None
     assert chances is not None
+    assert isinstance(here.states, BasePairs)
+    assert isinstance(there.states, BasePairs)
     states, after = features_along(here.states, there.states, rows.tile)
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], np.arange(here.num_actions + 1))
@@ -175,24 +180,25 @@ def _moments_by_action(rows: EncodedRows, here: ActionPairs, there: ActionPairs)
         tests, rewards = root[:, None] * tests, root * rewards
     size, count = tests.shape[1], here.num_actions
     v, vR, squares, products = (np.zeros((count, size, *more)) for more in ((), (), (size,), (count * size,)))
-    following = np.zeros(count * size)
+    z = np.zeros(count * size)
     for action, (start, stop) in enumerate(pairwise(ends.tolist())):
         own = slice(start, stop)
         test, expected = tests[own], chances[own][:, :, None] * after[own][:, None, :]
-        expected = expected.reshape(-1, count * size).astype(np.float64)
+        change = expected.reshape(-1, count * size).astype(np.float64)
         if rows.weights is not None:
-            expected *= root[own, None]
+            change *= root[own, None]
+        change[:, action * size : (action + 1) * size] -= test  # before sums are taken, or digits would be lost
         v[action], vR[action] = np.dot(root[own], test), np.dot(rewards[own], test)
-        following += np.dot(root[own], expected)
-        squares[action], products[action] = test.T @ test, test.T @ expected
+        z += np.dot(root[own], change)
+        squares[action], products[action] = test.T @ test, test.T @ change
     square = block_diag(*squares)
     sums = {
         "w": weights.sum(),
         "R": np.dot(root, rewards),
         "v": v.ravel(),
         "vv": square,
-        "z": following - v.ravel(),
-        "vz": products.reshape(count * size, -1) - square,
+        "z": z,
+        "vz": products.reshape(count * size, -1),
         "vR": vR.ravel(),
         "xx": np.diag(square).copy(),
     }
@@ -324,14 +330,11 @@ class MomentsPass:
     def of_piece(self, prepared: Prepared, part: Rows, number: int) -> Moments:
         """The moments of a piece, in a thread of its own."""
         if self.elsewhere is not None:
-            assert not isinstance(part, EncodedRows)
             return self.elsewhere(prepared.encoded_block(part))
-        if isinstance(part, EncodedRows) and part.v is None:
-            here, there = part.x, part.x_next
-            if isinstance(here, ActionPairs) and isinstance(there, ActionPairs):
-                return _moments_by_action(part, here, there)
         moments = Moments()
         if self.has_features:
+            if isinstance(part, EncodedRows) and isinstance(part.x, ActionPairs) and part.v is None:
+                return _moments_by_action(part)
             for rows in prepared.chunks_of(part, piece=number):
                 moments.add(rows)
         return moments

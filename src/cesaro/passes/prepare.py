@@ -4,6 +4,7 @@ Rows that come from no log, ready features and excerpts, take its form.
 """
 
 import copy
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,6 +20,7 @@ from cesaro.data.blocks import RowBlocks, taken
 from cesaro.data.log import OpenedLog
 from cesaro.data.values import Index
 from cesaro.data.windows import ColumnDigests, rows_digest
+from cesaro.engines.local import GivenUp
 from cesaro.errors import InputError
 from cesaro.features import FeatureMap, Features, OneHot, build
 from cesaro.features.maps import Joint, NextActions, Pairs, ReadyPairs, base_of
@@ -109,13 +111,15 @@ def trajectory_lengths(trajectory: NDArray[np.generic]) -> NDArray[np.int64]:
 
 # Rows whose next state is the state of the row below, for a log without ids to count as one trajectory.
 CHAINED = 0.99
-# Numbers of one array in a piece of a block, and the least rows of one: a policy is asked for a piece at a time.
+# Numbers of one array in a piece of a block, and the least rows of one: a policy that draws is asked for a piece at a time.
 PIECE, PIECE_ROWS = 2**19, 2_048
 # The same of a tile, whose features are computed together, which decides how they round.
 TILE, TILE_ROWS = 2**16, 1_024
 # Numbers of a chunk, some tiles whose rows are features at the same time; half as many where products are taken of a long log,
 # which are in double precision. In smaller ones threads would wait for the interpreter, which every step needs for a moment.
 CHUNK = 2**19
+# Rows of a long log that a policy that draws nothing is asked about at once: an interruption waits for its answer.
+ASKED = 2**14
 # Numbers of one array of features of a short log, at most: 32 MiB in single precision. The second pass over a longer one does not
 # form components of smooth features.
 HELD = 2**23
@@ -417,13 +421,28 @@ class Prepared:
         maps = (self.map,) if self.dual is None else (self.map, self.dual)
         return not self.is_short and all(base_of(one) is not None for one in maps)
 
-    def encoded_block(self, block: Block | FeatureBlock) -> EncodedRows:
-        """A whole block on the way to features. Draws of `a'` are those of its pieces."""
-        if isinstance(block, FeatureBlock):
+    def encoded_block(
+        self, block: Rows, asked: int = blocks.BLOCK_ROWS, given_up: threading.Event | None = None
+    ) -> EncodedRows:
+        """A whole block on the way to features. Draws of `a'` are those of its pieces.
+
+        Args:
+            asked: rows that a policy that draws nothing is asked about at once.
+            given_up: set when nobody waits for the block any more, which is noticed before the next question to the policy.
+
+        Raises:
+            GivenUp: the event was set.
+        """
+        if not isinstance(block, Block):
             return self._encoded(block, 0, 0)
-        parts = self.pieces(block) if self.draws_are_used else [block]
-        actions = NextActions.joined([self._next_actions(part, 0, number) for number, part in enumerate(parts)])
-        return self._with_actions(block, actions)
+        starts = range(0, len(block), asked)
+        parts = self.pieces(block) if self.draws_are_used else [block.part(slice(at, at + asked)) for at in starts]
+        actions = []
+        for number, part in enumerate(parts):
+            if given_up is not None and given_up.is_set():
+                raise GivenUp
+            actions.append(self._next_actions(part, 0, number))
+        return self._with_actions(block, NextActions.joined(actions))
 
     @property
     def _tile(self) -> int:

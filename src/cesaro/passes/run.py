@@ -6,6 +6,7 @@ processes or machines did the work, nor on whether it was interrupted.
 """
 
 import copy
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,7 +27,7 @@ from cesaro.engines import map_ordered
 from cesaro.engines.local import ONE_THREAD, Threads, cores, read_ahead
 from cesaro.errors import ClusterError
 from cesaro.passes.checkpoint import PassCheckpoint
-from cesaro.passes.prepare import EncodedRows, FeatureBlock, FeatureRows, Prepared
+from cesaro.passes.prepare import ASKED, EncodedRows, FeatureBlock, FeatureRows, Prepared
 from cesaro.progress import row_progress
 
 # Bytes: once so many were freed together, glibc keeps smaller pieces for itself instead of giving each back; it is the most that
@@ -62,6 +63,11 @@ class Work(Protocol[P]):
     @property
     def whole_blocks(self) -> bool:
         """Whether it takes blocks whole, to compute them elsewhere, and not in pieces that suit a core's cache."""
+        ...
+
+    @property
+    def has_features(self) -> bool:
+        """Whether it looks at features."""
         ...
 
     def zero(self) -> P: ...
@@ -181,17 +187,17 @@ def _blocks(work: Work[Any], prepared: Prepared, stretches: list[Stretch], worke
         return _Step((stretch.number, block.key[1] + 1 - _first(stretch)), future.result(), len(block))
 
     def encoding() -> Iterator[tuple[Stretch, Any, Future[EncodedRows] | None]]:
-        """Blocks, each once the one after it is on the way to being encoded, so that nobody waits for that."""
-        before = None
+        """Blocks, each once some after it are on the way to being encoded, so that nobody waits for that."""
+        if whole or not work.has_features or not prepared.encodes_blocks:
+            yield from ((stretch, block, None) for stretch, block in _ahead(prepared, stretches))
+            return
+        begun: deque[tuple[Stretch, Any, Future[EncodedRows] | None]] = deque()
         for stretch, block in _ahead(prepared, stretches):
-            encoded = None
-            if block is not None and prepared.encodes_blocks and not whole:
-                encoded = pool.submit(prepared.encoded_block, block)
-            if before is not None:
-                yield before
-            before = stretch, block, encoded
-        if before is not None:
-            yield before
+            encoded = None if block is None else pool.submit(prepared.encoded_block, block, ASKED, given_up)
+            begun.append((stretch, block, encoded))
+            if len(begun) > ahead:
+                yield begun.popleft()
+        yield from begun
 
     np.empty(FREED, np.uint8)  # never touched, and freed at once
     whole = work.whole_blocks
@@ -199,12 +205,16 @@ def _blocks(work: Work[Any], prepared: Prepared, stretches: list[Stretch], worke
         workers = AT_DEVICE
     is_alone = workers == 1 or prepared.num_rows <= (blocks.BLOCK_ROWS if whole else prepared.piece_rows)
     most = 1 if is_alone else workers + AHEAD if whole else WAITING * workers
+    ahead, given_up = 0 if is_alone else -(-workers // 2), threading.Event()
     with ONE_THREAD, _Here() if is_alone else ThreadPoolExecutor(workers) as pool:
         try:
             for stretch, block, encoded in encoding():
                 if block is None:
                     pieces.append((stretch, None, True, None))
                     continue
+                if encoded is not None and encoded.exception() is not None:
+                    while pieces:  # what fails in rows before these is said first, however many threads there are
+                        collect()
                 parts = [block] if whole else prepared.pieces(block if encoded is None else encoded.result())
                 for number, piece in enumerate(parts):
                     while len(pieces) >= most:
@@ -218,6 +228,7 @@ def _blocks(work: Work[Any], prepared: Prepared, stretches: list[Stretch], worke
             while ends:
                 yield step()
         finally:
+            given_up.set()
             for under_way in (*(piece[-1] for piece in pieces), *(end[-1] for end in ends)):
                 if under_way is not None:
                     under_way.cancel()

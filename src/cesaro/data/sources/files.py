@@ -9,7 +9,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import partial
 from typing import ClassVar, NamedTuple, TypeVar
 from urllib.parse import unquote
 
@@ -179,8 +179,8 @@ class FolderColumns:
 
     def completed(self, file: File, table: pa.Table, columns: Sequence[str]) -> pa.Table:
         """Rows of a file with these columns beside its own, and with wide codes."""
-        if (schema := _widened(table.schema)) != table.schema:
-            table = table.cast(schema)
+        if any(wide(kind) is not kind for kind in table.schema.types):
+            table = table.cast(_widened(table.schema))
         for name in columns:
             if name in self.types:
                 table = table.append_column(name, self.column(name, file, len(table)))
@@ -432,7 +432,6 @@ def named(names: Sequence[str]) -> str:
     return ", ".join(map(visible, names[:_NAMED])) + more
 
 
-@lru_cache(64)
 def _widened(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_type(wide(field.type)) for field in schema], schema.metadata)
 

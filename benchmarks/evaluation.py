@@ -10,7 +10,8 @@ import resource
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -123,11 +124,28 @@ def immediate(folder: Path) -> list[str]:
     ]
 
 
+@contextmanager
+def passes_timed() -> Iterator[list[float]]:
+    """Seconds of the passes that closed forms make meanwhile, one after the other."""
+    from cesaro.estimators import diff_lstd
+    from cesaro.passes.run import run_pass
+
+    found: list[float] = []
+
+    def passed(*arguments: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return run_pass(*arguments)
+        finally:
+            found.append(time.perf_counter() - start)
+
+    with mock.patch.object(diff_lstd, "run_pass", passed):
+        yield found
+
+
 def finite(folder: Path) -> list[str]:
     """The first pass over a log with three actions, against products of all features, most of which are zero."""
-    from cesaro.estimators import diff_lstd
     from cesaro.passes import moments
-    from cesaro.passes.run import run_pass
 
     rows = ROWS // 4
     rng = np.random.default_rng(0)
@@ -135,17 +153,9 @@ def finite(folder: Path) -> list[str]:
     noise[1:, 0] += 0.5 * (chosen - 1)
     state = lfilter([0.4], [1.0, -0.9], noise, axis=0)
     log = cs.Transitions(state[:-1], np.array(["left", "stay", "right"])[chosen], -(state[:-1, 0] ** 2), state[1:])
-    passes: list[float] = []
-
-    def passed(*arguments: Any) -> Any:
-        start = time.perf_counter()
-        result = run_pass(*arguments)
-        passes.append(time.perf_counter() - start)
-        return result
 
     def first() -> float:
-        passes.clear()
-        with mock.patch.object(diff_lstd, "run_pass", passed):
+        with passes_timed() as passes:
             for _ in range(3):
                 cs.DiffLSTD(quiet=True).fit(log, "uniform")
         return min(passes[::2])
@@ -191,19 +201,9 @@ def _on_device(device: Any, log: Any, rows: str, **features: Any) -> str:
     import jax.numpy as jnp
 
     from cesaro.devices import device_words
-    from cesaro.estimators import diff_lstd
     from cesaro.passes import accelerator
-    from cesaro.passes.run import run_pass
 
-    passes: list[float] = []
     programs: dict[str, Callable[[], object]] = {}  # with their last block, which lies there
-
-    def passed(*arguments: Any) -> Any:
-        start = time.perf_counter()
-        try:
-            return run_pass(*arguments)
-        finally:
-            passes.append(time.perf_counter() - start)
 
     def kept(name: str) -> Any:
         program = getattr(accelerator, name)
@@ -215,7 +215,7 @@ def _on_device(device: Any, log: Any, rows: str, **features: Any) -> str:
         return mock.patch.object(accelerator, name, called)
 
     estimator = cs.DiffLSTD(device="gpu", quiet=True, **features)
-    with mock.patch.object(diff_lstd, "run_pass", passed), kept("_sums"), kept("_influence"):
+    with passes_timed() as passes, kept("_sums"), kept("_influence"):
         times = [timed(lambda: estimator.fit(log, _controller)) for _ in range(3)]
     dual, primal = estimator.moments_.mean("vz").shape
     block = 2**16

@@ -107,6 +107,19 @@ def test_episodes_with_one_start_and_no_chance_but_actions_are_no_copies() -> No
     assert share({"state": here, "action": actions.ravel(), "reward": after * 2, "after": after, "run": run}) == 0
 
 
+@pytest.mark.parametrize("few", [0, 10**9])
+def test_repeated_numbers_are_counted_alike_however_many(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against all pairs, written out; of some numbers that stand there three times, a step apart and others."""
+    monkeypatch.setattr(repeats, "FEW", few)
+    numbers = np.random.default_rng(0).permutation(400).astype(np.uint64)
+    numbers[[8, 16, 100, 108, 150, 151, 300]] = numbers[[0, 0, 40, 40, 3, 3, 40]]
+    steps = repeats.APART
+    pairs = [(i, i + step) for step in steps.tolist() for i in range(len(numbers) - step)]
+    expected = sum(int(numbers[i] == numbers[j]) for i, j in pairs)
+    assert expected > 3
+    assert repeats._count_equal(numbers, steps, repeats._repeated(numbers)) == expected
+
+
 def test_streamed_logs_have_the_same_share_in_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = taken(line(6_000), np.r_[0:6_000, 0:2_000])
     pq.write_table(pa.table(columns), tmp_path / "log.parquet")

@@ -17,6 +17,7 @@ import pytest
 import cesaro as cs
 from cesaro import files
 from cesaro.data import blocks, log, streamed, windows
+from cesaro.engines import local
 from cesaro.engines.local import GivenUp
 from cesaro.errors import ClusterError, InputError
 from cesaro.passes import checkpoint as pass_checkpoint
@@ -239,9 +240,9 @@ def test_an_interruption_waits_for_one_answer_of_the_policy(
     given_up: list[threading.Event] = []
     encoded, asked = Prepared.encoded_block, [0]
 
-    def noted(prepared: Any, block: Any, rows: int, event: threading.Event) -> Any:
-        given_up.append(event)
-        return encoded(prepared, block, rows, event)
+    def noted(prepared: Any, block: Any, rows: int) -> Any:
+        given_up.extend(local._GIVEN_UP.get())
+        return encoded(prepared, block, rows)
 
     def policy(observations: Any) -> Any:
         asked[0] += 1
@@ -261,7 +262,7 @@ def test_an_interruption_waits_for_one_answer_of_the_policy(
     event.clear()
     asked[0] = 0
     with pytest.raises(GivenUp):
-        prepared.encoded_block(next(iter(prepared.data.blocks())), 64, event)
+        local.until(event, prepared.encoded_block, next(iter(prepared.data.blocks())), 64)
     assert asked[0] == 1
 
 

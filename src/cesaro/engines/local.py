@@ -60,6 +60,16 @@ def check_wanted() -> None:
         raise GivenUp
 
 
+def until(given_up: threading.Event, function: Callable[..., Result], *arguments: Any) -> Result:
+    """`function(*arguments)`, which `check_wanted` ends once nobody waits for it, by this event or one of its caller's."""
+
+    def work() -> Result:
+        _GIVEN_UP.set((*_GIVEN_UP.get(), given_up))
+        return function(*arguments)
+
+    return copy_context().run(work)
+
+
 class Threads:
     """Runs pieces on `workers` threads; None: one per core that this process may use.
 
@@ -87,11 +97,7 @@ class Threads:
         return AHEAD * self._workers
 
     def start(self, item: Any) -> Future[Any]:
-        return self._pool.submit(copy_context().run, self._run, item)
-
-    def _run(self, item: Any) -> Any:
-        _GIVEN_UP.set((*_GIVEN_UP.get(), self._given_up))
-        return self._function(item)
+        return self._pool.submit(copy_context().run, until, self._given_up, self._function, item)
 
     def first_ended(self, handles: list[Future[Any]]) -> tuple[Future[Any], Any]:
         ended = wait(handles, return_when=FIRST_COMPLETED).done

@@ -4,7 +4,6 @@ Rows that come from no log, ready features and excerpts, take its form.
 """
 
 import copy
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +19,7 @@ from cesaro.data.blocks import RowBlocks, taken
 from cesaro.data.log import OpenedLog
 from cesaro.data.values import Index
 from cesaro.data.windows import ColumnDigests, rows_digest
-from cesaro.engines.local import GivenUp
+from cesaro.engines.local import check_wanted
 from cesaro.errors import InputError
 from cesaro.features import FeatureMap, Features, OneHot, build
 from cesaro.features.maps import Joint, NextActions, Pairs, ReadyPairs, base_of
@@ -199,7 +198,7 @@ class EncodedRows(NamedTuple):
     def part(self, rows: slice) -> "EncodedRows":
         """Some of them."""
         v = None if self.v is None else self.v.part(rows)
-        weights = None if self.weights is None else self.weights[rows]
+        weights = taken(self.weights, rows)
         return EncodedRows(self.x.part(rows), self.rewards[rows], self.x_next.part(rows), v, weights, self.tile)
 
 
@@ -421,17 +420,11 @@ class Prepared:
         maps = (self.map,) if self.dual is None else (self.map, self.dual)
         return not self.is_short and all(base_of(one) is not None for one in maps)
 
-    def encoded_block(
-        self, block: Rows, asked: int = blocks.BLOCK_ROWS, given_up: threading.Event | None = None
-    ) -> EncodedRows:
+    def encoded_block(self, block: Rows, asked: int = blocks.BLOCK_ROWS) -> EncodedRows:
         """A whole block on the way to features. Draws of `a'` are those of its pieces.
 
-        Args:
-            asked: rows that a policy that draws nothing is asked about at once.
-            given_up: set when nobody waits for the block any more, which is noticed before the next question to the policy.
-
-        Raises:
-            GivenUp: the event was set.
+        `asked`: rows that a policy that draws nothing is asked about at once. Where nobody waits for the block any more, it ends
+        before the next question (`check_wanted`).
         """
         if not isinstance(block, Block):
             return self._encoded(block, 0, 0)
@@ -439,8 +432,7 @@ class Prepared:
         parts = self.pieces(block) if self.draws_are_used else [block.part(slice(at, at + asked)) for at in starts]
         actions = []
         for number, part in enumerate(parts):
-            if given_up is not None and given_up.is_set():
-                raise GivenUp
+            check_wanted()
             actions.append(self._next_actions(part, 0, number))
         return self._with_actions(block, NextActions.joined(actions))
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -24,7 +25,7 @@ from cesaro.data import Block, Stretch, blocks
 from cesaro.data.streamed import Streamed
 from cesaro.data.windows import ColumnDigests
 from cesaro.engines import map_ordered
-from cesaro.engines.local import ONE_THREAD, Threads, cores, read_ahead
+from cesaro.engines.local import ONE_THREAD, Threads, cores, read_ahead, until
 from cesaro.errors import ClusterError
 from cesaro.passes.checkpoint import PassCheckpoint
 from cesaro.passes.prepare import ASKED, EncodedRows, FeatureBlock, FeatureRows, Prepared
@@ -191,9 +192,13 @@ def _blocks(work: Work[Any], prepared: Prepared, stretches: list[Stretch], worke
         if whole or not work.has_features or not prepared.encodes_blocks:
             yield from ((stretch, block, None) for stretch, block in _ahead(prepared, stretches))
             return
+
+        def begin(block: Block | FeatureBlock) -> Future[EncodedRows]:
+            return pool.submit(copy_context().run, until, given_up, prepared.encoded_block, block, ASKED)
+
         begun: deque[tuple[Stretch, Any, Future[EncodedRows] | None]] = deque()
         for stretch, block in _ahead(prepared, stretches):
-            encoded = None if block is None else pool.submit(prepared.encoded_block, block, ASKED, given_up)
+            encoded = None if block is None else begin(block)
             begun.append((stretch, block, encoded))
             if len(begun) > ahead:
                 yield begun.popleft()

@@ -243,34 +243,6 @@ def split(table: pa.Table, folder: Path) -> Path:
     return folder
 
 
-class Place(pa.ExtensionType):  # type: ignore[misc]
-    """A type of its own that compares, and so has no hash."""
-
-    def __init__(self) -> None:
-        super().__init__(pa.float64(), "tests.place")
-
-    def __arrow_ext_serialize__(self) -> bytes:
-        return b""
-
-    @classmethod
-    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> "Place":
-        return cls()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Place)
-
-
-def test_types_without_a_hash(tmp_path: Path) -> None:
-    """In a column that nobody needs."""
-    pa.register_extension_type(Place())
-    try:
-        places = pa.ExtensionArray.from_storage(Place(), pa.array(np.arange(60.0)))
-        folder = split(plain().append_column("place", places), tmp_path)
-        assert [len(read(folder, stream=stream).opened()) for stream in (True, False)] == [59, 59]
-    finally:
-        pa.unregister_extension_type("tests.place")
-
-
 def test_csv_and_arrow_files(tmp_path: Path) -> None:
     table = plain(trajectory=[f"t{i // 13}" for i in range(60)], terminated=[i % 9 == 8 for i in range(60)])
     (tmp_path / "csv").mkdir()

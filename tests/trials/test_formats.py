@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
+import cesaro as cs
+
 from .table import Content, Files, Trial, parquet, rows, table, text, walk
 
 STATES, ACTIONS, _ = walk().values()
@@ -104,7 +106,7 @@ def of_type(kind: pa.DataType, values: list[Any]) -> Files:
 
 
 class Points(pa.ExtensionType):  # type: ignore[misc]
-    """Numbers under a name of their own."""
+    """Numbers under a name of their own, which compare and so have no hash."""
 
     def __init__(self) -> None:
         super().__init__(pa.float64(), "points")
@@ -115,6 +117,9 @@ class Points(pa.ExtensionType):  # type: ignore[misc]
     @classmethod
     def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> "Points":
         return cls()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Points)
 
 
 WHOLE, ARROW = parquet_bytes(table()), arrow_bytes(table())
@@ -518,3 +523,14 @@ def test_hdf5(trial: Trial, attempt: Callable[[Trial], None]) -> None:
 @rows(MINARI)
 def test_minari(trial: Trial, attempt: Callable[[Trial], None]) -> None:
     attempt(trial)
+
+
+def test_a_column_of_a_known_type_without_a_hash_that_nobody_needs(tmp_path: Path) -> None:
+    pa.register_extension_type(Points())
+    try:
+        points = pa.ExtensionArray.from_storage(Points(), pa.array(REWARDS))
+        pq.write_table(table().append_column("place", points), tmp_path / "log.parquet")
+        found = [len(cs.read(tmp_path / "log.parquet", stream=stream).opened()) for stream in (True, False)]
+    finally:
+        pa.unregister_extension_type("points")
+    assert found == [len(REWARDS) - 1] * 2

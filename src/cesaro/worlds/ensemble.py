@@ -120,15 +120,25 @@ class Ensemble:
     def near(self, inputs: Float32, member: Codes, chance: Array) -> Codes:
         """Places in the pool of residuals, each near its inputs `[n, d]` and of its member `[n]`, by uniform numbers `[n]`."""
         leaf = self.tree.tree_.apply(_with_one(inputs))  # its own checks take longer than the tree
-        start, end = self.starts[member, leaf], self.ends[member, leaf]
-        return self.order[start + (chance * (end - start)).astype(np.int64)]
+        node = member * self.starts.shape[1] + leaf
+        start, end = self.starts.take(node), self.ends.take(node)
+        return self.order.take(start + (chance * (end - start)).astype(np.int64))
 
-    def labels(self, outputs: Float32, rng: np.random.Generator) -> Codes:
-        """Drawn from the members' probabilities, `[n, c]`; outputs `[n, out]`."""
-        drawn, at = np.empty((len(outputs), len(self.sizes)), np.int64), self.count
+    def numbers(self, outputs: Float32, near: Codes, scale: Array, shift: Array) -> Array:
+        """Outputs `[n, out]` with the residuals at these places, scaled and shifted, `[n, k]`, column by column in memory."""
+        found = np.add(outputs[:, : self.count].T, self.residuals.take(near, axis=0).T, order="C") * scale[:, None]
+        found += shift[:, None]
+        return np.asarray(found.T)
+
+    def labels(self, outputs: Float32, rng: np.random.Generator, count: int) -> Codes:
+        """The first so many columns of labels, drawn from the members' probabilities, `[n, count]`; outputs `[n, out]`."""
+        drawn, at = np.empty((len(outputs), count), np.int64), self.count
         for column, size in enumerate(self.sizes):
             logits = outputs[:, at : at + size]
-            drawn[:, column] = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+            if column < count:
+                drawn[:, column] = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+            else:  # as many random numbers, so that those after them stay the same
+                rng.random(logits.shape)
             at += size
         return drawn
 

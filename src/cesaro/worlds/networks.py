@@ -56,15 +56,18 @@ class Actions:
         levels = self.columns.levels
         if levels:
             return one_hot(actions, len(levels[0]))
-        cut = np.clip(actions.reshape(len(actions), -1), self.low, self.high)
-        return np.asarray((cut - self.mean) / self.scale)
+        return np.asarray((np.clip(self._wide(actions), self.low, self.high) - self.mean) / self.scale)
 
     def beyond(self, actions: NDArray[Any]) -> NDArray[np.bool_]:
         """Which actions the log does not reach, `[n]`."""
         if self.columns.levels:
             return np.zeros(len(actions), np.bool_)
-        wide, slack = actions.reshape(len(actions), -1), 0.01 * (self.high - self.low)
+        wide, slack = self._wide(actions), 0.01 * (self.high - self.low)
         return np.asarray(((wide < self.low - slack) | (wide > self.high + slack)).any(axis=1))
+
+    def _wide(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """Numbers `[n, d]`, column by column in memory."""
+        return np.asfortranarray(actions.reshape(len(actions), -1))
 
     def of_values(self, values: Values) -> NDArray[Any]:
         """The log's own actions in that form."""
@@ -144,15 +147,15 @@ class NetworkWorld:
         """A draw from what each member says, `outputs [n, out]`."""
         model, space = self.model, self.space
         near = model.near(inputs, member, rng.random(len(inputs)))
-        numbers = (outputs[:, : model.count] + model.residuals[near]) * self.scale + self.shift
-        labels = model.labels(outputs, rng)
-        following = state.numbers.copy()
-        following[:, space.free] += numbers[:, :-1]
+        numbers = model.numbers(outputs, near, self.scale, self.shift)
+        labels = model.labels(outputs, rng, len(space.free_labels))
+        following = state.numbers.copy(order="F")
+        following.T[space.free] += numbers.T[:-1]
         for column, one in space.advances.items():
             following[:, column] = one.next(state.numbers[:, column])
         following, is_far = space.bounded(following)
         codes = state.codes.copy()
-        codes[:, space.free_labels] = labels[:, : len(space.free_labels)]
+        codes[:, space.free_labels] = labels
         for column, one in space.label_advances.items():
             codes[:, column] = one.next(state.codes[:, column].astype(np.float64)).astype(np.int64)
         is_jump = np.zeros(len(inputs), np.bool_)
@@ -170,10 +173,10 @@ class NetworkWorld:
         inputs = joined(self.space.inputs(self.space.columns.split(observations)))
         outputs = self.clone.outputs(inputs[None])[0]
         if self.actions.columns.levels:
-            return self.clone.labels(outputs, rng)[:, 0]
+            return self.clone.labels(outputs, rng, 1)[:, 0]
         near = self.clone.near(inputs, np.zeros(len(inputs), np.int64), rng.random(len(inputs)))
-        numbers = (outputs + self.clone.residuals[near]) * self.actions.scale + self.actions.mean
-        return np.clip(numbers, self.actions.low, self.actions.high)
+        numbers = self.clone.numbers(outputs, near, self.actions.scale, self.actions.mean)
+        return np.ascontiguousarray(np.clip(numbers, self.actions.low, self.actions.high))
 
 
 def fit_networks(

@@ -21,7 +21,10 @@ MARGIN = 0.5
 
 
 class SplitState(NamedTuple):
-    """Observations taken apart: numbers `[n, k]` and codes of labels `[n, c]`."""
+    """Observations taken apart: numbers `[n, k]` and codes of labels `[n, c]`.
+
+    Where steps follow each other, numbers lie in memory column by column: loops over rows of few numbers are short ones.
+    """
 
     numbers: Array
     codes: Codes
@@ -154,7 +157,8 @@ class Space:
 
         Beyond the log its edge is taken: networks say nothing of what lies further out.
         """
-        parts = [((np.clip(state.numbers, self.low, self.high) - self.mean) / self.scale)[:, ~self.is_constant]]
+        numbers = (np.clip(state.numbers, self.low, self.high) - self.mean) / self.scale
+        parts = [numbers[:, ~self.is_constant] if self.is_constant.any() else numbers]
         parts += [one.waves(state.numbers[:, j], 2) for j, one in self.advances.items() if one.is_cycle]
         levels = self.columns.levels
         parts += [one_hot(state.codes[:, j], len(levels[j])) for j in range(len(levels)) if len(levels[j]) > 1]
@@ -188,5 +192,6 @@ def one_hot(codes: Codes, count: int) -> Array:
 
 
 def joined(parts: Sequence[Array]) -> NDArray[np.float32]:
-    """Parts of `[n, …]` side by side, in single precision."""
-    return np.concatenate(parts, axis=1, dtype=np.float32)
+    """Parts of `[n, …]` side by side, in single precision, row by row in memory."""
+    found = np.empty((len(parts[0]), sum(part.shape[1] for part in parts)), np.float32)
+    return np.concatenate(parts, axis=1, out=found, casting="same_kind")

@@ -66,20 +66,22 @@ def ask_world(world: World, target: Attached, seed: int, *, quiet: bool) -> Worl
     process: Any = world.process_
     is_table = isinstance(process, TabularWorld)
 
-    def of_target() -> tuple[Rates, Residual | None]:
+    def of_target() -> Rates:
         with stage("running the policy in the learned process", quiet=quiet):
-            rates = world.rate(target)
+            return world.rate(target)
+
+    def of_rows() -> Residual | None:
         if is_table:
-            return rates, None
+            return None
         with stage("comparing the learned process with held-out rows", quiet=quiet):
-            return rates, residual(world, target, seed)
+            return residual(world, target, seed)
 
     def of_log() -> Rates | None:
         with stage("running the log's own behavior in the learned process", quiet=quiet):
             return _control(world)
 
-    works: list[Callable[[], Any]] = [of_target, of_log]  # beside each other, since the steps of rollouts are short
-    (rates, found), control = map_ordered(lambda work: work(), works, workers=len(works))
+    works: list[Callable[[], Any]] = [of_target, of_rows, of_log]  # beside each other, since the steps of rollouts are short
+    rates, found, control = map_ordered(lambda work: work(), works, workers=len(works))
     facts = WorldFacts(
         control=None if control is None else control.rate,
         control_error=0.0 if control is None else float(np.hypot(control.spread, control.error)),

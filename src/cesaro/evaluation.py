@@ -49,7 +49,7 @@ EFFORTS = {"none": 0, "quick": 10, "full": 20}
 DEFAULT_EFFORT = "quick"
 # Seconds on two cores, roughly: those of few rows, with so many per member, and rows that double them; and the parts of these
 # that every further policy of a comparison takes, which shares the learned process with the first, and a rehearsal and networks.
-SECONDS, SECONDS_PER_MEMBER, DOUBLING = 8.0, 0.8, 200_000
+SECONDS, SECONDS_PER_MEMBER, DOUBLING = 5.0, 0.6, 200_000
 FURTHER, REHEARSED = 0.4, 0.4
 
 COVERS = (

@@ -80,7 +80,8 @@ def ask_world(world: World, target: Attached, seed: int, *, quiet: bool) -> Worl
         with stage("running the log's own behavior in the learned process", quiet=quiet):
             return _control(world)
 
-    works: list[Callable[[], Any]] = [of_target, of_rows, of_log]  # beside each other, since the steps of rollouts are short
+    # Beside each other, since the steps of rollouts are short.
+    works: list[Callable[[], Any]] = [of_target, of_rows, of_log]
     rates, found, control = map_ordered(lambda work: work(), works, workers=len(works))
     facts = WorldFacts(
         control=None if control is None else control.rate,

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 import cesaro as cs
 from cesaro.worlds import training
-from cesaro.worlds.training import CHUNK, GROUP, PATIENCE, STEP_SIZES, Progress
+from cesaro.worlds.training import CHUNK, GROUP, PATIENCE, STEP_SIZES, Progress, Rows
 
 pytestmark = pytest.mark.usefixtures("adam_is_allowed")
 MOST = 100 * CHUNK
@@ -77,3 +78,48 @@ def test_members_are_the_same_beside_a_group_that_goes_on(monkeypatch: pytest.Mo
         every.append(cs.World(GROUP + 2, widths=(8,), quiet=True).fit(log).process_.model.losses)  # type: ignore[attr-defined]
     np.testing.assert_array_equal(every[0][:GROUP], every[1][:GROUP])
     assert (every[0][GROUP:] < every[1][GROUP:]).all()
+
+
+@pytest.mark.parametrize("batch_size", [1, 256, 1_000, 70_000])
+def test_a_chunk_is_drawn_in_equal_parts_that_memory_has_room_for(batch_size: int) -> None:
+    count = training._drawn_together(batch_size)
+    larger = [more for more in range(count + 1, CHUNK + 1) if CHUNK % more == 0]
+    assert CHUNK % count == 0
+    assert count == 1 or count * batch_size <= training.DRAWN
+    assert all(more * batch_size > training.DRAWN for more in larger)
+
+
+@pytest.mark.parametrize("batch_size", [8, 1_000])
+def test_every_step_takes_the_rows_that_its_own_key_draws(batch_size: int) -> None:
+    """Beside a plain loop over steps; with the larger batches a chunk is drawn in several parts."""
+    rng, members, sizes = np.random.default_rng(0), 2, (2,)
+    rows = Rows(
+        inputs=rng.normal(size=(60, 2)).astype(np.float32),
+        numbers=rng.normal(size=(60, 1)).astype(np.float32),
+        labels=rng.integers(0, 2, (60, 1)).astype(np.int32),
+        known=np.ones((60, 1), np.bool_),
+        weights=np.ones(60, np.float32),
+    )
+    own, held_out = rng.integers(0, 60, (members, 60)), rng.integers(0, 60, (members, 10))
+    networks = training.first_networks(rng, members, (2, 4, 3))
+    optimizer = training._optimizer()
+    state, keys = jax.vmap(optimizer.init)(networks), jax.random.split(jax.random.key(1), members)
+    steps = np.full(members, 0.01, np.float32)
+    found, _, losses = training._chunk(
+        networks, state, rows, own, held_out, keys, steps, sizes=sizes, batch_size=batch_size
+    )
+
+    @jax.jit
+    def step(network: Any, state: Any, batch: Rows) -> Any:
+        updates, state = optimizer.update(jax.grad(training._loss)(network, batch, sizes), state)
+        return jax.tree.map(lambda old, change: old - 0.01 * change, network, updates), state
+
+    for member in range(members):
+        network, its = jax.tree.map(lambda leaf, m=member: leaf[m], (networks, state))
+        for key in jax.random.split(keys[member], CHUNK):
+            drawn = own[member][np.asarray(jax.random.randint(key, (batch_size,), 0, 60))]
+            network, its = step(network, its, jax.tree.map(lambda leaf, at=drawn: leaf[at], rows))
+        for mine, plain in zip(jax.tree.leaves(found), jax.tree.leaves(network)):
+            np.testing.assert_allclose(mine[member], plain, atol=1e-3)
+        looked_at = jax.tree.map(lambda leaf, m=member: leaf[held_out[m]], rows)
+        assert losses[member] == pytest.approx(float(training._loss(network, looked_at, sizes)), abs=1e-3)

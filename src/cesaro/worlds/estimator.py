@@ -70,11 +70,14 @@ def ask_world(world: World, target: Attached, seed: int, *, quiet: bool) -> Worl
         with stage("running the policy in the learned process", quiet=quiet):
             return world.rate(target)
 
-    def of_rows() -> Residual | None:
+    def of_rows() -> Residual | InputError | None:
         if is_table:
             return None
         with stage("comparing the learned process with held-out rows", quiet=quiet):
-            return residual(world, target, seed)
+            try:
+                return residual(world, target, seed)
+            except InputError as error:  # the target's is said first, whichever comes first
+                return error
 
     def of_log() -> Rates | None:
         with stage("running the log's own behavior in the learned process", quiet=quiet):
@@ -83,6 +86,8 @@ def ask_world(world: World, target: Attached, seed: int, *, quiet: bool) -> Worl
     # Beside each other, since the steps of rollouts are short.
     works: list[Callable[[], Any]] = [of_target, of_rows, of_log]
     rates, found, control = map_ordered(lambda work: work(), works, workers=len(works))
+    if isinstance(found, InputError):
+        raise found
     facts = WorldFacts(
         control=None if control is None else control.rate,
         control_error=0.0 if control is None else float(np.hypot(control.spread, control.error)),

@@ -33,6 +33,8 @@ TOGETHER, GROUP = 5, 10
 # Rows of a tile that one core goes through while others do something else: XLA divides larger ones among all cores, which wait
 # for each other where two rollouts go beside each other. With more rows than these it pays.
 TILE, MOST_TILED = 480, 4_800
+# Rows that a member draws at once, at most, for several steps: on a CPU, drawing for each step takes a third of its time.
+DRAWN = 2**16
 # Of files that keep progress; and seconds between two writings.
 SCHEMA, OLDER, SECONDS = "cesaro-world/2", "cesaro-world/1", 30.0
 
@@ -298,6 +300,12 @@ def _loss(network: Any, rows: Rows, sizes: tuple[int, ...]) -> Any:
     return (errors * rows.weights).mean()
 
 
+def _drawn_together(batch_size: int) -> int:
+    """The number of steps whose batches are drawn at once, of which a chunk is a multiple."""
+    most = max(1, DRAWN // batch_size)
+    return max(count for count in range(1, CHUNK + 1) if CHUNK % count == 0 and count <= most)
+
+
 @partial(jax.jit, static_argnames=("sizes", "batch_size"))
 def _chunk(
     networks: Any,
@@ -321,12 +329,13 @@ def _chunk(
         return (jax.tree.map(lambda old, change: old - step_size * change, network, updates), state), None
 
     def one(network: Any, state: Any, mine: Any, theirs: Any, key: Any, step_size: Any) -> Any:
-        # Batches of all steps are drawn at once: on a CPU, drawing them one by one takes a third of a step.
         draw = partial(jax.random.randint, shape=(batch_size,), minval=0, maxval=len(mine))
-        places = jax.vmap(draw)(jax.random.split(key, CHUNK))
-        (network, state), _ = jax.lax.scan(
-            lambda carry, drawn: step(carry, drawn, step_size), (network, state), mine[places]
-        )
+
+        def several(carry: Any, keys: Any) -> Any:
+            return jax.lax.scan(lambda carry, drawn: step(carry, drawn, step_size), carry, mine[jax.vmap(draw)(keys)])
+
+        keys = jax.random.split(key, CHUNK).reshape(-1, _drawn_together(batch_size))
+        (network, state), _ = jax.lax.scan(several, (network, state), keys)
         looked_at = jax.tree.map(lambda leaf: leaf[theirs], rows)
         return network, state, _loss(network, looked_at, sizes)
 

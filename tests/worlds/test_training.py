@@ -123,3 +123,19 @@ def test_every_step_takes_the_rows_that_its_own_key_draws(batch_size: int) -> No
             np.testing.assert_allclose(mine[member], plain, atol=1e-3)
         looked_at = jax.tree.map(lambda leaf, m=member: leaf[held_out[m]], rows)
         assert losses[member] == pytest.approx(float(training._loss(network, looked_at, sizes)), abs=1e-3)
+
+
+def test_outputs_of_one_member_take_one_program_however_many_rows_there_are() -> None:
+    rng = np.random.default_rng(2)
+    networks = jax.device_put(training.first_networks(rng, 3, (2, 8, 5)))
+    programs: Any = training.outputs_of
+    compiled = programs._cache_size()
+    for rows in (0, 1, training.MOST_TILED, training.MOST_TILED + 1, 3 * training.MOST_TILED):
+        inputs = rng.normal(size=(rows, 2)).astype(np.float32)
+        found = training.outputs_of_one(networks, 1, inputs)
+        (first, bias), (last, shift) = jax.tree.map(lambda leaf: np.asarray(leaf)[1], networks)
+        hidden = inputs @ first + bias
+        expected = hidden / (1 + np.exp(-hidden)) @ last + shift
+        assert found.shape == (rows, 5)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert programs._cache_size() == compiled + 1

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cesaro.checks import Array
 from cesaro.worlds.space import Codes
-from cesaro.worlds.training import Float32, Kept, Rows, Training, outputs_of, trained
+from cesaro.worlds.training import Float32, Kept, Rows, Training, outputs_of, outputs_of_one, trained
 
 # Held-out rows that a look takes, of each member.
 LOOKED_AT = 4_096
@@ -117,6 +117,10 @@ class Ensemble:
         """The outputs of all members, `[members, n, d]` to `[members, n, out]`."""
         return np.asarray(outputs_of(self.networks, inputs))
 
+    def outputs_of_one(self, member: int, inputs: Float32) -> Float32:
+        """The outputs of one member, `[n, d]` to `[n, out]`."""
+        return outputs_of_one(self.networks, member, inputs)
+
     def near(self, inputs: Float32, member: Codes, chance: Array) -> Codes:
         """Places in the pool of residuals, each near its inputs `[n, d]` and of its member `[n]`, by uniform numbers `[n]`."""
         leaf = self.tree.tree_.apply(_with_one(inputs))  # its own checks take longer than the tree
@@ -150,8 +154,7 @@ def fit(rows: Rows, sizes: tuple[int, ...], bag: Bags, *, training: Training, ke
     total, times = np.zeros(rows.numbers.shape), bag.is_held_out.sum(axis=0)
     for member in range(len(bag.own)):
         held = np.flatnonzero(bag.is_held_out[member])
-        one = jax.tree.map(lambda leaf, m=member: leaf[m : m + 1], networks)
-        total[held] += np.asarray(outputs_of(one, rows.inputs[held][None]))[0, :, :count]
+        total[held] += outputs_of_one(networks, member, rows.inputs[held])[:, :count]
     pool = np.flatnonzero(times > 0)
     residuals = (rows.numbers[pool] - total[pool] / times[pool, None]).astype(np.float32)
     residuals = np.where(rows.known[pool], residuals, 0.0).astype(np.float32)
@@ -182,8 +185,8 @@ def _without_error(networks: Any, inputs: Float32, residuals: Float32, times: fl
     members = len(jax.tree.leaves(networks)[0])
     if members < 2 or not residuals.size:
         return np.ones(residuals.shape[1], np.float32)
-    outputs = outputs_of(networks, np.broadcast_to(inputs, (members, *inputs.shape)))[:, :, : residuals.shape[1]]
-    between = np.asarray(outputs).var(axis=0, ddof=1).mean(axis=0)
+    outputs = np.stack([outputs_of_one(networks, k, inputs)[:, : residuals.shape[1]] for k in range(members)])
+    between = outputs.var(axis=0, ddof=1).mean(axis=0)
     size = np.maximum((residuals**2).mean(axis=0), 1e-12)
     return np.asarray(np.sqrt(np.clip(1 - between * (1 + 1 / times) / size, LEAST_NOISE, 1.0)), np.float32)
 

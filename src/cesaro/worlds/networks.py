@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +19,7 @@ from cesaro.worlds import ensemble
 from cesaro.worlds.ensemble import Bags, Ensemble, bags, blocks_of
 from cesaro.worlds.process import WorldStep, start_rows
 from cesaro.worlds.space import Codes, Columns, Space, SplitState, joined, one_hot
-from cesaro.worlds.training import TOGETHER, Float32, Kept, Rows, Training, outputs_of, trained
+from cesaro.worlds.training import TOGETHER, Float32, Kept, Rows, Training, outputs_of_one, trained
 
 # A step is a jump if it leaves what others do by more than so many robust deviations; at most so many steps are jumps.
 JUMP, MOST_JUMPS, LEAST_JUMPS = 12.0, 0.25, 10
@@ -310,8 +309,7 @@ def _jumps(
         return np.zeros(len(numbers), np.bool_)
     rows = Rows(inputs, numbers, labels.astype(np.int64), np.ones(numbers.shape, np.bool_), weights.astype(np.float32))
     glance, _, _ = trained(rows, sizes, bag.own[:TOGETHER], bag.held_out[:TOGETHER], training, kept, GLANCE)
-    one = jax.tree.map(lambda leaf: leaf[:1], glance)
-    told = np.asarray(outputs_of(one, inputs[None]))[0]
+    told = outputs_of_one(glance, 0, inputs)
     errors = (around / spread)[:, :-1] - told[:, : numbers.shape[1] - 1]
     usual = np.maximum(1.4826 * np.median(np.abs(errors), axis=0), 0.05)
     return np.asarray((np.abs(errors) > JUMP * usual).any(axis=1))
@@ -330,8 +328,7 @@ def _untold(model: Ensemble, rows: Rows, is_jump: NDArray[np.bool_], chances: Ar
     shares, loss = np.linspace(0, 1, TRIED_SHARES), np.zeros(TRIED_SHARES)
     for member, chance in enumerate(chances):
         held = np.flatnonzero(bag.is_held_out[member])
-        one = jax.tree.map(lambda leaf, m=member: leaf[m : m + 1], model.networks)
-        told = _jump_chances(np.asarray(outputs_of(one, rows.inputs[held][None]), np.float64)[0])
+        told = _jump_chances(model.outputs_of_one(member, rows.inputs[held]).astype(np.float64))
         for place, share in enumerate(shares):
             mixed = np.clip(told + share * (chance - told), 1e-12, 1 - 1e-12)
             loss[place] -= np.log(np.where(is_jump[held], mixed, 1 - mixed)).mean()

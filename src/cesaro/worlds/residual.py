@@ -61,9 +61,9 @@ def _residual(world: World, target: Attached, seed: int) -> Residual:
     worth = _worth(values, world.log_.action_levels, target, rng)
     found = process.rewards[rows] + worth(space.join(process.following.take(rows)))
     expected, member = np.zeros(len(rows)), _held_out_by(process, rows, rng)
-    outputs = process.model.outputs(np.broadcast_to(inputs, (process.members, *inputs.shape)))[
-        member, np.arange(len(rows))
-    ]
+    each = [np.flatnonzero(member == one) for one in range(process.members)]
+    found_by = [process.model.outputs_of_one(one, inputs[own]) for one, own in enumerate(each)]
+    outputs = np.concatenate(found_by)[np.argsort(np.concatenate(each))]
     for _ in range(DRAWS):
         done = process.drawn(logged, inputs, outputs, member, rng)
         state = done.state

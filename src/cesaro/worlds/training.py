@@ -289,6 +289,16 @@ def outputs_of(networks: Any, inputs: Any) -> Any:
     return jax.lax.map(of_member, (networks, padded))
 
 
+def outputs_of_one(networks: Any, member: int, inputs: Float32) -> Float32:
+    """The outputs of one member, `[n, d]` to `[n, out]`, in parts of one size: one program serves all members and logs."""
+    one = jax.tree.map(lambda leaf: np.asarray(leaf)[member : member + 1], networks)
+    count = max(1, -(-len(inputs) // MOST_TILED))
+    padded = np.zeros((count * MOST_TILED, inputs.shape[1]), np.float32)
+    padded[: len(inputs)] = inputs
+    parts = [np.asarray(outputs_of(one, part[None]))[0] for part in np.split(padded, count)]
+    return np.concatenate(parts)[: len(inputs)]
+
+
 def _loss(network: Any, rows: Rows, sizes: tuple[int, ...]) -> Any:
     """Squared errors of numbers, and cross entropies of labels."""
     outputs, count = _forward(network, rows.inputs), rows.numbers.shape[1]

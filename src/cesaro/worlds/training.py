@@ -33,7 +33,7 @@ TOGETHER, GROUP = 5, 10
 # Rows of a tile that one core goes through while others do something else: XLA divides larger ones among all cores, which wait
 # for each other where two rollouts go beside each other. With more rows than these it pays.
 TILE, MOST_TILED = 480, 4_800
-# Rows that a member draws at once, at most, for several steps: on a CPU, drawing for each step takes a third of its time.
+# Rows that a member draws at once, at most, for several steps: drawing for each step takes a third of a core's time.
 DRAWN = 2**16
 # Of files that keep progress; and seconds between two writings.
 SCHEMA, OLDER, SECONDS = "cesaro-world/2", "cesaro-world/1", 30.0

@@ -66,28 +66,20 @@ def ask_world(world: World, target: Attached, seed: int, *, quiet: bool) -> Worl
     process: Any = world.process_
     is_table = isinstance(process, TabularWorld)
 
-    def of_target() -> Rates:
+    def of_target() -> tuple[Rates, Residual | None]:
         with stage("running the policy in the learned process", quiet=quiet):
-            return world.rate(target)
-
-    def of_rows() -> Residual | InputError | None:
+            rates = world.rate(target)
         if is_table:
-            return None
+            return rates, None
         with stage("comparing the learned process with held-out rows", quiet=quiet):
-            try:
-                return residual(world, target, seed)
-            except InputError as error:  # the target's is said first, whichever comes first
-                return error
+            return rates, residual(world, target, seed)
 
     def of_log() -> Rates | None:
         with stage("running the log's own behavior in the learned process", quiet=quiet):
             return _control(world)
 
-    # Beside each other, since the steps of rollouts are short.
-    works: list[Callable[[], Any]] = [of_target, of_rows, of_log]
-    rates, found, control = map_ordered(lambda work: work(), works, workers=len(works))
-    if isinstance(found, InputError):
-        raise found
+    works: list[Callable[[], Any]] = [of_target, of_log]  # beside each other, since the steps of rollouts are short
+    (rates, found), control = map_ordered(lambda work: work(), works, workers=len(works))
     facts = WorldFacts(
         control=None if control is None else control.rate,
         control_error=0.0 if control is None else float(np.hypot(control.spread, control.error)),

@@ -33,7 +33,7 @@ TOGETHER, GROUP = 5, 10
 # Rows of a tile that one core goes through while others do something else: XLA divides larger ones among all cores, which wait
 # for each other where two rollouts go beside each other. With more rows than these it pays.
 TILE, MOST_TILED = 480, 4_800
-# Rows that a member draws at once, at most, for several steps: drawing for each step takes a third of a core's time.
+# Rows that a member draws at once for several steps, at most: drawing for each step takes a third of a core's time.
 DRAWN = 2**16
 # Of files that keep progress; and seconds between two writings.
 SCHEMA, OLDER, SECONDS = "cesaro-world/2", "cesaro-world/1", 30.0
@@ -290,7 +290,7 @@ def outputs_of(networks: Any, inputs: Any) -> Any:
 
 
 def outputs_of_one(networks: Any, member: int, inputs: Float32) -> Float32:
-    """The outputs of one member, `[n, d]` to `[n, out]`, in parts of one size: one program serves all members and logs."""
+    """The outputs of one member, `[n, d]` to `[n, out]`, in parts of one size: one program serves any number of rows."""
     one = jax.tree.map(lambda leaf: np.asarray(leaf)[member : member + 1], networks)
     count = max(1, -(-len(inputs) // MOST_TILED))
     padded = np.zeros((count * MOST_TILED, inputs.shape[1]), np.float32)

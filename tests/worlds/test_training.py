@@ -120,9 +120,9 @@ def test_every_step_takes_the_rows_that_its_own_key_draws(batch_size: int) -> No
             drawn = own[member][np.asarray(jax.random.randint(key, (batch_size,), 0, 60))]
             network, its = step(network, its, jax.tree.map(lambda leaf, at=drawn: leaf[at], rows))
         for mine, plain in zip(jax.tree.leaves(found), jax.tree.leaves(network)):
-            np.testing.assert_allclose(mine[member], plain, atol=1e-3)
+            np.testing.assert_allclose(mine[member], plain, atol=2e-5)
         looked_at = jax.tree.map(lambda leaf, m=member: leaf[held_out[m]], rows)
-        assert losses[member] == pytest.approx(float(training._loss(network, looked_at, sizes)), abs=1e-3)
+        assert losses[member] == pytest.approx(float(training._loss(network, looked_at, sizes)), abs=2e-5)
 
 
 def test_outputs_of_one_member_take_one_program_however_many_rows_there_are() -> None:

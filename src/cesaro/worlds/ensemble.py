@@ -117,10 +117,6 @@ class Ensemble:
         """The outputs of all members, `[members, n, d]` to `[members, n, out]`."""
         return np.asarray(outputs_of(self.networks, inputs))
 
-    def outputs_of_one(self, member: int, inputs: Float32) -> Float32:
-        """The outputs of one member, `[n, d]` to `[n, out]`."""
-        return outputs_of_one(self.networks, member, inputs)
-
     def near(self, inputs: Float32, member: Codes, chance: Array) -> Codes:
         """Places in the pool of residuals, each near its inputs `[n, d]` and of its member `[n]`, by uniform numbers `[n]`."""
         leaf = self.tree.tree_.apply(_with_one(inputs))  # its own checks take longer than the tree

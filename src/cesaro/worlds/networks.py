@@ -328,7 +328,7 @@ def _untold(model: Ensemble, rows: Rows, is_jump: NDArray[np.bool_], chances: Ar
     shares, loss = np.linspace(0, 1, TRIED_SHARES), np.zeros(TRIED_SHARES)
     for member, chance in enumerate(chances):
         held = np.flatnonzero(bag.is_held_out[member])
-        told = _jump_chances(model.outputs_of_one(member, rows.inputs[held]).astype(np.float64))
+        told = _jump_chances(outputs_of_one(model.networks, member, rows.inputs[held]).astype(np.float64))
         for place, share in enumerate(shares):
             mixed = np.clip(told + share * (chance - told), 1e-12, 1 - 1e-12)
             loss[place] -= np.log(np.where(is_jump[held], mixed, 1 - mixed)).mean()

@@ -19,6 +19,7 @@ from cesaro.estimators import DiffLSTD
 from cesaro.policies import Attached
 from cesaro.worlds.networks import NetworkWorld
 from cesaro.worlds.space import Codes, SplitState
+from cesaro.worlds.training import outputs_of_one
 from cesaro.worlds.world import World
 
 # Rows of the log that are looked at, and of the target's rollouts.
@@ -62,7 +63,7 @@ def _residual(world: World, target: Attached, seed: int) -> Residual:
     found = process.rewards[rows] + worth(space.join(process.following.take(rows)))
     expected, member = np.zeros(len(rows)), _held_out_by(process, rows, rng)
     each = [np.flatnonzero(member == one) for one in range(process.members)]
-    found_by = [process.model.outputs_of_one(one, inputs[own]) for one, own in enumerate(each)]
+    found_by = [outputs_of_one(process.model.networks, one, inputs[own]) for one, own in enumerate(each)]
     outputs = np.concatenate(found_by)[np.argsort(np.concatenate(each))]
     for _ in range(DRAWS):
         done = process.drawn(logged, inputs, outputs, member, rng)

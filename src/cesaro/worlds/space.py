@@ -157,8 +157,7 @@ class Space:
 
         Beyond the log its edge is taken: networks say nothing of what lies further out.
         """
-        numbers = (np.clip(state.numbers, self.low, self.high) - self.mean) / self.scale
-        parts = [numbers[:, ~self.is_constant] if self.is_constant.any() else numbers]
+        parts = [((np.clip(state.numbers, self.low, self.high) - self.mean) / self.scale)[:, ~self.is_constant]]
         parts += [one.waves(state.numbers[:, j], 2) for j, one in self.advances.items() if one.is_cycle]
         levels = self.columns.levels
         parts += [one_hot(state.codes[:, j], len(levels[j])) for j in range(len(levels)) if len(levels[j]) > 1]
@@ -193,5 +192,4 @@ def one_hot(codes: Codes, count: int) -> Array:
 
 def joined(parts: Sequence[Array]) -> NDArray[np.float32]:
     """Parts of `[n, …]` side by side, in single precision, row by row in memory."""
-    found = np.empty((len(parts[0]), sum(part.shape[1] for part in parts)), np.float32)
-    return np.concatenate(parts, axis=1, out=found, casting="same_kind")
+    return np.ascontiguousarray(np.concatenate(parts, axis=1, dtype=np.float32))
